@@ -15,8 +15,8 @@ import (
 // that has ended never changes.
 type Background interface {
 	Store
-	// Begin stores a response that still runs. This engine owns it from then on. Get returns it
-	// as Running until a Put ends it.
+	// Begin stores a response that still runs. From then on, this engine owns the response. Get
+	// returns the response as Running until a Put ends it.
 	Begin(ctx context.Context, id string, e *Entry) error
 	// Continue adds events to those of a response that this engine owns, and reports whether
 	// Cancel was called for the response. Events that the response already has are skipped. The
@@ -64,10 +64,10 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns the Response of a response whose owner was lost, as a failed one, and its last event
-// with this number. response is the Response that the owner has begun. It may also have failed
-// already: a client that has read more events than were stored gets the last event again, with
-// another number.
+// Lost is for a response whose owner was lost. It returns the JSON of the failed response, and the
+// event of the failure, whose number is given. The parameter response is the JSON of the running
+// response, or of the failed one: a client that has read more events than were stored gets the
+// event of the failure again, with another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

@@ -16,7 +16,7 @@ type Entry struct {
 	User         string            `json:"user"`                   // who made the request; empty without authentication
 	Previous     string            `json:"previous,omitempty"`     // the id of the response that it follows, if any
 	Conversation string            `json:"conversation,omitempty"` // the id of the conversation that it belongs to, if any
-	Running      bool              `json:"running,omitempty"`      // the response still runs, or its node has ended; then there is no output
+	Running      bool              `json:"running,omitempty"`      // the response still runs, or its node has ended before the response did; in both cases there is no output
 	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
 	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
 	Output       []Item            `json:"output"`                 // the items of the output as the next request needs them
@@ -27,8 +27,8 @@ type Entry struct {
 // Item is an item of a response as a later response needs it. It has the encrypted content of
 // reasoning, even if the client did not ask for that.
 type Item struct {
-	// From and To are the item's place in the Response, in bytes. Nearly all items are there in the
-	// form that is needed, so they are not stored twice.
+	// From and To are the offsets of the item in the Response, in bytes. The Response has nearly
+	// all items in the form that is needed, so these items are not stored twice.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
 	// Own is the item if the Response lacks the item or a part of it; else nil.
@@ -71,7 +71,7 @@ func (e *Entry) outputItem(o Item) json.RawMessage {
 	return e.Response[o.From:o.To:o.To]
 }
 
-// Encode returns an entry as JSON. Its parts come back unchanged from [Decode].
+// Encode returns an entry as JSON. [Decode] returns the parts of the entry unchanged.
 func Encode(e *Entry) ([]byte, error) {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
@@ -120,8 +120,8 @@ func (e *Entry) Sound() bool {
 	return isValid(e.Response) && e.hasValidOutput()
 }
 
-// hasValidOutput reports whether the entry has a response, and whether each output item is valid
-// JSON at offsets within the response.
+// hasValidOutput reports whether the entry has a response and each item of the output is valid: it
+// is JSON, and its offsets are within the response.
 func (e *Entry) hasValidOutput() bool {
 	for _, o := range e.Output {
 		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !isValid(e.outputItem(o)) {
@@ -131,11 +131,11 @@ func (e *Entry) hasValidOutput() bool {
 	return len(e.Response) > 0
 }
 
-// entryOverhead is the memory of an entry besides its bytes: structs, slices, and what a store keeps
-// about it.
+// entryOverhead is the memory of an entry besides its contents, in bytes: structs, slices, and what
+// a store keeps about the entry.
 const entryOverhead = 512
 
-// ItemOverhead is the memory of an item besides its bytes.
+// ItemOverhead is the memory of an item besides its JSON, in bytes.
 const ItemOverhead = 64
 
 // Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
-// MaxEntry bounds one entry in a store outside of memory, in bytes.
+// MaxEntry is the largest size of an entry, in bytes, in a store that is not in memory.
 const MaxEntry = 64 << 20
 
 // transferMemory bounds the memory of all large entries that are transferred from or to engines,

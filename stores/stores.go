@@ -86,10 +86,11 @@ type Store interface {
 type Chains interface {
 	Store
 	// Chain returns a response, or a conversation, and the responses before it, the newest first.
-	// next is the id of the first of these that does not exist or is Running; empty: there is none.
-	// The error is ErrTooLong if there are more links than the argument links, or more bytes in
-	// their entries than the argument bytes. release is never nil. The store may count the memory
-	// of the items until release is called, so the caller first counts this memory itself.
+	// It stops at a response that does not exist or is Running: next is the id of that response, or
+	// empty if there is none. The error is ErrTooLong if there are more links than the argument
+	// links, or more bytes in their entries than the argument bytes. release is never nil. The
+	// store may count the memory of the items until release is called, so the caller first counts
+	// this memory itself.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
 }
 

@@ -16,15 +16,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/images/generations or /v1/images/edits. It has views of
-// the body, which must not be changed while the request is in use.
+// Request is the checked body of POST /v1/images/generations or /v1/images/edits. It refers
+// to parts of the body, so the body must not be changed while the request is in use.
 type Request struct {
 	prompt.Conversation
 
 	isEdit      bool
 	prompt      wirejson.Value
 	inputImages []prompt.Part // the pictures to edit
-	formImages  [][]byte      // the pictures to edit in a form, as bytes; nil after Encode
+	formImages  [][]byte      // the pictures to edit if the body is a form, as bytes; nil after Encode
 }
 
 const (

@@ -57,7 +57,7 @@ func (o *Objects) Conversation(r *http.Request, id string, claimMemory responses
 	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) { return copyPart(e.Response, claimMemory) })
 }
 
-// UpdateConversation changes the metadata: POST /v1/conversations/{id}.
+// UpdateConversation replaces the metadata of a conversation: POST /v1/conversations/{id}.
 func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
 	created, _ := responseid.Time(id)
 	object := c.Object(id, created.Unix())
@@ -73,7 +73,8 @@ func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apier
 	})
 }
 
-// ConversationItems returns a page of the items: GET /v1/conversations/{id}/items.
+// ConversationItems returns a page of the items of a conversation:
+// GET /v1/conversations/{id}/items.
 func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
@@ -84,7 +85,8 @@ func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory resp
 	})
 }
 
-// AddItems adds items and returns them: POST /v1/conversations/{id}/items.
+// AddItems adds items to a conversation and returns these items:
+// POST /v1/conversations/{id}/items.
 func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	added := c.Items(responseid.NewSuffix(time.Now()))
 	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
@@ -106,7 +108,7 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 	return o.Store.Append(ctx, response.User, conversation, items)
 }
 
-// ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
+// ConversationItem returns an item of a conversation: GET /v1/conversations/{id}/items/{item}.
 func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
@@ -117,7 +119,8 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory
 	})
 }
 
-// DeleteItem deletes an item: DELETE /v1/conversations/{id}/items/{item}.
+// DeleteItem deletes an item of a conversation and returns the conversation:
+// DELETE /v1/conversations/{id}/items/{item}.
 func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _ *apierror.Error) {
 	missing := apierror.ConversationItemNotFound(id, item)
 	var found json.RawMessage

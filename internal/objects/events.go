@@ -54,7 +54,7 @@ func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error)
 	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from)
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
-			return nil, changed, nil // the store may work again
+			return nil, changed, nil // no error: at a later call, the store may work again
 		}
 		if err != nil {
 			return nil, nil, err
@@ -72,7 +72,7 @@ func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error)
 // end returns the number after the last event that was read.
 func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
-// read reads events from a number on.
+// read sets s.lastRead to events from the store, beginning with the number from.
 func (s *storedEvents) read(from int64) error {
 	ctx, cancel := withStoreTimeout(s.ctx)
 	defer cancel()

@@ -19,7 +19,7 @@ type logLimits struct {
 // about as much.
 const eventOverhead = 64
 
-// maxBatch is how many events [Log.Next] returns at once.
+// maxBatch is the most events that one call of [Log.Next] returns.
 const maxBatch = 256
 
 // Logs are the logs of all responses of a process. They are safe for concurrent use.
@@ -43,7 +43,7 @@ type Log struct {
 	logs     *Logs
 	user, id string
 
-	// Guarded by the lock of the logs.
+	// The fields below are guarded by logs.mu.
 	events    []stores.Event
 	first     int64 // the number of the first event that is kept
 	size      int64
@@ -95,9 +95,10 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds a copy of an event. If there is no room, it drops ended logs of the user with the
-// most bytes, the first to end first. If that user has no ended log, it drops the oldest events of
-// the user's largest log. The error is always nil.
+// Append adds a copy of an event to the log. If the log is full, it drops the oldest events of the
+// log. If all logs together are full, it drops ended logs of the user with the most bytes, the
+// first to end first. If that user has no ended log, it drops the oldest events of the user's
+// largest log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.logs
 	s.mu.Lock()
@@ -105,7 +106,7 @@ func (l *Log) Append(name string, data []byte) error {
 	l.wakeReaders()
 	e := stores.Event{Name: name, Data: slices.Clone(data)}
 	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was forgotten, or the event is too large
-		l.first++ // all earlier events are dropped, too
+		l.first++ // this event is dropped; all earlier ones were dropped already
 		return nil
 	}
 	l.events = append(l.events, e)
@@ -128,9 +129,10 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop makes room for more bytes of a user. It looks for the user with the most bytes; for this, it
-// adds needed to the bytes of user. From the user that it finds, it drops the first ended log, or
-// else the oldest event of the largest log. It reports false if there is nothing to drop.
+// drop makes room for needed more bytes of user. It finds the user who has the most bytes if needed
+// is added to the bytes of user. Of the logs of the found user, it drops the one that ended first.
+// If none has ended, it drops the oldest event of the largest one. It reports false if there is
+// nothing to drop.
 func (s *Logs) drop(user string, needed int64) bool {
 	largestUser := user
 	for other, bytes := range s.bytesByUser {
@@ -151,7 +153,7 @@ func (s *Logs) drop(user string, needed int64) bool {
 	return largest != nil && largest.dropOldest()
 }
 
-// dropOldest drops the oldest event of a log, if there is one.
+// dropOldest drops the oldest event of a log. It reports false if the log has no events.
 func (l *Log) dropOldest() bool {
 	if len(l.events) == 0 {
 		return false

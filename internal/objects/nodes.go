@@ -45,9 +45,9 @@ func (r Response) runningEntry() *stores.Entry {
 	return &entry
 }
 
-// Continue begins to store the events of a response, on its own goroutine. It calls stop if another
-// node wants the response cancelled. The caller calls end once the response has ended; end waits
-// until the last events are stored.
+// Continue starts a goroutine that stores the events of a response. The goroutine calls stop if
+// another node wants the response cancelled, or counts the response as lost. The caller calls end
+// once the response has ended; end waits until the last events are stored.
 func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
 	store := o.backgroundStore()
 	if store == nil {
@@ -121,7 +121,7 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 	case err == nil:
 		c.nextEvent, c.done = c.nextEvent+int64(len(events.Events)), events.Over
 	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.objects.Running.isOver(c.response.ID):
-		c.done = true // other nodes count it as lost, or it has ended and was deleted
+		c.done = true // other nodes count the response as lost, or the response has ended and was deleted
 		c.stop(responses.ErrCancelled)
 	case errors.Is(err, stores.ErrNotFound): // the store was emptied
 		c.nextEvent = 0

@@ -81,7 +81,7 @@ func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierr
 	return bytes.Clone(part), nil
 }
 
-// InputItems returns a page of the input: GET /v1/responses/{id}/input_items.
+// InputItems returns a page of the input of a response: GET /v1/responses/{id}/input_items.
 func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
@@ -100,7 +100,7 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
-	// Look among the running responses first: a response is stored before it leaves their register.
+	// Look in o.Running first, then in the store: a response is stored before it leaves o.Running.
 	if entry := o.Running.entry(o.User(r), id); entry != nil {
 		return entry, nil
 	}
@@ -147,13 +147,14 @@ func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *
 	switch {
 	case err != nil:
 		return nil, failures.APIError(err)
-	case response == nil: // it had not begun
+	case response == nil: // the response had not begun
 		return nil, apierror.ResponseNotFound(id)
 	}
 	return response, nil
 }
 
-// cancelElsewhere cancels a response of the caller that another node makes, and returns it.
+// cancelElsewhere cancels a response of the caller that another node makes, and returns the
+// cancelled response.
 func (o *Objects) cancelElsewhere(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	entry, apiErr := o.entry(r, id)
 	if apiErr != nil {

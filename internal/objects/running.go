@@ -22,7 +22,7 @@ type Running struct {
 // Response is a response that is running.
 type Response struct {
 	ID         string
-	Entry      *stores.Entry          // without a response yet
+	Entry      *stores.Entry          // its Response and Output are set when the response ends
 	Stored     bool                   // it will be stored, and can be read by its id already
 	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
@@ -31,7 +31,7 @@ type Response struct {
 type running struct {
 	Response
 	cancel        context.CancelCauseFunc
-	done          chan struct{}   // closed when it has ended
+	done          chan struct{}   // closed when the response has left the register
 	final         json.RawMessage // the response as it ended; nil: it is running, or it never began
 	isFinalStored bool            // final is stored; some events may not be stored yet
 }
@@ -109,8 +109,8 @@ func (r *Running) find(user, id string) *running {
 
 // entry returns a response of a user from the register: the ended response if that is stored, and
 // otherwise the response in progress, without output. A response stays in the register until all
-// its events are stored, so that a client can refer to it as soon as the client knows that it has
-// ended. The result is nil if the register has no such response, or if the response will not be
+// its events are stored. So a client can refer to the response as soon as the client knows of its
+// end. The result is nil if the register has no such response, or if the response will not be
 // stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)

@@ -23,18 +23,18 @@ var (
 	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
-// unreadableArguments returns the error for a call whose arguments are not a JSON object. Clients of this
-// API can only read an object.
+// unreadableArguments returns the error for a call whose arguments are not a JSON object. Clients
+// of this API can read no other arguments.
 func unreadableArguments(tool string) *apierror.Error {
 	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
 }
 
-// NoEmbeddings returns the 501 for a request for embeddings.
+// NoEmbeddings returns the error, with status 501, for a request for embeddings.
 func NoEmbeddings() *apierror.Error {
 	return unsupportedClass.New("this model does not support embeddings")
 }
 
-// Unchangeable returns the 403 for a request to change the models.
+// Unchangeable returns the error, with status 403, for a request to change the models.
 func Unchangeable() *apierror.Error {
 	return unchangeableClass.New("the models of this server cannot be changed")
 }

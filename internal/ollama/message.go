@@ -88,7 +88,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	return h.addMessage(role, &m, len(v)).At(h.messageIndex)
 }
 
-// addMessage adds a message that is not a result. User's messages that follow each other become one
+// addMessage adds a message that is not a result. Successive messages of the user become one
 // message, since LangChain sends an image and its text in two messages.
 func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *field.Error {
 	r := h.request
@@ -111,7 +111,7 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 		if previous.Size += size; len(previous.Content) > 0 {
 			previous.Text = nil
 		}
-	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // the answer broke off
+	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an empty answer is left out: it broke off
 	default:
 		if message.Empty() && role != prompt.RoleAssistant {
 			message.Text = prompt.NoText
@@ -237,8 +237,8 @@ func (h *history) firstUnanswered() int {
 	return h.allAnsweredBefore
 }
 
-// firstUnansweredOf returns the first of some indexes whose call has no result. It removes the indexes
-// before this one. If all these calls have results, it reports false.
+// firstUnansweredOf returns the first of the indexes whose call has no result. It removes the
+// indexes before that one. If the calls of all indexes have results, it reports false.
 func (h *history) firstUnansweredOf(indexes *[]int) (at int, ok bool) {
 	for len(*indexes) > 0 {
 		if at = (*indexes)[0]; !h.calls[at].answered {

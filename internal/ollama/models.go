@@ -74,7 +74,7 @@ func (m *Model) details() details {
 
 func (m *Model) modified() string { return m.Modified.UTC().Format(timeFormat) }
 
-// listedModel is a ListModelResponse.
+// listedModel is the ListModelResponse of Ollama's API.
 type listedModel struct {
 	Name         string   `json:"name"`
 	Model        string   `json:"model"`

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /api/chat or /api/generate. It has views of the body, which
-// must not be changed while the request is in use.
+// Request is the checked body of POST /api/chat or /api/generate. It refers to parts of the
+// body, so the body must not be changed while the request is in use.
 type Request struct {
 	prompt.Conversation
 
@@ -135,8 +135,9 @@ func (*Request) Choices() int { return 1 }
 // ImageParam returns an empty field: Ollama's API has no images at URLs.
 func (*Request) ImageParam(string) string { return "" }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort is the effort if the field
-// think is false, and mostEffort is the effort if it is "max". An effort that is not known is empty.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort is the effort if the
+// field think is false, and mostEffort is the effort if think is "max". Each is empty if it is not
+// known.
 func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
 	opts.Resolve = r.resolver(opts.Resolve, leastEffort)
 	if r.Effort = r.think; r.think == "max" {

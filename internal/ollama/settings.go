@@ -170,8 +170,8 @@ func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	}).In("images")
 }
 
-// readImage reads an image in base64. It also reads data URLs, which Ollama does not, since some
-// clients send them.
+// readImage reads an image in base64. Unlike Ollama, it also reads data URLs, since some clients
+// send them.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	if v.Kind() == wirejson.KindString && strings.HasPrefix(string(v.RawText()[:min(len(v.RawText()), 5)]), "data:") {
 		return prompt.ImagePart(v, nil, "")

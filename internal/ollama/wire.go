@@ -43,7 +43,7 @@ type piece struct {
 	calls             []call
 }
 
-// call is a ToolCall.
+// call is the ToolCall of Ollama's API.
 type call struct {
 	ID       string   `json:"id"`
 	Function function `json:"function"`
@@ -122,7 +122,7 @@ func (c *timings) recordFirst() {
 	}
 }
 
-// appendEnd appends the members that only the last object has, and its end.
+// appendEnd appends the members that only the last object has, and the closing brace.
 func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time) []byte {
 	dst = append(dst, `,"done":true,"done_reason":"`...)
 	if m.loadReason != "" {

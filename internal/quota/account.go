@@ -18,7 +18,7 @@ type measure struct {
 	window Window
 }
 
-// apply does an operation. The script of [Redis] does the same.
+// apply does the operation o on the counts of the key k. The script of [Redis] does the same.
 func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 	switch o.Kind {
 	case Reserve:
@@ -68,13 +68,13 @@ func (a *account) addReserved(turn string, n int64) {
 	a.reserved += n
 }
 
-// minShare is what a turn gets even if its share is smaller. If fewer tokens are left, the turn
-// gets all of them.
+// minShare is how many tokens a turn may get even if its share is smaller. If fewer than minShare
+// are left, the turn may get all of them.
 const minShare = 16
 
 // share returns how many tokens a turn gets if it asks for n. The remaining tokens are divided
 // equally among the running turns of the key. A turn gets at most half of its part, so that tokens
-// stay for other turns, or minShare if that is more.
+// are left for other turns. If this half is less than minShare, the turn gets at most minShare.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	remaining := a.remaining(k, now)
 	return max(0, min(n, remaining, max(minShare, remaining/int64(2*max(1, len(a.reservedByTurn))))))
@@ -153,7 +153,7 @@ func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time 
 	return limit.Window.partExpiry(limit.Window.partAt(now))
 }
 
-// count counts n of a unit in all windows of the key's limits.
+// count adds n to the counts of a unit, in the window of each limit of the key with this unit.
 func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
 	for _, limit := range k.Limits {
 		if limit.Unit == unit {

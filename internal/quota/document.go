@@ -15,7 +15,7 @@ const (
 	SaveInterval = 2 * time.Second
 	// maxAccounts bounds the accounts of a document.
 	maxAccounts = 100_000
-	// maxParts bounds the parts of a window in a document: a month has 31.
+	// maxParts bounds the parts of a window in a document. A month has the most parts: 31.
 	maxParts = 64
 	// maxCount bounds a count in a document, so that sums cannot overflow.
 	maxCount = 1 << 50
@@ -24,7 +24,7 @@ const (
 // document is a ledger as it is stored.
 type document struct {
 	storedbook.Header
-	Accounts map[string]map[measure]counts `json:"accounts"` // by account
+	Accounts map[string]map[measure]counts `json:"accounts"` // by the names of the accounts, see Key.Account
 }
 
 // String returns the measure as it is stored, such as "tokens 5h".
@@ -111,7 +111,7 @@ func (l *Ledger) Restore(content []byte) error {
 	return nil
 }
 
-// decode reads a document. The counts may be in any order.
+// decode reads a document. In the result, the counts of a window may be in any order.
 func decode(content []byte) (*document, error) {
 	d := new(document)
 	if err := json.Unmarshal(content, d); err != nil {

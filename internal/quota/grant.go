@@ -15,18 +15,18 @@ type Grant struct {
 	mu           sync.Mutex
 	reserved     int64 // tokens that are reserved for the turn
 	untaken      int64 // reserved tokens that Take has not returned yet
-	spent        bool  // no token is left
+	spent        bool  // the last Take or Raise has reached a limit
 	engineFailed bool  // an operation on the engine has failed
-	isCounted    bool  // Reserve has counted the turn
+	isCounted    bool  // a limit of tokens applies, and Reserve has allowed the turn
 	closed       bool
 }
 
 // LimitsTokens reports whether the key has a limit of tokens.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.request.key.hasLimit(Tokens) }
 
-// Take reserves up to n more tokens for the output of the turn, and returns how many it has
-// reserved. Near a limit it reserves fewer than n, so that the turns of the key share what is left.
-// 0 means that the limit is reached.
+// Take returns how many more tokens the turn may use for its output: at most n. It reserves tokens
+// if all reserved ones are taken. Near a limit it returns fewer than n, so that the turns of the
+// key share what is left. 0 means that the limit is reached, or that g is closed.
 func (g *Grant) Take(n int) (got int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,9 +46,9 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise reserves tokens until the turn has at least n, even if that exceeds a limit: the turn has
-// used these tokens, or will certainly use them. Raise reports whether any tokens are left after
-// that.
+// Raise makes sure that at least n tokens are reserved for the turn, even if that exceeds a limit:
+// the turn has used n tokens, or will certainly use them. Raise reports whether more tokens are
+// left.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +76,7 @@ func (g *Grant) do(o Op) (r Result, ok bool) {
 		return r, false
 	}
 	o.Turns, o.Held = []string{g.id}, g.reserved
-	r, err := g.request.do(context.Background(), o) // the engine has a deadline
+	r, err := g.request.do(context.Background(), o) // Engine.Do ends within seconds by itself
 	g.engineFailed = err != nil
 	return r, err == nil
 }

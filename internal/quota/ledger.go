@@ -34,7 +34,7 @@ func (l *Ledger) account(id string) *account {
 // Do implements [Engine].
 func (l *Ledger) Do(_ context.Context, k *Key, o Op) (Result, error) {
 	if o.Kind == Look {
-		return Result{}, nil // the caller gets the states from the method states
+		return Result{}, nil // the caller reads the counts with the method states
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	Tokens   Unit = "tokens" // of the input and the output
 )
 
-// Limit allows Max of a unit in a window.
+// Limit allows at most Max requests or tokens in a window.
 type Limit struct {
 	Unit   Unit
 	Max    int64 // above 0
@@ -66,7 +66,7 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // changes nothing
-	Reserve Kind = "reserve" // counts a request, and reserves N tokens for each turn and up to Ahead more; fails if fewer than N+1 are left for each
+	Reserve Kind = "reserve" // counts a request; reserves N tokens and up to Ahead more for each turn; fails if fewer than N+1 are left for each turn
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, and frees its reserved tokens
@@ -76,9 +76,9 @@ const (
 type Op struct {
 	Kind  Kind
 	Turns []string // the ids of the turns
-	N     int64    // tokens, see Kind
+	N     int64    // a number of tokens, see the kinds
 	Held  int64    // tokens that are reserved for the turn already
-	Ahead int64    // tokens, see Reserve
+	Ahead int64    // a number of tokens for each turn, see Reserve
 }
 
 // Result is the result of an operation.

@@ -71,7 +71,7 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	return result, err
 }
 
-// readSnapshot reads the answer of the script; nil if it cannot be read.
+// readSnapshot reads the answer of the script. It returns nil if the answer cannot be read.
 func readSnapshot(k *Key, fields []any) *snapshot {
 	if len(fields) != 4+len(k.Limits) {
 		return nil

@@ -2,7 +2,8 @@ package quota
 
 import "github.com/redis/go-redis/v9"
 
-// operateText does an [Op] as account.do does, by the clock of Redis. An account has these keys:
+// operateText is a script that does an [Op] as account.apply does, by the clock of Redis. An
+// account has these keys:
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
 //	<account>held                        a hash: for the id of a turn, its reserved tokens and when
@@ -13,11 +14,11 @@ import "github.com/redis/go-redis/v9"
 // back, counts dated after now move to the current part. The script also works if the memory of
 // Redis is full.
 //
-// The arguments are: kind, id of the operation, N, Held, Ahead, how long tokens are reserved in ms,
-// number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a part in
-// microseconds, period or "", how long counts are kept in ms. The answer has: the unit whose limit
-// would be exceeded or "", the tokens that each turn got, the time, all reserved tokens, and
-// for each limit its parts with their counts.
+// The arguments are: kind, id of the operation, N, Held, Ahead, for how many ms tokens stay
+// reserved, number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a
+// part in microseconds, period or "", for how many ms counts are kept. The answer has: the unit
+// whose limit would be exceeded or "", the tokens that each turn got, the time, all reserved
+// tokens, and for each limit its parts with their counts.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')

@@ -21,8 +21,8 @@ type Limits struct {
 	now         func() time.Time
 
 	mu        sync.Mutex
-	running   map[string]int     // turns of this process, by account
-	refusals  map[string]refusal // the last refusals by limits of requests, by account
+	running   map[string]int     // how many turns run in this process, by account
+	refusals  map[string]refusal // the last refusal by a limit of requests, by account
 	unsettled []Unsettled
 }
 
@@ -66,12 +66,12 @@ type Request struct {
 	refusedStates []State // set if the request is refused without asking the engine
 
 	mu           sync.Mutex
-	lastSnapshot *snapshot // of the last operation; nil: there is none
+	lastSnapshot *snapshot // the counts after the last operation; nil: the engine has returned none
 }
 
-// Begin begins a request of a key, which Reserve counts later. If a limit of requests has refused
-// another request of the key within refusalTime, the error is an *ExceededError, and the body of
-// the new request need not be read.
+// Begin begins a request of a key. Reserve counts the request later. If a limit of requests has
+// refused another request of the key within refusalTime, the error is an *ExceededError. Then the
+// body of the new request need not be read.
 func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{limits: l, key: k}
 	l.mu.Lock()
@@ -89,7 +89,7 @@ func (l *Limits) Begin(k *Key) (*Request, error) {
 	return r, last.err
 }
 
-// refuse remembers that a request was refused by a limit of requests.
+// refuse remembers err if it says that a limit of requests has refused r.
 func (r *Request) refuse(err error) {
 	e, exceeded := errors.AsType[*ExceededError](err)
 	if !exceeded || e.Limit.Unit != Requests {
@@ -104,8 +104,7 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request goes on although it could not be counted because of
-// err.
+// allowsUncounted reports whether a request goes on although, because of err, it was not counted.
 func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
 // do does an operation, and sets r.lastSnapshot to the counts of the key after it.
@@ -150,10 +149,10 @@ func (l *Limits) releaseTurn(k *Key) {
 }
 
 // Reserve counts the request and reserves tokens for its turns, in one step. Each turn has one of
-// the grants. For each turn, Reserve reserves input tokens for the turn's input, and more tokens
-// for its output. The error is an *ExceededError if a limit allows no more requests, or if fewer
-// than input+1 tokens are left for each turn; then nothing was counted. Any other error is
-// ErrUnavailable.
+// the grants. The parameter input is the number of tokens to reserve for the input of each turn.
+// Reserve also reserves tokens for the output. The error is an *ExceededError if a limit allows no
+// more requests, or if fewer than input+1 tokens are left for each turn. In both cases nothing was
+// counted. Any other error is ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.key.hasLimit(Tokens) {
 		grants = nil
@@ -217,7 +216,7 @@ func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	return states
 }
 
-// states returns the states of the limits of a key, on the clock of this node.
+// states returns the states of the limits of a key. Their times are on the clock of this node.
 func (v *snapshot) states(l *Limits, k *Key, forecasts bool) []State {
 	if ledger, ok := l.engine.(*Ledger); ok {
 		return ledger.states(k, forecasts)
@@ -242,7 +241,7 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 
 // settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does it later.
 func (r *Request) settle(o Op) {
-	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
+	if _, err := r.do(context.Background(), o); err != nil { // Engine.Do ends within seconds by itself
 		r.limits.mu.Lock()
 		defer r.limits.mu.Unlock()
 		if len(r.limits.unsettled) < maxUnsettled {
@@ -272,8 +271,8 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle gives l operations that [Limits.Unsettled] has returned, in this process or an earlier
-// one, so that Settle does them.
+// Resettle adds operations to those that Settle does. [Limits.Unsettled] has returned them before,
+// in this process or an earlier one.
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

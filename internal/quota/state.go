@@ -69,8 +69,8 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if elapsed <= 0 || recent <= 0 {
 		return time.Time{}
 	}
-	rate := float64(recent) / elapsed // a second
-	// Until the next part leaves the window, the use grows at the rate.
+	rate := float64(recent) / elapsed // per second
+	// The use grows at the rate, and falls each time a part leaves the window.
 	at := now
 	for _, c := range append(slices.Clone(parts), count{part: w.partAt(now)}) {
 		until := w.partExpiry(c.part)
@@ -79,7 +79,7 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 			return at.Add(needed)
 		}
 		if w.period != "" {
-			return time.Time{} // the whole limit is free again then
+			return time.Time{} // the period ends before that, and the whole limit is free again
 		}
 		used += int64(rate*until.Sub(at).Seconds()) - c.n
 		at = until

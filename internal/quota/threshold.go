@@ -38,8 +38,8 @@ func (t *Thresholds) Forget() {
 }
 
 // Pass returns the threshold that a limit has passed: 80 or 100 percent. used is in percent of the
-// limit. resets is the end of its window. Pass returns 0 if used is below 80, if the window has
-// ended, or if Pass has returned this threshold or a higher one in the same window.
+// limit. resets is the end of the limit's window. Pass returns 0 if used is below 80, if the window
+// has ended, or if Pass has returned this threshold or a higher one in the same window.
 func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {
 	switch {
 	case !resets.After(now) || used < nearPercent:

@@ -23,8 +23,8 @@ const (
 )
 
 // partsPerWindow is the number of parts into which a sliding window is divided. A part counts until
-// all of it has left the window. So use counts for the length of the window, and at most one part
-// longer.
+// all of it has left the window. So a request or a token counts for the length of the window, and
+// at most one part longer.
 const partsPerWindow = 20
 
 // Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
@@ -32,7 +32,7 @@ const partsPerWindow = 20
 // any stretch of time that has the length of the window. The zero value is not valid.
 type Window struct {
 	period string        // empty: the window slides
-	length time.Duration // of a sliding window
+	length time.Duration // of a sliding window; 0 for a period
 }
 
 // ParseWindow reads a window as [Window.String] writes it: day, week or month, or a length in the
@@ -169,7 +169,7 @@ func (c counts) find(part int64) (i int, found bool) {
 	return slices.BinarySearchFunc(c, part, func(c count, part int64) int { return cmp.Compare(c.part, part) })
 }
 
-// add counts n in a part.
+// add adds n to the count of a part.
 func (c counts) add(part, n int64) counts {
 	i, found := c.find(part)
 	switch {
@@ -190,7 +190,7 @@ func (c counts) addAll(other counts) counts {
 	return c
 }
 
-// sum returns the counts of the parts from oldest on.
+// sum returns the sum of the counts of all parts from oldest on.
 func (c counts) sum(oldest int64) (n int64) {
 	for _, count := range c {
 		if count.part >= oldest {

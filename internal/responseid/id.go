@@ -19,7 +19,7 @@ const ConversationPrefix = "conv_"
 
 const (
 	suffixLength = 26 // characters of a suffix
-	stampLength  = 7  // how many of them are for the time: enough for a thousand years
+	stampLength  = 7  // how many of these characters are the time; enough for a thousand years
 )
 
 // base is the number base in which an id has its time. In this base, the alphabetical order of the
@@ -33,7 +33,7 @@ func NewSuffix(now time.Time) string {
 
 // stamp returns a time as a number of seconds, with leading zeros.
 func stamp(at time.Time) string {
-	const one = 1 << (5 * stampLength) // puts a digit before the stamp, so that leading zeros stay; it is cut off
+	const one = 1 << (5 * stampLength) // adds a digit before the stamp, so that leading zeros are written; [1:] cuts the digit off
 	return strconv.FormatInt(one+max(0, at.Unix()), base)[1:]
 }
 

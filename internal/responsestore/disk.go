@@ -22,14 +22,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Disk keeps entries in a file, which one process uses at a time. The entries outlive the process,
-// even if the process crashes. When there is no room, Disk drops entries as [Memory] does.
+// Disk keeps entries in a file. Only one process can use the file at a time. The entries outlive
+// the process, even if it crashes. When there is no room, Disk drops entries as [Memory] does.
 type Disk struct {
 	dir string
 	now func() time.Time
 
 	mu     sync.Mutex // guards the fields below; held during each change of the file
-	db     *bbolt.DB  // nil: it was not started
+	db     *bbolt.DB  // nil: the store was not started
 	file   *os.File   // of db
 	maxAge time.Duration
 	entryIndex
@@ -51,7 +51,7 @@ var (
 type metadata struct {
 	User   string `json:"user"`
 	Size   int64  `json:"size"`
-	Events int64  `json:"events,omitempty"` // how many events there were
+	Events int64  `json:"events,omitempty"` // how many events have come so far; equals the number of the next event
 	Over   bool   `json:"over,omitempty"`   // no more events will come
 	Lost   bool   `json:"lost,omitempty"`   // the response has failed, because its process ended before the response did
 }
@@ -139,7 +139,8 @@ func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 	d.maxBytes, d.maxAge = maxBytes, maxAge
 }
 
-// load makes the file's buckets and counts the file's entries, the oldest first.
+// load makes the buckets that the file lacks, and fills d.entryIndex with the file's entries, the
+// oldest first. Entries beyond the limits are dropped.
 func (d *Disk) load() (err error) {
 	before := d.entryIndex
 	d.entryIndex = newEntryIndex(before.maxBytes)
@@ -181,7 +182,7 @@ func (d *Disk) load() (err error) {
 	})
 }
 
-// countEntry counts an entry, and drops other entries if it needs their room.
+// countEntry adds an entry to d.entryIndex. If there is no room, it drops other entries.
 func (d *Disk) countEntry(tx *bbolt.Tx, user string, k *storedEntry) error {
 	dropped, err := d.entryIndex.put(user, k, d.now())
 	for _, k := range dropped {
@@ -214,9 +215,9 @@ func dropPrefix(b *bbolt.Bucket, id string) error {
 // errNotStarted is the error of a store before Start.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
-// update runs change, which changes the file. If the file cannot be changed, update counts its
-// entries anew, since change may have counted some that the file does not have. The caller holds
-// the lock.
+// update runs change, which changes the file. If the file cannot be changed, update fills
+// d.entryIndex again from the file, since change may have added entries that the file does not
+// have. The caller holds d.mu.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
@@ -331,7 +332,7 @@ func (d *Disk) entrySize(user, id string) (size int64, err error) {
 	return k.size, nil
 }
 
-// find returns a user's entry. The caller holds the lock.
+// find returns a user's entry. The caller holds d.mu.
 func (d *Disk) find(user, id string) (*storedEntry, error) {
 	if d.db == nil {
 		return nil, errNotStarted
@@ -412,7 +413,8 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 	return d.update(func(tx *bbolt.Tx) error { return dropEntry(tx, id) })
 }
 
-// changeConversation changes a conversation. growth is how many bytes the conversation grows by.
+// changeConversation changes a conversation with edit. growth is how many bytes the conversation
+// grows by; it is negative if the conversation shrinks.
 func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbolt.Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -62,7 +62,7 @@ func (d *Disk) addEvent(tx *bbolt.Tx, id string, n int64, e stores.Event) error 
 		for key, _ := c.First(); key != nil; key, _ = c.Next() {
 			at, ok := responseid.Time(string(key[:max(0, len(key)-8)]))
 			if ok && d.now().Sub(at) < 2*stores.EventsTime {
-				break // ids are in the order of their times
+				break // the keys are in the order of time, so the remaining events are newer
 			}
 			if err := c.Delete(); err != nil {
 				return err
@@ -137,7 +137,7 @@ func (d *Disk) markLost(user, id string) error {
 			err = tx.Bucket(entryBucket).Put([]byte(id), value)
 		}
 		if meta.Over || err != nil {
-			return err // all events are stored
+			return err // if meta.Over is true, all events are stored already
 		}
 		if err := d.addEvent(tx, id, meta.Events, last); err != nil {
 			return err

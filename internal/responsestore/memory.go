@@ -33,7 +33,7 @@ func (m *Memory) Put(_ context.Context, id string, e *stores.Entry) error {
 	return m.put(id, e, m.now().Add(m.maxAge))
 }
 
-// put stores an entry that expires at a time.
+// put stores an entry. After the time given as expires, the entry is too old.
 func (m *Memory) put(id string, e *stores.Entry, expires time.Time) error {
 	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: expires, size: e.Size() + int64(len(id))}, m.now())
 	return err

@@ -30,8 +30,8 @@ var (
 const (
 	// maxChain bounds the responses of a chain.
 	maxChain = 1024
-	// leastRead is the number of bytes of entries that every request may read. It is large, since
-	// an entry is larger than its items: the response in the entry repeats instructions and tools.
+	// leastRead is the number of bytes of entries that every request may read at least. It is
+	// large, since an entry is larger than its items: its response repeats instructions and tools.
 	leastRead = 128 << 20
 )
 
@@ -51,8 +51,8 @@ type Reader struct {
 	extraEntry *stores.Entry
 }
 
-// NewReader returns a Reader of at most maxBytes of items. It calls claimMemory before it copies
-// items; claimMemory reports whether there is memory for this number of bytes.
+// NewReader returns a Reader of at most maxBytes of items. The Reader calls claimMemory before it
+// copies items; claimMemory reports whether there is memory for this number of bytes.
 func NewReader(s stores.Store, user string, maxBytes int64, claimMemory func(bytes int64) bool) *Reader {
 	return &Reader{store: s, user: user, linksLeft: maxChain, readLeft: max(leastRead, 2*maxBytes), copyLeft: maxBytes, claimMemory: claimMemory}
 }
@@ -104,7 +104,7 @@ func (r *Reader) getEntry(ctx context.Context, id string) (e *stores.Entry, err 
 // Chain returns the items of a response and of the responses that it follows, oldest first: the
 // input and then the output of each. The error is a *MissingError if a response is gone, ErrTooLong
 // if there are more responses or bytes than may be read, and ErrNoMemory if there is no memory for
-// them.
+// the items.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
 	for id != "" {

@@ -51,7 +51,7 @@ type Redis struct {
 	limits    *quota.Limits
 
 	mu   sync.Mutex
-	stop context.CancelFunc // nil: it is not started
+	stop context.CancelFunc // ends the goroutines of Start; nil: they do not run
 	done sync.WaitGroup
 }
 
@@ -150,7 +150,7 @@ func (r *Redis) monitor(ctx context.Context) {
 		case <-time.After(next):
 		}
 	}
-	r.isDown.Store(false) // without checks it would stay true
+	r.isDown.Store(false) // otherwise isDown could stay true, since nothing checks the server any more
 	last, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	r.limits.Settle(last) // the process may exit soon
@@ -323,7 +323,7 @@ func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64)
 }
 
 // getEntry returns an entry of at most maxBytes, and its fields in Redis. leased reports whether
-// its owner has a lease.
+// the owner of the entry has a lease.
 func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !isValidID(id) {
 		return nil, nil, false, stores.ErrNotFound
@@ -364,10 +364,10 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// allItems returns all items of a conversation. items has the first of them, and total is the
-// number of all. allItems reads the others page by page, so that other clients of Redis do not wait
-// long. Items that are appended meanwhile are left out. If an item is removed meanwhile, the error
-// is errChanging.
+// allItems returns all items of a conversation. items has the first of them, total is the number of
+// all, and removed is how often an item was removed so far. allItems reads the others page by page,
+// so that other clients of Redis do not wait long. Items that are appended meanwhile are left out.
+// If an item is removed meanwhile, the error is errChanging.
 func (r *Redis) allItems(ctx context.Context, user, id string, items []any, total int64, removed string) ([]any, error) {
 	for int64(len(items)) < total {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)

@@ -101,7 +101,7 @@ func (r *Redis) Watch(id string) <-chan struct{} { return r.watchers.watch(id) }
 func (r *Redis) listen(ctx context.Context) {
 	subscription := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})
-	context.AfterFunc(ctx, func() { // the client does not stop reading by itself
+	context.AfterFunc(ctx, func() { // the end of ctx alone does not make the client stop reading
 		defer close(closed)
 		_ = subscription.Close()
 	})

@@ -10,17 +10,17 @@ import "github.com/redis/go-redis/v9"
 //	<user>i:<id>  a list: the items of a conversation
 //	<user>l:<id>  the lease of the owner, a key that expires if the owner does not renew it
 //	<user>e:<id>  a stream: the events of a background response; event n has the id 0-(n+1)
-//	<user>ends    a sorted set: the ids of the user's entries, by the times at which they end
-//	<user>streams a sorted set: the ids of responses, by the times at which their events end
+//	<user>ends    a sorted set: the ids of the user's entries, by the times at which they expire
+//	<user>streams a sorted set: the ids of responses, by the times at which their events expire
 //	<user>sizes   a hash: the bytes of each entry, with its events; "total" has the sum
 //
-// A full Redis refuses a command that needs memory only if the script has written nothing before.
-// Therefore such commands come first.
+// If the memory of Redis is full, Redis refuses a command that needs memory. But it refuses none
+// after the script has written something. Therefore such commands come first.
 
-// sizingFunctions is the beginning of each script that changes the entries of a user. If a user has
-// too many bytes, a script drops the oldest entries of the user, but not more than 1000, since all
-// clients of Redis wait for a script. They also wait while an item of a conversation is removed, so
-// a conversation has at most mostItems items.
+// sizingFunctions is the beginning of each script that changes how many bytes a user has. If the
+// user has too many, a script drops the oldest entries of the user, but not more than 1000, since
+// all clients of Redis wait while a script runs. For the same reason, a conversation has at most
+// mostItems items: the removal of an item takes longer if there are many.
 const sizingFunctions = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
@@ -122,9 +122,10 @@ return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
 // chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
 // id, limit of links, limit of bytes of items. The answer is a list of some links, the id of the
-// next link, and 1 if the next link was found. Each link is its id, its conversation, its input,
-// and then its output items. If the links have more bytes than the limit, the answer is only their
-// number of bytes. If there are more links than the limit, the answer is -1.
+// next link, and 1 if the next link was found, too, but is not in the list. Each link is its id,
+// its conversation, its input, and then its output items. If the links have more bytes than the
+// limit, the answer is only their number of bytes. If there are more links than the limit, the
+// answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do

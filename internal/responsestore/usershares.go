@@ -61,7 +61,7 @@ func (o *userShares) largest() *userShare {
 	return next
 }
 
-// shareHeap is a heap with the most bytes first.
+// shareHeap is a heap. Its first share has the most bytes.
 type shareHeap []*userShare
 
 func (h shareHeap) Len() int           { return len(h) }

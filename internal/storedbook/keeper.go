@@ -56,7 +56,7 @@ type Keeper struct {
 	done    sync.WaitGroup
 	loaded  bool // the book was restored, so that the file may be overwritten
 
-	// These are used before run begins, and then only by run.
+	// Hold uses these fields before it starts run. From then on, only run uses them.
 	savedChanges uint64    // the changes of the book when it was last stored
 	lastLogged   time.Time // when a failure was last logged
 }
@@ -89,7 +89,7 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	})
 }
 
-// run stores the book regularly and when it is stopped.
+// run stores the book once in each interval, and a last time when stop is closed.
 func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, oldNames []string) {
 	ticks := time.NewTicker(k.interval)
 	defer ticks.Stop()

@@ -37,8 +37,8 @@ func (a *account) countTurn(r *gateway.Record) {
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
-// add adds the counts of b. It leaves out hours and days in the future, see [series.dropFuture].
-// now is in Unix seconds.
+// add adds the counts of b to a. It leaves out hours and days in the future, see
+// [series.dropFuture]. now is in Unix seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)

@@ -52,7 +52,8 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	b.addEntry(&r)
 }
 
-// account returns a user's account, and opens it if there is none yet.
+// account returns a user's account. If there is none yet, it makes one. The users beyond maxUsers
+// share the account othersAccount.
 func (b *Book) account(user string) *account {
 	a := b.accounts[user]
 	if a == nil && len(b.accounts) >= maxUsers {

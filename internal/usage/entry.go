@@ -19,11 +19,11 @@ type Entry struct {
 	Mode        string     `json:"output_mode"`
 	Stream      bool       `json:"stream"`
 	Status      int        `json:"status"`
-	Code        string     `json:"code,omitempty"`         // of the error, if it failed
+	Code        string     `json:"code,omitempty"`         // of the error; empty: the turn has not failed
 	Duration    float64    `json:"duration"`               // from the request to the end, in seconds
 	FirstOutput float64    `json:"first_output,omitempty"` // from the request to the first output, in seconds
 	Tokens      Tokens     `json:"usage"`
-	Estimated   bool       `json:"usage_estimated,omitempty"` // a part of the usage was counted here
+	Estimated   bool       `json:"usage_estimated,omitempty"` // a part of the usage was counted by this server, not by the provider
 	Price       turn.Price `json:"price,omitzero"`            // what the provider charges, if it reports that
 	Calls       int        `json:"tool_call_count"`
 	Truncated   bool       `json:"tool_call_truncated"`
@@ -34,7 +34,7 @@ type Entry struct {
 func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
-		RequestID:   r.RequestID, // not copied: a header is no part of a larger text
+		RequestID:   r.RequestID, // no copy is needed: this text is not a part of a request's body, see cloneUnless
 		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
 		Route:       string(r.Route),

@@ -50,8 +50,8 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// dropFuture drops the parts (hours or days) that begin after now, except the next one. They come
-// from a clock that was ahead, and would make every new part too old to be kept.
+// dropFuture drops the parts (hours or days) that begin after now, except the next one. The dropped
+// parts come from a clock that was ahead. They would make every new part too old to be kept.
 func (s series) dropFuture(by span, now int64) series {
 	end, _ := s.find(by.partStart(now) + by.width + 1)
 	return s[:end]

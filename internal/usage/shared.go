@@ -63,7 +63,7 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 func (s *Shared) startStoring() {
 	if !s.isStoring {
 		s.isStoring = true
-		go func() { _ = s.Store(context.Background()) }() // ends with the last batch, or when one fails
+		go func() { _ = s.Store(context.Background()) }() // ends after the last batch, or when a batch cannot be stored
 	}
 }
 
@@ -181,7 +181,8 @@ func (b *Book) batches(newArgs func() []string) (all []Batch) {
 }
 
 // eachCount calls f with each count and its name in Redis. The names begin with t. for all turns,
-// c. for tool calls and blocks, r. for the reasons of aborted blocks, and m.<model>: for a model.
+// c. for tool calls and <use_tool> blocks, r. for the reasons of aborted blocks, and m.<model>: for
+// a model.
 func (a *account) eachCount(f func(field string, n *int64)) {
 	a.Totals.eachCount("t.", f)
 	c, b := &a.Calls, &a.Buffers
@@ -296,7 +297,7 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // The keys of an account are
 //
 //	<account>all                       a hash: all counts, and when counting began
-//	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which expire
+//	<account>hour:<s>, <account>day:<s>  hashes: the counts of an hour or a day, which expire
 //	<account>batch:<node>              the number of the last batch of a node; expires after a day
 //
 // Only the first 20 models and 1000 users of an account have counts of their own. The other models

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Begun returns a response of a user that still runs.
+// Begun returns a running response of a user.
 func Begun(user string) *stores.Entry {
 	return &stores.Entry{User: user, Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
 }
@@ -69,7 +69,7 @@ func testBackground(t *testing.T, tested Engine) {
 	if names := namesOf(t, b, 0); names != "" {
 		t.Errorf("%q", names)
 	}
-	for _, events := range []stores.Events{someEvents(0, "a", "b"), someEvents(1, "b", "c"), {First: 3}} { // b is sent twice
+	for _, events := range []stores.Events{someEvents(0, "a", "b"), someEvents(1, "b", "c"), {First: 3}} { // the event named b is sent twice
 		if cancelled, err := b.Continue(ctx, "u", ID(1), events); cancelled || err != nil {
 			t.Error(cancelled, err)
 		}
@@ -220,7 +220,7 @@ func testWatch(t *testing.T, tested Engine) {
 		return time.Since(began) < stores.WatchTime/2
 	}
 	n := int64(0)
-	for deadline := time.Now().Add(20 * time.Second); !noticesChange(reader, func() error { // once it has subscribed
+	for deadline := time.Now().Add(20 * time.Second); !noticesChange(reader, func() error { // false until reader has subscribed
 		n++
 		_, err := b.Continue(ctx, "u", ID(1), someEvents(n-1, "e"))
 		return err

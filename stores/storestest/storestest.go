@@ -17,13 +17,14 @@ import (
 // Engine is a store under test, which is empty and has room for some megabytes.
 type Engine struct {
 	Store stores.Store
-	Age   time.Duration       // of entries; less than the tests take
+	Age   time.Duration       // the age at which entries are too old; longer than the tests take
 	Later func(time.Duration) // lets this time pass for the store
 	// Other returns a store with the same entries, as another node or the next process opens it. It
 	// is nil if the entries do not outlive this store. It must not be nil for a
 	// [stores.Background].
 	Other func(*testing.T) stores.Store
-	// Shared says that Store and the result of Other are used at the same time, as by two nodes.
+	// Shared says whether the tests use Store and the result of Other at the same time, as two
+	// nodes do.
 	Shared bool
 }
 
