@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// maxInFlight bounds the calls that wait for an answer. With a hundred or more, the
-	// app-server silently loses requests; with 64 it never lost one.
+	// maxInFlight bounds the calls that wait for an answer. With a hundred or more such calls, the
+	// app-server silently loses requests. With 64 it never lost one.
 	maxInFlight = 64
 	// callTimeout is how long a call may wait for its answer.
 	callTimeout = 30 * time.Second
 )
 
 // overloadRetries is how often a call is tried again if the app-server refuses it because of an
-// overload. The first pause is overloadPause, and each further pause is twice as long.
+// overload. The pause before the first retry is about overloadPause. Each further pause is about
+// twice as long as the one before.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
@@ -30,8 +31,8 @@ const (
 type call struct {
 	method    string
 	params    any
-	result    any       // the answer is decoded into it, unless it is nil
-	callbacks callbacks // nil: none
+	result    any       // pointer to where the answer is decoded; nil: the answer is not decoded
+	callbacks callbacks // nil: no callbacks
 	deadline  time.Time // when the call is given up; zero: callTimeout after its start
 	// urgent means that the call needs no slot (see callTable) and is not retried.
 	urgent bool
@@ -39,21 +40,22 @@ type call struct {
 
 // callbacks has the methods that are called while a call is made.
 type callbacks interface {
-	// onSent is called once the call has been written or handed to the writer.
+	// onSent is called when the goroutine that writes to the connection has received the call.
 	onSent()
 	// onAnswer is called when the answer arrives: before the call returns, and before the next
-	// message is read. It must not block, since the goroutine that reads the connection calls it.
-	// answer is valid until onAnswer returns. If late is true, nobody waits for it any more.
+	// message is read. The goroutine that reads the connection calls onAnswer, so onAnswer must not
+	// block. answer is valid until onAnswer returns. If late is true, the caller no longer waits
+	// for the answer.
 	onAnswer(answer message, late bool)
 }
 
 // pendingCall is a call that waits for its answer. The lock of its callTable guards it.
 type pendingCall struct {
 	call                  // a copy of the call, without its params
-	outcome    chan error // capacity 1: gets nil when the answer has come, or the error if none will come
-	resultJSON string     // empty if call.result is nil
-	refusal    *CallError // the error in the answer; nil: it has none
-	expires    time.Time  // when the wait for the answer ends; zero: it has ended
+	outcome    chan error // capacity 1: gets nil when the answer has come, or an error if no answer will come
+	resultJSON string     // the result in the answer; empty if call.result is nil
+	refusal    *CallError // the error in the answer; nil: the answer has no error
+	expires    time.Time  // when the wait for the answer ends; zero: the wait has ended
 	hasSlot    bool       // the call occupies a slot
 	abandoned  bool       // the caller has left without the answer
 }
@@ -101,7 +103,7 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if err != nil {
 		return err
 	}
-	select { // the writer receives line when it has written the previous one
+	select { // the goroutine that writes receives line when it has written the previous line
 	case c.out.calls <- line:
 	case err = <-p.outcome: // the call has timed out, or the connection has ended
 		c.calls.unregister(id, p)
@@ -128,8 +130,9 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	return err
 }
 
-// prepareCall encodes a call as a line and registers it. attempt calls prepareCall only once the
-// call has its slot, so that waiting calls keep no lines in memory. A retry encodes the line again.
+// prepareCall encodes a call as a line and registers the call. attempt calls prepareCall after the
+// call has got its slot. So calls that wait for a slot keep no lines in memory. A retry encodes the
+// line again.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
@@ -150,7 +153,8 @@ func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, e
 	return id, p, line, nil
 }
 
-// takeSlot waits for a free slot, at most until ctx ends or until spec.deadline.
+// takeSlot occupies a slot for a call. If no slot is free, takeSlot waits for one, at most until
+// ctx ends or until spec.deadline.
 func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 	select {
 	case c.calls.slots <- struct{}{}:
@@ -182,7 +186,8 @@ func (c *Conn) handleAnswer(m message) {
 	}
 }
 
-// storeAnswer stores the error of an answer, or the result if the caller wants it.
+// storeAnswer stores the error of an answer in p. If there is no error, it stores the result, but
+// only if the caller wants the result.
 func (p *pendingCall) storeAnswer(answer message) {
 	switch {
 	case answer.isRefusal():

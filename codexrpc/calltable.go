@@ -18,14 +18,14 @@ type callTable struct {
 	slots       chan struct{} // holds one element for each occupied slot
 	lastID      atomic.Int64
 	pendingPool sync.Pool     // of *pendingCall, with their channels
-	probeNow    chan struct{} // capacity 1: an element requests a probe at once
+	probeNow    chan struct{} // capacity 1: an element makes Conn.Monitor probe the app-server without a pause
 
 	mu         sync.Mutex
-	err        error // why the connection ended
+	err        error // why the connection ended; nil: it has not ended
 	registered map[int64]*pendingCall
 	timer      *time.Timer    // runs expireDue; nil before the first call
-	timerAt    time.Time      // when timer fires; zero: it does not
-	timeouts   map[string]int // calls in a row that timed out, by method
+	timerAt    time.Time      // when timer fires; zero: timer does not run
+	timeouts   map[string]int // by method: how many of its calls in a row have timed out
 }
 
 func newCallTable() callTable {
@@ -77,9 +77,10 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 	}
 }
 
-// abandon ends the wait for an answer. It reports false if the wait has just ended in another way;
-// p.outcome then gets the result. After a timeout, abandon frees the slot of the call. Otherwise
-// the call keeps its slot until its answer or a timeout, since the app-server still works on it.
+// abandon ends the wait for an answer. If the wait has just ended in another way, abandon returns
+// false, and p.outcome gets the result. If timedOut is true, abandon frees the slot of the call.
+// Otherwise the call keeps its slot until its answer or a timeout, since the app-server still works
+// on the call.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +142,9 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.releaseAbandoned(id, p)
 }
 
-// releaseAbandoned frees the slot of a call that nobody waits for. A call with callbacks
-// (p.callbacks) stays registered, since the callbacks also handle a late answer. The caller holds
+// releaseAbandoned frees the slot of a call that nobody waits for. A call without callbacks is also
+// removed from the table. A call with callbacks stays registered, since the callbacks also handle a
+// late answer; but it is removed if more than maxAbandoned calls are registered. The caller holds
 // the lock.
 func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}

@@ -43,7 +43,7 @@ type Conn struct {
 	tasks         sync.WaitGroup // background work, for which Close waits
 
 	mu         sync.Mutex
-	err        error // why the connection ended; set before done is closed
+	err        error // why the connection ended; nil: it has not ended; set before done is closed
 	threads    map[string]*Thread
 	unfinished []string // threads whose turns may have run when the connection ended
 }
@@ -239,14 +239,14 @@ func (c *Conn) thread(id string) *Thread {
 
 // Stats counts what a connection has received and could not use, since the connection began.
 type Stats struct {
-	UnknownNotifications uint64 // of methods that this client does not know
-	UnknownRequests      uint64 // answered with -32601
-	UnknownAnswers       uint64 // to no call of this client, or to a call that was dropped after a timeout
-	LateAnswers          uint64 // to calls whose caller had left
+	UnknownNotifications uint64 // notifications of methods that this client does not know
+	UnknownRequests      uint64 // requests of methods that this client does not know; each got the error -32601
+	UnknownAnswers       uint64 // answers to no call of this client, or to a call that was dropped after a timeout
+	LateAnswers          uint64 // answers to calls whose caller had left
 	Garbage              uint64 // lines that are not a JSON object of the protocol
-	TooLarge             uint64 // lines above MaxMessage, skipped
+	TooLarge             uint64 // lines that were skipped because they are larger than MaxMessage
 	Unrouted             uint64 // events of unknown threads or turns
-	Overflowed           uint64 // turns ended because their queue was full
+	Overflowed           uint64 // turns that were ended because their queue was full
 }
 
 // Stats returns the counts so far.
@@ -282,7 +282,7 @@ var decliningAnswers = map[string]any{
 }
 
 // toolCallFailed is the answer to a tool call whose result will not come during this turn. The
-// client sends the result with its next request, which starts another turn.
+// result comes with the client's next request, which starts another turn.
 var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"

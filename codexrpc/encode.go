@@ -12,8 +12,8 @@ import (
 )
 
 // This file encodes the calls that every turn needs, without encoding/json. encoding/json would
-// copy a long input several times. For a short turn, encoding the settings of the thread with it
-// would take as long as all other work.
+// copy a long input several times. For a short turn, encoding/json would take as long for the
+// settings of the thread as all other work takes.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -37,7 +37,7 @@ func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
 	if p.Environments == nil {
 		dst = append(dst, "null"...)
 	} else {
-		dst = append(dst, "[]"...) // an empty list is sent, not omitted: no access to the host
+		dst = append(dst, "[]"...) // an empty list means no access to the host, so it is not omitted
 	}
 	var err error
 	if !p.Config.IsZero() {
@@ -174,7 +174,7 @@ func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, e
 	return append(dst, '}'), nil
 }
 
-// encodeCall encodes a call as one line. The slice has spare capacity for the newline.
+// encodeCall encodes a call as one line. The returned slice has spare capacity for a newline.
 func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
@@ -185,7 +185,7 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 		line, err = p.AppendJSON(callHead(id, method, 2<<10))
 	case *TurnStartParams:
 		line, err = p.appendJSON(callHead(id, method, p.size()))
-	case *Thread: // the call is about it and has no other parameters
+	case *Thread: // the thread is the only parameter of the call
 		line = append(wirejson.AppendString(append(callHead(id, method, 0), `{"threadId":`...), p.id), '}')
 	case Constant:
 		line = append(callHead(id, method, len(p)), p...)
@@ -222,7 +222,7 @@ func (p injectParams) appendJSON(dst []byte) ([]byte, error) {
 		}
 		if bytes.IndexByte(item, '\n') >= 0 || bytes.IndexByte(item, '\r') >= 0 {
 			var oneLine bytes.Buffer
-			_ = json.Compact(&oneLine, item) // it is valid
+			_ = json.Compact(&oneLine, item) // cannot fail: item is valid JSON
 			item = oneLine.Bytes()
 		}
 		dst = append(dst, item...)

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// ErrClosed is matched by the error of every call and turn of a connection that has ended,
-	// because the app-server exited, closed its pipe or was stopped.
+	// ErrClosed is matched by the error of every call and turn of a connection that has ended, for
+	// example because the app-server exited, closed its pipe or was stopped.
 	ErrClosed = errors.New("the codex app-server connection has ended")
 
 	// ErrTooSlow is the error of a turn whose queue has overflowed because the consumer was too
@@ -39,7 +39,7 @@ const (
 // CallError is the app-server's refusal of a call: the error member of its
 // answer.
 type CallError struct {
-	Method  string          // what was called
+	Method  string          // the method that was called
 	Code    int             // the JSON-RPC code, for example -32600
 	Message string          // the app-server's own text
 	Data    json.RawMessage // the error's data member, verbatim; often absent
@@ -50,13 +50,14 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("codex %s: %s (%d)", e.Method, e.Message, e.Code)
 }
 
-// Is makes a refusal because of an overload match [ErrOverloaded].
+// Is makes [errors.Is] report true for [ErrOverloaded] if the app-server has refused the call
+// because of an overload.
 func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// tooLargeCall returns the error of a call that is too large for the transport. Its code is the
-// one that the app-server itself uses for an input that is too large.
+// tooLargeCall returns the error of a call that is too large for the transport. The error has the
+// same code as the app-server's own error for an input that is too large.
 func tooLargeCall(method string, size, limit int) *CallError {
 	return &CallError{
 		Method:  method,
@@ -159,8 +160,8 @@ func (s *scanner) errorInfo(e *TurnError) {
 // page, and the message goes to clients and to the log.
 const maxErrorText = 16 << 10
 
-// truncate returns a copy of text that has at most maxBytes bytes. If it cuts the text, it adds an
-// ellipsis.
+// truncate returns a copy of text. If text has more than maxBytes bytes, the copy is cut there and
+// ends with an ellipsis.
 func truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return strings.Clone(text)

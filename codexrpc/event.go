@@ -8,66 +8,70 @@ import (
 type EventKind uint8
 
 const (
-	// EventItemStarted is item/started. Fields: ItemType and ItemID. A call of a client's tool also
-	// has Name.
+	// EventItemStarted is the notification item/started. Fields: ItemType and ItemID. A call of a
+	// client's tool also has Name.
 	EventItemStarted EventKind = iota + 1
-	// EventTextDelta is item/agentMessage/delta. Fields: ItemID and Text.
+	// EventTextDelta is the notification item/agentMessage/delta. Fields: ItemID and Text.
 	EventTextDelta
-	// EventReasoningDelta is item/reasoning/summaryTextDelta. Fields: ItemID, Index (the summary's
-	// part) and Text.
+	// EventReasoningDelta is the notification item/reasoning/summaryTextDelta. Fields: ItemID,
+	// Text, and Index (the number of the summary's part).
 	EventReasoningDelta
-	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not send.
-	// Fields: ItemID, CallID (if there is one) and Text (a fragment of the call's arguments).
+	// EventArgumentsDelta is the notification item/dynamicToolCall/argumentsDelta, which Codex
+	// 0.169 does not send. Fields: ItemID, CallID (if there is one) and Text (a fragment of the
+	// call's arguments).
 	EventArgumentsDelta
-	// EventItemCompleted is item/completed. Fields: ItemType and ItemID. An agentMessage also has
-	// Text (its whole text) and Phase (if the model names one). An imageGeneration also has Status,
-	// Text (the picture in base64, or empty), Name (the prompt of the picture), Transparent, and
-	// Err if Codex says why there is no picture.
+	// EventItemCompleted is the notification item/completed. Fields: ItemType and ItemID. An
+	// agentMessage also has Text (its whole text) and Phase (if the model names one). An
+	// imageGeneration also has Status, Text (the picture in base64, or empty), Name (the prompt of
+	// the picture), Transparent, and Err if Codex says why there is no picture.
 	EventItemCompleted
-	// EventFunctionCall is rawResponseItem/completed of a function_call. Fields: ItemID, CallID,
-	// Name and Text (the arguments as the model wrote them). Status is StatusIncomplete if the
-	// model did not finish the call. A call of Codex's own tool for pictures has the Name
-	// [PictureTool], which has a dot; names of clients' tools have none.
+	// EventFunctionCall is the notification rawResponseItem/completed for a function_call. Fields:
+	// ItemID, CallID, Name and Text (the arguments as the model wrote them). Status is
+	// StatusIncomplete if the model did not finish the call. A call of Codex's own tool for
+	// pictures has the Name [PictureTool], which has a dot; names of clients' tools have no dot.
 	EventFunctionCall
-	// EventReasoningItem is rawResponseItem/completed of a reasoning. Fields: ItemID, Text (the
-	// encrypted content, or empty if the provider gave none) and Raw (the item as JSON).
+	// EventReasoningItem is the notification rawResponseItem/completed for a reasoning item.
+	// Fields: ItemID, Text (the encrypted content, or empty if the provider gave none) and Raw (the
+	// item as JSON).
 	EventReasoningItem
-	// EventWebSearch is rawResponseItem/completed of a web_search_call. Fields: ItemID and Text
-	// (what the search did, as JSON, or empty).
+	// EventWebSearch is the notification rawResponseItem/completed for a web_search_call. Fields:
+	// ItemID and Text (what the search did, as JSON, or empty).
 	EventWebSearch
-	// EventAnnotations is rawResponseItem/completed of a message with annotations. Fields: ItemID,
-	// Text (the annotations as a JSON array) and Index (the number of characters of the message).
-	// It follows the EventItemCompleted of the message.
+	// EventAnnotations is the notification rawResponseItem/completed for a message that has
+	// annotations. Fields: ItemID, Text (the annotations as a JSON array) and Index (the number of
+	// characters of the message). It follows the EventItemCompleted of the message.
 	EventAnnotations
-	// EventCallOutput is rawResponseItem/completed of a function_call_output. Codex sends it after
-	// a model response, when the output of a tool call is in the thread. Fields: CallID (of that
-	// call), Status (StatusFailed if Codex has no such tool) and Text (the reason if a picture
-	// could not be made, else empty).
+	// EventCallOutput is the notification rawResponseItem/completed for a function_call_output.
+	// Codex sends it after a model response, when the output of a tool call is in the thread.
+	// Fields: CallID (of that call), Status (StatusFailed if Codex has no such tool) and Text (the
+	// reason if a picture could not be made, else empty).
 	EventCallOutput
-	// EventOffered is rawResponseItem/completed of additional_tools. Codex sends it for some
-	// models, before the request to the model. Fields: Text (the names of the offered tools, one
-	// per line).
+	// EventOffered is the notification rawResponseItem/completed for additional_tools. Codex sends
+	// it for some models, before the request to the model. Fields: Text (the names of the offered
+	// tools, one per line).
 	EventOffered
-	// EventOwnCall is rawResponseItem/completed of a call of one of Codex's own tools, with a type
-	// that clients' tools do not have. Fields: Name (of the tool, or else the type of the call).
+	// EventOwnCall is the notification rawResponseItem/completed for a call of one of Codex's own
+	// tools. Only calls whose type differs from that of clients' tools have this kind. Fields: Name
+	// (of the tool, or else the type of the call).
 	EventOwnCall
-	// EventItemCut is rawResponseItem/completed of a message that the model did not finish; its
-	// status is incomplete. Fields: ItemID.
+	// EventItemCut is the notification rawResponseItem/completed for a message that the model did
+	// not finish; its status is incomplete. Fields: ItemID.
 	EventItemCut
-	// EventResponseCompleted is rawResponse/completed, the end of one model response. Fields: Usage
-	// (of this response; may be nil) and Text (the provider's price for the response, a decimal
-	// number without a currency; empty: not known).
+	// EventResponseCompleted is the notification rawResponse/completed, the end of one model
+	// response. Fields: Usage (of this response; may be nil) and Text (the provider's price for the
+	// response, a decimal number without a currency; empty: not known).
 	EventResponseCompleted
-	// EventTokenUsage is thread/tokenUsage/updated. Fields: Usage (the thread's total).
+	// EventTokenUsage is the notification thread/tokenUsage/updated. Fields: Usage (the thread's
+	// total).
 	EventTokenUsage
 	// EventError is the notification "error". Fields: Err, and WillRetry if Codex tries again by
 	// itself.
 	EventError
-	// EventTurnCompleted is turn/completed, the last event of a turn. Fields: Status, and Err if
-	// the turn has failed.
+	// EventTurnCompleted is the notification turn/completed, the last event of a turn. Fields:
+	// Status, and Err if the turn has failed.
 	EventTurnCompleted
-	// eventTurnStarted is turn/started. Consumers do not get it. The thread reads the turn's id
-	// from it, since it often arrives before the answer to turn/start.
+	// eventTurnStarted is the notification turn/started. Consumers do not get this event. The
+	// thread reads the turn's id from it, since it often arrives before the answer to turn/start.
 	eventTurnStarted
 	// eventRawItem and eventWarning are used only during parsing: parseMessage replaces them by
 	// one of the kinds above, or drops the event.
@@ -80,7 +84,7 @@ const (
 	StatusCompleted   = "completed"
 	StatusInterrupted = "interrupted"
 	StatusFailed      = "failed"
-	StatusIncomplete  = "incomplete" // of an item
+	StatusIncomplete  = "incomplete" // only of an item, never of a turn
 )
 
 // The values of [Event].ItemType that this client acts on.
@@ -104,8 +108,8 @@ type Event struct {
 	Kind        EventKind
 	Index       int
 	WillRetry   bool
-	Transparent bool // of a picture: a transparent background was asked for
-	fellBack    bool // of an EventError: Codex gives up the WebSocket to the model provider
+	Transparent bool // only of a picture: a transparent background was asked for
+	fellBack    bool // only of an EventError: Codex gives up the WebSocket to the model provider
 	ItemType    string
 	ItemID      string
 	CallID      string
@@ -119,13 +123,13 @@ type Event struct {
 
 	threadID string
 	turnID   string
-	size     int // of the message, in bytes, for the queue's bound
+	size     int // size of the message in bytes, which counts towards the bound of the queue
 }
 
-// copyStrings replaces the event's strings with copies. Before, they share the memory of the line,
+// copyStrings replaces the event's strings with copies, since they share the memory of the line,
 // which the next line overwrites. Each string is copied on its own, so that a short text does not
 // keep a long message in memory. If a constant or a string of the thread is equal, copyStrings uses
-// that instead of a copy. [Thread.mayBelong] has already copied the turn's id.
+// that one instead of a copy. [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)

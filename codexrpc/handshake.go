@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// oldestMajor and oldestMinor are the oldest supported release. Older releases lack what this
-// client needs: injected history, an empty input after tool results, and a notification at the end
-// of a model response.
+// oldestMajor and oldestMinor are the oldest supported release of Codex. Older releases lack what
+// this client needs: injected history, an empty input after tool results, and a notification at the
+// end of a model response.
 const (
 	oldestMajor = 0
 	oldestMinor = 150
@@ -59,7 +59,8 @@ const (
 	// configuration. That warning arrives before the answer to getAuthStatus. Other warnings
 	// concern single settings.
 	ignoredConfigPrefix = "Invalid configuration"
-	// maxConfigWarning bounds the stored text of that warning, in bytes.
+	// maxConfigWarning bounds the stored text of a warning that Codex ignores its configuration, in
+	// bytes.
 	maxConfigWarning = 1 << 10
 )
 
@@ -114,9 +115,9 @@ func (c *Conn) HasPlan() bool { return c.server.hasPlan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login. The old tokens then stop working.
 // Other app-servers with the same CODEX_HOME read the new tokens when their own are about to
-// expire. If the back end refuses, the error is a *CallError or [ErrNotLoggedIn]. Even if ctx ends
-// the call, the issuer may have replaced the old tokens: do not stop the app-server before it has
-// stored the new tokens.
+// expire. If the back end refuses the renewal, the error is a *CallError or [ErrNotLoggedIn]. Even
+// if ctx ends the call, the issuer may have replaced the old tokens. So do not stop the app-server
+// before it has stored the new ones.
 func (c *Conn) RenewLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, true)
 	if err == nil && method == "" && required {
@@ -163,8 +164,9 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// ConfiguredModel returns the model in the app-server's configuration, or "" if there is none. Only
-// the first call asks the app-server, since the configuration does not change during a connection.
+// ConfiguredModel returns the model in the app-server's configuration, or "" if there is none. It
+// keeps the app-server's answer for later calls, since the configuration does not change during a
+// connection.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	if cached := c.server.configuredModel.Load(); cached != nil {
 		return *cached, nil
@@ -176,7 +178,7 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, call{method: methodConfigRead, params: struct{}{}, result: &result})
 	if _, refused := errors.AsType[*CallError](err); refused {
-		err = nil // the list of models has it, too
+		err = nil // without the configuration, the list of models still names a default
 	}
 	if err == nil {
 		c.server.configuredModel.Store(&result.Config.Model)
@@ -220,7 +222,7 @@ var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
 // supportedVersion returns the version in a user agent of the form "name/0.169.0 (…)", and an error
 // if the version is too old. If the version cannot be parsed, supportedVersion returns
-// [UnknownVersion] without an error.
+// [UnknownVersion] and no error.
 func supportedVersion(userAgent string) (string, error) {
 	match := versionPattern.FindStringSubmatch(userAgent)
 	if match == nil {

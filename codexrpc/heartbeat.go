@@ -20,14 +20,14 @@ type Heartbeat struct {
 // Probe is the result of one probe, a call that checks whether the app-server answers.
 type Probe struct {
 	Diagnostics Diagnostics
-	Err         error  // the app-server's refusal, or why there is no answer
-	Missed      int    // missed probes in a row, with this one
+	Err         error  // the app-server's refusal, or why there is no answer; nil: the probe succeeded
+	Missed      int    // missed probes in a row, including this one; 0: this one was not missed
 	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
-// Monitor probes the app-server in the background until the connection ends, and reports each
-// result. The first probe starts at once. After MaxMissed missed probes in a row, Monitor ends the
-// connection with [ErrUnresponsive]. A probe is missed if, within h.Wait, neither its answer
+// Monitor probes the app-server in the background until the connection ends, and calls report with
+// each result. The first probe starts at once. After MaxMissed missed probes in a row, Monitor ends
+// the connection with [ErrUnresponsive]. A probe is missed if, within h.Wait, neither its answer
 // arrives nor any other data moves on the transport. Other data counts, since megabytes of other
 // messages may delay the answer.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
@@ -86,8 +86,8 @@ func (c *Conn) progress() uint64 {
 
 // Diagnostics is the app-server's report of itself (ServerDiagnosticsResponse).
 type Diagnostics struct {
-	PID    int   // of the program that answers, on its own machine
-	Memory int64 // resident, in bytes; 0: not known
+	PID    int   // process id of the program that answers, on the machine of that program
+	Memory int64 // resident memory in bytes; 0: not known
 	// LiveThreads is how many threads the app-server has in memory, for all of its clients.
 	// ActiveTurns is how many turns run on these threads.
 	LiveThreads, ActiveTurns int64

@@ -85,8 +85,8 @@ const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
 
-// textAt follows a path of members into an object and returns the string there, or "". It does not
-// read the object beyond that string.
+// textAt follows a path of members into an object and returns the string there, or "" if there is
+// none. It does not read the object beyond that string.
 func textAt[T string | []byte](object T, path ...string) string {
 	s := newScanner(wirejson.View(object))
 	if s.Find(path...) {
@@ -105,7 +105,7 @@ func callError(method, body string) *CallError {
 		Message string
 		Data    json.RawMessage
 	}
-	_ = json.Unmarshal([]byte(body), &v) // body is JSON; members of other types stay empty
+	_ = json.Unmarshal([]byte(body), &v) // body is valid JSON; a member of an unexpected type stays empty
 	e := &CallError{Method: method, Code: v.Code, Message: truncate(v.Message, maxErrorText)}
 	if len(v.Data) <= maxErrorText {
 		e.Data = v.Data
@@ -143,8 +143,8 @@ func encode(v any) ([]byte, error) {
 const minEchoSize = 8 << 10
 
 // isEcho reports whether a large line only repeats input from this client. The app-server sends
-// injected history and the user's message back, as raw items and as items. Such a line is as long
-// as the input and has no use, so dispatch drops it without parsing it.
+// injected history and the user's message back. Such a line is as long as the input and has no use,
+// so dispatch drops it without parsing it.
 func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < minEchoSize {
 		return false
@@ -167,7 +167,7 @@ func (c *Conn) isEcho(line []byte) bool {
 }
 
 // lastID returns the value of the last member with this name in a line. It searches from the end,
-// since the ids follow the item, which may be large. The search for `"name":"` finds no text inside
+// since the ids follow the item, which may be large. The search for `"name":"` cannot match inside
 // a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {
 	_, value, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
@@ -176,7 +176,7 @@ func lastID(line []byte, name string) string {
 }
 
 // isInput reports whether a line with this method is about a message that the model did not write.
-// line may be cut off, since isInput reads only its beginning.
+// isInput reads only the beginning of the line, so the rest may be missing.
 func isInput(method string, line []byte) bool {
 	switch kind := textAt(line, "params", "item", "type"); method {
 	case methodItemStarted, methodItemCompleted:
@@ -192,11 +192,11 @@ func isInput(method string, line []byte) bool {
 var ErrMessageTooLarge = errors.New("message too large")
 
 // keptBytes is how many bytes tooLargeError keeps of each end of a skipped message. One of the two
-// ends has the ids of thread and turn.
+// ends has the ids of the thread and the turn.
 const keptBytes = 1 << 10
 
 // tooLargeError is the error for a message that was skipped. The transport writes the skipped bytes
-// to it, and tooLargeError keeps the first and the last of them.
+// to the tooLargeError, which keeps only the first and the last of them.
 type tooLargeError struct {
 	limit      int // in bytes
 	head, tail []byte
@@ -215,9 +215,9 @@ func (e *tooLargeError) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// findID returns the value of a member that is an id. It searches both ends of the message, since
-// the ids stand after an item, but before the text of a delta. The search for `"member":"` finds no
-// text inside a string, since JSON escapes quotes in strings.
+// findID returns the id in the member of this name, or "" if it is in neither end of the message.
+// The ids stand after an item, but before the text of a delta, so findID searches both ends. The
+// search for `"member":"` cannot match inside a string, since JSON escapes quotes in strings.
 func (e *tooLargeError) findID(member string) string {
 	name := []byte(`"` + member + `":"`)
 	end := e.head

@@ -59,7 +59,7 @@ var ignoredNotifications = map[string]bool{
 	"deprecationNotice": true,
 	"guardianWarning":   true,
 	"model/rerouted":    true,
-	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
+	"thread/compacted":  true, // the item/started of a contextCompaction says the same earlier
 }
 
 // kindOf returns the kind of event for a notification of a turn, or 0 for other methods. It runs
@@ -95,7 +95,8 @@ func kindOf(method string) EventKind {
 }
 
 // params reads the params of a notification into e, and returns them as JSON. It sets e.Kind to 0
-// if this client does not use the notification, for example if it repeats an input item.
+// if this client does not use the notification, for example because the notification repeats an
+// input item.
 func (s *scanner) params(method string, e *Event) string {
 	s.Peek()
 	start := s.Pos()
@@ -161,7 +162,7 @@ func (s *scanner) param(name string, e *Event) {
 }
 
 // fallbackPrefix is the beginning of the warning that Codex gives up the WebSocket to the model
-// provider and retries over HTTP. In the warning, the reason follows.
+// provider and retries over HTTP. The reason follows the prefix.
 const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 
 // warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings.
@@ -279,11 +280,11 @@ const encryptedContent = "encrypted_content"
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
-	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning item
+	action, annotations, tools, output, whole string // JSON; whole is the item itself, set only for a reasoning item
 }
 
 // rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays as it
-// is: consumers get the content from the event about the item in Codex's own form.
+// is. Consumers then get the content from another event, about the item in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -364,12 +365,12 @@ func (item *rawItem) setEvent(e *Event) {
 	}
 }
 
-// unsupportedCallPrefix is the beginning, as JSON, of the output of a call if Codex does not know
-// the called tool.
+// unsupportedCallPrefix is how the output of a call begins, as JSON, if Codex does not know the
+// called tool.
 const unsupportedCallPrefix = `"unsupported call: `
 
-// noPicturePrefix is the beginning, as JSON, of the output of a call if a picture could not be
-// made. The reason in the output is not read if the output has more than maxNoPictureOutput bytes.
+// noPicturePrefix is how the output of a call begins, as JSON, if a picture could not be made. The
+// reason in the output is not read if the output has more than maxNoPictureOutput bytes.
 const (
 	noPicturePrefix    = `"image generation failed: `
 	maxNoPictureOutput = 64 << 10

@@ -70,7 +70,7 @@ type Model struct {
 // the text is empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
-	ServiceTier           string        `json:"serviceTier,omitempty"` // works if the model's catalogue entry has it, or if it is flex; else ignored
+	ServiceTier           string        `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it, or it is "flex"
 	BaseInstructions      *string       `json:"baseInstructions,omitempty"`
 	DeveloperInstructions string        `json:"developerInstructions,omitempty"`
 	Cwd                   string        `json:"cwd,omitempty"`
@@ -108,7 +108,7 @@ func (c Config) Effort() string {
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
-// Constant is JSON on one line that is encoded once and used again and again. It is sent as it is.
+// Constant is JSON on one line. It is encoded once, and then sent many times as it is.
 type Constant string
 
 // DynamicTool declares a tool of the client. The app-server requires the members description and
@@ -123,9 +123,9 @@ type DynamicTool struct {
 // UserInput is one part of a turn's input: a text or an image.
 type UserInput struct {
 	Type   string // "text" or "image"
-	Text   string // of a text
-	URL    string // of an image: a data URL, since the app-server refuses others
-	Detail string // of an image: auto, high or original; empty means auto
+	Text   string // only for a text
+	URL    string // only for an image: a data URL, since the app-server refuses other URLs
+	Detail string // only for an image: auto, high or original; empty means auto
 }
 
 // TurnStartParams are the parameters of turn/start. If Input is empty, the model continues from the
@@ -133,7 +133,7 @@ type UserInput struct {
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
-	Effort       string          `json:"effort,omitempty"` // of this turn and the next ones; empty: as before
+	Effort       string          `json:"effort,omitempty"` // reasoning effort of this turn and the next ones; empty: as before
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 
@@ -141,8 +141,8 @@ type TurnStartParams struct {
 type Usage struct {
 	TotalTokens           int64 `json:"totalTokens"`
 	InputTokens           int64 `json:"inputTokens"`
-	CachedInputTokens     int64 `json:"cachedInputTokens"`     // read from the provider's cache
-	CacheWriteInputTokens int64 `json:"cacheWriteInputTokens"` // written to it; 0 before codex 0.169
+	CachedInputTokens     int64 `json:"cachedInputTokens"`     // tokens that were read from the provider's cache
+	CacheWriteInputTokens int64 `json:"cacheWriteInputTokens"` // tokens that were written to the provider's cache; 0 before codex 0.169
 	OutputTokens          int64 `json:"outputTokens"`
 	ReasoningOutputTokens int64 `json:"reasoningOutputTokens"`
 }

@@ -31,12 +31,13 @@ var batches = sync.Pool{New: func() any {
 	return &batch{events: make([]Event, 0, 8), text: make([]byte, 0, 512)}
 }}
 
-// free returns b to the pool, for other queues. b may be nil. The events must not be used any more.
+// free puts b back into the pool, for other queues. b may be nil. The events must not be used any
+// more.
 func (b *batch) free() {
 	if b == nil || cap(b.events) > maxPooledEvents || cap(b.text) > maxPooledText {
 		return
 	}
-	clear(b.events) // so that the pool does not keep what they point to
+	clear(b.events) // so that the pool does not keep what the events point to
 	b.events, b.text = b.events[:0], b.text[:0]
 	batches.Put(b)
 }
@@ -45,17 +46,17 @@ func (b *batch) free() {
 // consumer, in order and in batches. The lock is never held for long: the reader appends one event,
 // and the consumer removes the whole batch.
 type queue struct {
-	limit int           // in bytes; maxQueued
+	limit int           // bound of bytes; maxQueued except in tests
 	wake  chan struct{} // capacity 1: an element means that recv may return something new
 
 	mu            sync.Mutex
 	batch         *batch // nil: there are no events
 	deltaOpen     bool   // the last event is a delta whose text is still in batch.text
-	consumerBatch *batch // the events that recv has returned last
-	bytes         int
-	err           error // why no more events will come
+	consumerBatch *batch // the batch of the events that recv returned last; nil: none
+	bytes         int    // the size of the queued events; at most limit
+	err           error  // why no more events will come; nil: the queue has not ended
 
-	wakeList   *wakeList // of the connection; nil: consumers are woken at once
+	wakeList   *wakeList // the list of the connection; nil: consumers are woken at once
 	inWakeList bool      // the queue is in wakeList.queues; only the goroutine that reads the connection uses it
 }
 
@@ -73,7 +74,7 @@ const maxLinesBeforeWake = 32
 type wakeList struct {
 	transport readingAhead // nil: scheduleWake wakes consumers at once
 	queues    []*queue
-	lines     int // read since the first queue was added
+	lines     int // lines that were read since the first queue was added to queues
 }
 
 // lineRead is called after each line. It wakes the waiting consumers if no further line is buffered
@@ -149,7 +150,7 @@ func (q *queue) pushDelta(d *delta) bool {
 		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
-	if !joins || !fits { // else the first delta of the event has woken the consumer
+	if !joins || !fits { // otherwise the first delta of the event has already woken the consumer
 		q.scheduleWake()
 	}
 	return fits
@@ -218,8 +219,7 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch returns the batch that the consumer has read to the pool. The caller holds the
-// lock.
+// freeConsumerBatch frees consumerBatch, which the consumer has read. The caller holds the lock.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
 	q.consumerBatch = nil

@@ -43,9 +43,9 @@ type Credits struct {
 
 // RateWindow is a period in which the plan limits the use, such as five hours.
 type RateWindow struct {
-	UsedPercent float64       // 100: it is spent
-	Window      time.Duration // its length; 0: not known
-	ResetsAt    time.Time     // zero: not known
+	UsedPercent float64       // 100: the window is spent
+	Window      time.Duration // length of the window; 0: not known
+	ResetsAt    time.Time     // when the window is reset; zero: not known
 }
 
 // Windows returns the windows that are known, Primary first.
@@ -72,7 +72,7 @@ func (w *RateWindow) Name() string {
 }
 
 // RetryAt returns when the account can be used again: the latest reset of its spent windows. It
-// returns false if no window is spent, or if the resets are not known.
+// returns false if no window is spent, or if no future reset of a spent window is known.
 func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	var at time.Time
 	for _, w := range l.Windows() {
@@ -192,11 +192,11 @@ func parseResetTime(message string, now time.Time) (time.Time, bool) {
 	return at, at.After(now)
 }
 
-// limits has the rate limits that a connection has received last, and how long the provider has
-// last asked to wait.
+// limits has the rate limits that a connection has received last, and the last time that the
+// provider has asked to wait.
 type limits struct {
 	mu   sync.Mutex
-	last RateLimits // At is zero: not known
+	last RateLimits // last.At is zero if no limits are known
 
 	waitAskedAt, waitUntil time.Time     // when the provider last asked to wait, and until when to wait
 	waitSignal             chan struct{} // closed when the provider asks to wait; nil: no call waits for it
@@ -220,9 +220,9 @@ func (l *limits) recordWait(now time.Time, d time.Duration) {
 	}
 }
 
-// recentWait returns the end of the wait that the provider has asked for; zero: it has not asked
-// within the last maxWaitAge. The line of the app-server's log about it may not have been read yet,
-// so recentWait waits for the line, at most logLag.
+// recentWait returns the end of the wait that the provider has asked for; zero: the provider has
+// not asked within the last maxWaitAge. The app-server's log line about the request may not have
+// been read yet. So recentWait waits for that line, at most for logLag.
 func (l *limits) recentWait(ctx context.Context) time.Time {
 	until, signal := l.recentWaitOrSignal()
 	if signal == nil {
@@ -240,7 +240,7 @@ func (l *limits) recentWait(ctx context.Context) time.Time {
 
 // recentWaitOrSignal returns the end of the wait that the provider has asked for. If the provider
 // has not asked within the last maxWaitAge, recentWaitOrSignal returns a channel that is closed
-// when it asks.
+// when the provider asks.
 func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,10 +253,10 @@ func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) 
 	return time.Time{}, l.waitSignal
 }
 
-// update merges a RateLimitSnapshot with the earlier one of the same LimitID. If the plan, the
-// credits or resets are null, the earlier values stay. If both windows are null, the earlier
-// windows and the earlier Reached stay. allowed replaces the earlier value even if it is nil (not
-// known), since the earlier value may be wrong by now.
+// update merges a RateLimitSnapshot with the earlier one of the same LimitID. The plan, the credits
+// and resets each keep their earlier value if they are null now. If both windows are null, the
+// earlier windows and the earlier Reached stay. allowed replaces the earlier value even if it is
+// nil (not known), since the earlier value may be wrong by now.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -266,7 +266,7 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 			Balance               string
 		}
 	}
-	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is JSON; members of other types stay empty
+	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is valid JSON; a member of an unexpected type stays empty
 	received := RateLimits{
 		Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
 		LimitID: v.LimitID, Allowed: allowed, ResetCredits: resets, At: time.Now(),
@@ -313,7 +313,7 @@ func (v *rateWindow) toRateWindow() *RateWindow {
 	return &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute, ResetsAt: unixTime(v.ResetsAt)}
 }
 
-// unixTime converts Unix seconds to a time. It returns the zero time if they are not positive or
+// unixTime converts Unix seconds to a time. It returns the zero time if seconds is not positive, or
 // too large for JSON.
 func unixTime(seconds int64) time.Time {
 	if seconds <= 0 || seconds >= maxUnixTime {

@@ -16,8 +16,8 @@ const (
 	maxSpendError = 300
 )
 
-// ResetCredits are the credits that an account has saved. Each credit can reset, once, the windows
-// in which the plan counts the account's use.
+// ResetCredits are the credits that an account has saved. Each credit can be spent once to reset
+// the windows in which the plan counts the account's use.
 type ResetCredits struct {
 	Available int `json:"available"`
 	// ExpiresAt is when the first credit expires; zero: no credit expires, or it is not known.
@@ -66,7 +66,7 @@ func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, 
 	switch {
 	case ok && (refused.Code == codeMethodNotFound || strings.Contains(refused.Message, "unknown variant")):
 		return "", fmt.Errorf("this codex %w to spend reset credits; update it", ErrTooOld)
-	case ok: // without the body of the provider's answer
+	case ok: // the error omits the body of the provider's answer
 		message, _, _ := strings.Cut(refused.Message, "; content-type=")
 		return "", fmt.Errorf("codex says: %s", truncate(message, maxSpendError))
 	}

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// ToolResult is the client's result of a parked tool call, one that the turn waits for.
+// ToolResult is the client's result of a parked tool call. A call is parked while the turn waits
+// for its result.
 type ToolResult struct {
 	// CallID is the app-server's id of the call.
 	CallID string
@@ -22,7 +23,7 @@ type resultPart struct {
 	URL  string  `json:"imageUrl,omitempty"`
 }
 
-// answer returns the result as the answer to the app-server's request.
+// answer returns the result in the form of an answer to the app-server's request.
 func (r *ToolResult) answer() map[string]any {
 	parts := make([]resultPart, len(r.Parts))
 	for i, part := range r.Parts {
@@ -96,10 +97,10 @@ func (t *Thread) HasParked(callIDs []string) bool {
 	return changed == nil && err == nil
 }
 
-// Parked returns when exactly these calls are parked (the turn waits for their results). The
+// Parked waits until exactly these calls are parked (the turn waits for their results). The
 // app-server's requests for the results may arrive a moment after the model response. Parked fails
-// if other calls are parked, if Codex answered a call itself since it cannot read the arguments, or
-// if the turn, the connection or ctx ends.
+// if other calls are parked, if Codex answered a call itself because it could not read the
+// arguments, or if the turn, the connection or ctx ends.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		changed, err := t.compareParked(callIDs)
@@ -118,9 +119,9 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compareParked checks whether the parked calls are exactly the expected ones. If calls are still
-// missing, it returns a channel that is closed when the calls of the turn change. If the turn
-// cannot wait for exactly these calls any more, it returns an error.
+// compareParked checks whether the parked calls are exactly the expected ones. If so, both results
+// are nil. If calls are still missing, it returns a channel that is closed when the calls of the
+// turn change. If the turn cannot wait for exactly these calls any more, it returns an error.
 func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,10 +145,10 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 	return t.callsChanged, nil
 }
 
-// AnswerCalls answers the parked calls, those for whose results the turn waits. The model continues
-// when each of them has an answer. AnswerCalls drops the events that are still queued. If a queued
-// event has output of the model, AnswerCalls fails instead, since the client would miss that
-// output. After an error, the caller must close the thread.
+// AnswerCalls sends the results of parked calls to the app-server. The model continues when each
+// parked call has its result. AnswerCalls drops the events that are still queued. If a queued event
+// has output of the model, AnswerCalls fails instead, since the client would miss that output.
+// After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.hasModelOutput() {
 		return errContinued

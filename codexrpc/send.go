@@ -16,9 +16,9 @@ const writeTimeout = 30 * time.Second
 
 // outbox has the messages for the goroutine that writes to the connection.
 type outbox struct {
-	maxWrite int         // of a message, in bytes; 0: no bound
-	calls    chan []byte // calls and notifications
-	replies  chan []byte // answers to requests from the app-server
+	maxWrite int         // the most bytes of a message; 0: no bound
+	calls    chan []byte // calls, notifications and answers to parked tool calls
+	replies  chan []byte // other answers to requests from the app-server
 }
 
 func newOutbox(t Transport) outbox {
@@ -84,7 +84,7 @@ func (c *Conn) writeLoop() {
 		}
 		if err := c.transport.Write(message, writeTimeout); err != nil {
 			c.Fail(fmt.Errorf("writing to the app-server: %w", err))
-			_ = c.transport.Close() // ends the reader's Read
+			_ = c.transport.Close() // ends the Read of the goroutine that reads
 			return
 		}
 	}

@@ -19,8 +19,8 @@ type DeviceCode struct {
 const (
 	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports the result.
 	methodLogin = "account/login/start"
-	// maxDeviceCode bounds the sum of the lengths of URL and Code, in bytes. Codex's have some
-	// fifty bytes together.
+	// maxDeviceCode bounds the sum of the lengths of URL and Code, in bytes. In practice the sum is
+	// some fifty bytes.
 	maxDeviceCode = 2 << 10
 	// maxSignInError bounds the reason why a sign-in has failed, in bytes. A longer reason is cut.
 	maxSignInError = 300

@@ -56,7 +56,7 @@ func (s *Stdio) Progress() uint64 { return s.progress.Load() }
 // Read returns the next line that is not blank, without the line end.
 func (s *Stdio) Read() ([]byte, error) {
 	if cap(s.longLine) > maxKeptLine {
-		s.longLine = nil // the line of the previous Read
+		s.longLine = nil // drops the line of the previous Read, since its buffer is too large to keep
 	}
 	for {
 		line, err := s.readLine()
@@ -109,8 +109,8 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.longLine, nil
 }
 
-// HasNext reports whether the next Read surely returns a line without waiting. If HasNext returns
-// false, Read may or may not have to wait.
+// HasNext reports whether the next Read certainly returns a line without waiting. If HasNext
+// returns false, Read may or may not have to wait.
 func (s *Stdio) HasNext() bool {
 	if s.br.Buffered() == 0 {
 		return false

@@ -44,8 +44,8 @@ type Thread struct {
 	onInput       func()        // see OnInput; nil: none
 	parked        []parkedCall  // unanswered item/tool/call requests
 	answerCount   int           // how many parked requests were answered
-	outputCount   int           // how many calls have an output; more than answerCount: Codex answered some itself
-	callsChanged  chan struct{} // closed when parked or outputCount change; nil: nobody waits
+	outputCount   int           // how many calls have an output; if more than answerCount, Codex answered some calls itself
+	callsChanged  chan struct{} // closed when parked or outputCount changes; nil: nobody waits for a change
 }
 
 // StartThread starts a thread. If ctx ends before the app-server answers, StartThread fails, and
@@ -103,8 +103,8 @@ func (c *Conn) addThread(t *Thread) bool {
 	return true
 }
 
-// FailBeginning makes [Thread.Recv] fail with err if [Conn.Beginning] is true for the thread: the
-// model has written nothing yet. Codex itself continues the turn until [Thread.Close].
+// FailBeginning makes [Thread.Recv] fail with err, but only if the model has written nothing yet
+// ([Conn.Beginning] is true for the thread). Codex itself continues the turn until [Thread.Close].
 func (c *Conn) FailBeginning(thread string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error
 }
 
 // StartTurn starts a turn on this thread; it ignores params.ThreadID. If ctx ends before the
-// app-server answers, the turn may run all the same. Close interrupts it.
+// app-server answers, the turn may run all the same. [Thread.Close] interrupts such a turn.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	params.ThreadID = t.id
 	if params.Input == nil {
@@ -223,9 +223,9 @@ func (t *Thread) Wake() { t.queue.signal() }
 
 // Recv returns the queued events of the turn, in order. It does not wait, so it may return neither
 // events nor an error. The events are valid until the next Recv or Close. If the turn's events were
-// cut off, Recv then returns the reason: an error that matches ErrClosed, ErrTooSlow or
-// ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known, Recv returns no
-// events.
+// cut off, Recv returns the reason after the queued events: an error that matches ErrClosed,
+// ErrTooSlow or ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known,
+// Recv returns no events.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.currentTurnID()
 	if turnID == "" {
@@ -272,7 +272,7 @@ func (t *Thread) accept(e *Event) bool {
 		t.setTurnID(e.turnID) // turn/completed may be the first event of the turn
 	case EventError:
 		if e.turnID == "" {
-			e.turnID = t.currentTurnID() // the event of a warning, which names no turn
+			e.turnID = t.currentTurnID() // the event comes from a warning, which names no turn
 		}
 		if e.fellBack {
 			t.fellBack.Store(true)
@@ -284,7 +284,7 @@ func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case EventTurnCompleted:
 		t.conn.turnCompleted.Store(true)
-		t.endTurn(e.Status == StatusCompleted) // before the consumer gets the event: it may call NextTurn at once
+		t.endTurn(e.Status == StatusCompleted) // before the consumer gets the event, since the consumer may call NextTurn at once
 	case EventCallOutput:
 		t.countOutput()
 	}
@@ -300,12 +300,11 @@ func (t *Thread) countOverflow(fits bool) {
 	}
 }
 
-// mayBelong reports whether an event may belong to the running turn. Once the turn's id is known,
-// mayBelong compares the ids. Before that, it refuses all events of the turns in t.previousTurns.
-// It also refuses function calls and outputs, since these repeat injected items under another
-// turn's id. It accepts all other events; Recv later drops the events of other turns. If mayBelong
-// returns true, it has replaced the event's turn id by a copy that does not share the memory of the
-// line.
+// mayBelong reports whether an event may belong to the running turn. If the turn's id is known,
+// mayBelong compares the ids. Otherwise it refuses all events of the turns in t.previousTurns. It
+// also refuses function calls and outputs, since these repeat injected items under another turn's
+// id. It accepts all other events; Recv later drops the events of other turns. If mayBelong returns
+// true, it has replaced the event's turn id by a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -339,7 +338,7 @@ func (t *Thread) setTurnID(turnID string) {
 	}
 	t.mu.Unlock()
 	if isNew {
-		t.queue.scheduleWake() // queued events can be taken now
+		t.queue.scheduleWake() // since Recv can return the queued events now
 	}
 }
 
@@ -368,8 +367,8 @@ type parkedCall struct {
 	requestID json.RawMessage // the id of the request
 }
 
-// park stores an item/tool/call request without an answer, since the model continues after an
-// answer. It returns false if the caller must refuse the request.
+// park stores an item/tool/call request and leaves it unanswered, since the model continues after
+// an answer. It returns false if the caller must refuse the request.
 func (t *Thread) park(callID string, requestID json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

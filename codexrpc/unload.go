@@ -34,8 +34,8 @@ func (c *Conn) addTask() bool {
 }
 
 // background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
-// from now. After f, background calls onDone if it is not nil. If the connection has ended, every
-// call that f makes fails at once, so background needs no goroutine.
+// from now. After f, background calls onDone if it is not nil. If the connection has ended,
+// background runs f without a goroutine, since every call that f makes fails at once.
 func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	deadline := time.Now().Add(closeTimeout)
 	if !c.addTask() {
@@ -77,8 +77,9 @@ func (t *Thread) unregister() {
 }
 
 // RefuseCalls answers the parked tool calls of the turn with a failure, in the background, and
-// refuses later calls at once. If a model response breaks off after tool calls, Codex reports the
-// break only when the calls are answered. After the turn, the caller must close the thread.
+// refuses later calls at once. It is for a model response that breaks off after tool calls: Codex
+// reports the break only when the calls are answered. After the turn, the caller must close the
+// thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn with a failure.

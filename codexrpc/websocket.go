@@ -113,7 +113,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 		return nil, s.endError(err)
 	}
 	if cap(s.buf) > maxKeptLine {
-		s.buf = nil // the message of the previous Read
+		s.buf = nil // drops the message of the previous Read, since its buffer is too large to keep
 	}
 	s.buf = s.buf[:0]
 	for {
@@ -145,7 +145,7 @@ func (s *WebSocket) skip(r io.Reader) error {
 }
 
 // endError returns an error that says in plain words that the app-server closed the connection, or
-// that the connection broke off. If err means neither, endError returns err unchanged.
+// that the connection broke off. If err means neither of these, endError returns err unchanged.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
@@ -164,7 +164,7 @@ func (s *WebSocket) Write(message []byte, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := s.write(ctx, message); err != nil {
-		return s.endError(err) // a writer may notice the end before the reader
+		return s.endError(err) // a Write may notice the end of the connection before a Read does
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ const endpointForms = "ws://host:port, wss://host:port or unix//path"
 // endpoint is a parsed address of a remote app-server, ready to be dialled.
 type endpoint struct {
 	url     string // ws:// or wss://
-	network string // of the address: tcp or unix
+	network string // the network of address: tcp or unix
 	address string
 }
 
@@ -289,7 +289,7 @@ func dialError(ctx context.Context, address string, err error) error {
 func refusalError(address string, withToken bool, response *http.Response) error {
 	bodyText := ""
 	if response.Body != nil {
-		// websocket.Dial has read the beginning of the body into memory.
+		// websocket.Dial has replaced the body by its beginning, in memory.
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 		if text := strings.ToValidUTF8(strings.Join(strings.Fields(string(body)), " "), ""); text != "" {
 			bodyText = ": " + text

@@ -6,13 +6,14 @@ const (
 	// smallClaim is the size, in bytes, of the largest claim that may use all of a budget.
 	smallClaim = 1 << 20
 
-	// reserveDivisor is the inverse of the part of a budget that is reserved for small claims: one
-	// eighth. So a few large buffers do not block all others.
+	// reserveDivisor determines the part of a budget that is reserved for small claims: one eighth.
+	// So a few large buffers do not block all others.
 	reserveDivisor = 8
 )
 
 // Budget is a number of bytes, or of other units, that requests share. Each request has a [Claim]
-// on a part of it. If a claim finds no room, it fails at once. A Budget is safe for concurrent use.
+// on a part of it. If the budget has no room for a claim, the claim fails at once. A Budget is safe
+// for concurrent use.
 //
 // A user who shares the server with others (see [Crowd]) may use at most as much as is still free
 // afterwards. So a user gets half of the budget if nobody else uses it, or a third if one other
@@ -23,8 +24,8 @@ type Budget struct {
 
 	mu    sync.Mutex
 	used  int64
-	users map[string]*holder // the holders that use a part of the budget, and idle
-	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
+	users map[string]*holder // by name: the holders that use a part of the budget, and the holder idle
+	idle  *holder            // the holder that became empty last, kept for the next claim; nil: none
 }
 
 // holder is a user's entry in a budget: how much all claims of the user hold together.
@@ -103,7 +104,7 @@ type Claim struct {
 	budget *Budget
 	user   string
 	size   int64
-	holder *holder // of the user; nil before the first growth
+	holder *holder // the entry of the user; nil before the first growth
 }
 
 // Size returns how much the claim holds.
@@ -144,5 +145,5 @@ func (c *Claim) Shrink(size int64) {
 	c.size = size
 }
 
-// Release gives everything back. The claim may grow again.
+// Release gives all units of the claim back. The claim may grow again.
 func (c *Claim) Release() { c.Shrink(0) }

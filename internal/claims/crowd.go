@@ -8,13 +8,13 @@ import (
 // Crowd finds out whether a user shares the server with others. A user who is alone need not leave
 // a part of a [Budget] or of a [Queue] to others. A Crowd is safe for concurrent use.
 type Crowd struct {
-	hasSeveralUsers func() bool // reports whether the server has several users; nil: not known
+	hasSeveralUsers func() bool // reports whether the server is known to have several users; may be nil
 
 	mu          sync.Mutex
 	recentUsers recentUsers
 }
 
-// window is how long after a request its user counts as present.
+// window is how long a user counts as present after a request.
 const window = time.Hour
 
 // NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several
@@ -51,7 +51,7 @@ func (c *Crowd) Shares(user string) bool {
 // first.
 type recentUsers [2]struct {
 	user string
-	at   time.Time // zero: there is none
+	at   time.Time // time of the latest request; zero: there is no such user
 }
 
 func (r *recentUsers) record(user string) {

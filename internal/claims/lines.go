@@ -64,13 +64,13 @@ func (q *Queue) enqueue(u *queueUser, weight int) (*waiter, error) {
 		u.waitingElem = q.waitingUsers.PushBack(u)
 	}
 	q.waiting++
-	q.grantFreeSlots() // a waiting user may now be alone (see Crowd), and so without a limit
+	q.grantFreeSlots() // a waiting user may be alone now (see Crowd), and then has no limit
 	return w, nil
 }
 
 // evictable returns the request that a new request of u may push out of a full queue, or nil. It is
-// the last request of the longest line, if u's line would still be shorter with the new request. So
-// no user can fill the queue for all others.
+// the last request of the longest line. But if u's line with the new request would not be shorter
+// than the longest line, the result is nil. So no user can fill the queue for all others.
 func (q *Queue) evictable(u *queueUser) *waiter {
 	var longest *queueUser
 	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {
@@ -84,8 +84,8 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom makes room for a request of u: it refuses the request that evictable returns. If there
-// is none, makeRoom returns false.
+// makeRoom makes room for a request of u: it refuses the request that evictable returns. If
+// evictable returns nil, makeRoom returns false.
 func (q *Queue) makeRoom(u *queueUser) bool {
 	last := q.evictable(u)
 	if last == nil {
@@ -126,7 +126,7 @@ func (q *Queue) grantFreeSlots() {
 			q.dequeue(w)
 			q.endWait(w, nil)
 			if next == nil {
-				next = u.waitingElem // u was the last one; if u still waits, it is next again
+				next = u.waitingElem // u was last in the list; if u has more waiting requests, u is next again
 			}
 		}
 		e = next

@@ -14,8 +14,8 @@ import (
 type Order struct {
 	mu           sync.Mutex
 	free         int                      // how many more functions may run now
-	users        map[string]*list.Element // the users with functions that wait
-	waitingUsers *list.List               // of *userLine, the next one first
+	users        map[string]*list.Element // by name: the users with functions that wait, as elements of waitingUsers
+	waitingUsers *list.List               // of *userLine; the user who is served next is first
 }
 
 // userLine has the waiting functions of a user.

@@ -23,11 +23,11 @@ var (
 
 // QueueOptions are the limits of a [Queue].
 type QueueOptions struct {
-	Concurrent int           // slots; at least 1
-	PerUser    int           // slots that one user may hold; 0: the share that [Queue] describes
-	Queue      int           // requests that may wait; 0: none does
+	Concurrent int           // how many slots there are; at least 1
+	PerUser    int           // how many slots one user may hold; 0: the share that [Queue] describes
+	Queue      int           // how many requests may wait; 0: none
 	Wait       time.Duration // how long a request may wait
-	Crowd      *Crowd        // nil: the queue makes its own, without known users
+	Crowd      *Crowd        // finds out whether users are alone; nil: the queue makes a Crowd of its own
 }
 
 // Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
@@ -49,7 +49,7 @@ type Queue struct {
 	running      int                   // slots in use
 	waiting      int                   // requests in the lines
 	users        map[string]*queueUser // the users with slots or with requests that wait
-	waitingUsers *list.List            // of *queueUser: the users with requests that wait, the next one first
+	waitingUsers *list.List            // of *queueUser: the users with requests that wait; the user who is served next is first
 }
 
 // queueUser is a user who has slots or requests that wait.
@@ -57,16 +57,16 @@ type queueUser struct {
 	name        string
 	running     int           // slots in use
 	waiters     list.List     // of *waiter
-	waitingElem *list.Element // in the queue's waitingUsers; nil: no request waits
+	waitingElem *list.Element // the element of waitingUsers; nil: no request waits
 }
 
 // waiter is a request that waits. endWait sets err and then closes done.
 type waiter struct {
 	weight int
 	user   *queueUser
-	elem   *list.Element // in the user's waiters; nil: the wait has ended
+	elem   *list.Element // the element of user.waiters; nil: the wait has ended
 	done   chan struct{}
-	err    error // nil: it got its slots
+	err    error // why the request got no slots; nil: it got them
 }
 
 // NewQueue returns a queue.
@@ -81,7 +81,7 @@ func NewQueue(opts QueueOptions) *Queue {
 // each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
-	user   *queueUser // nil: the slots were given back; the queue's lock guards it
+	user   *queueUser // nil: the slots were given back; the lock of the queue guards this field
 	weight int
 }
 

@@ -17,8 +17,8 @@ import (
 // Error says what is wrong with a value of a request. The path is built while the error is
 // returned from level to level, so that it costs nothing in valid requests.
 type Error struct {
-	Path    string // of the field, for example "[1].image_url"; it begins at the value that is being read
-	Problem string // follows "PATH: " in the message
+	Path    string // path of the field from the value that is being read, for example "[1].image_url"
+	Problem string // what is wrong; the message has it after "PATH: "
 	Code    apierror.Code
 }
 
@@ -45,8 +45,8 @@ func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
-// Refuse returns an error if v is given: Codex does not support the field. The error's message ends
-// with why.
+// Refuse returns an error if v is given, since Codex does not support the field. why is the end of
+// the error's message.
 func Refuse(v wirejson.Value, why string) *Error {
 	if !v.Given() {
 		return nil
@@ -77,7 +77,7 @@ func (f *Error) At(i int) *Error {
 	return f.In(fmt.Sprintf("[%d]", i))
 }
 
-// APIError returns the 400 with this error, or nil if f is nil.
+// APIError returns f as an error of the API with the status 400, or nil if f is nil.
 func (f *Error) APIError() *apierror.Error {
 	if f == nil {
 		return nil
@@ -107,7 +107,7 @@ func Optional(want wirejson.Kind, v wirejson.Value) *Error {
 	return nil
 }
 
-// Limit reads a limit of tokens. If the value is absent or null, the limit is 0.
+// Limit reads a limit of tokens. If the value is absent or null, the result is 0.
 func Limit(limit *int, v wirejson.Value) *Error {
 	if *limit = 0; !v.Given() {
 		return nil
@@ -120,7 +120,7 @@ func Count(count *int, v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindNumber, v); f != nil {
 		return f
 	}
-	// The error is ignored: a number out of range is parsed as an infinity.
+	// The error is ignored: for a number out of range, n is an infinity.
 	n, _ := strconv.ParseFloat(string(v), 64)
 	if n != math.Trunc(n) || n < 1 {
 		return Invalid("must be an integer of at least 1")
@@ -155,7 +155,7 @@ func Text(text *string, v wirejson.Value) *Error {
 	return String(text, v)
 }
 
-// Bool reads a boolean. If the value is absent or null, it is false.
+// Bool reads a boolean. If the value is absent or null, the result is false.
 func Bool(b *bool, v wirejson.Value) *Error {
 	*b = v.IsTrue()
 	return Optional(wirejson.KindBool, v)

@@ -21,8 +21,8 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", redactURL(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be fetched, as a clause for the client. explain replaces every other
-// error by a reason, so that clients see no text of the network stack.
+// reason is why an image cannot be fetched, as a clause for the client. explain replaces every
+// other error by a reason, so that clients see no text of the network stack.
 type reason string
 
 func (r reason) Error() string { return string(r) }

@@ -46,9 +46,9 @@ type Fetcher struct {
 
 // limits bound the cost of the URLs in one request.
 type limits struct {
-	concurrent int           // fetched at the same time
-	imageBytes int64         // of one image
-	totalBytes int64         // of all images
+	concurrent int           // how many images are fetched at the same time
+	imageBytes int64         // the most bytes of one image
+	totalBytes int64         // the most bytes of all images
 	imageTime  time.Duration // for one image, with its redirects
 	totalTime  time.Duration // for all images
 }
@@ -181,7 +181,7 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 type limitedReader struct {
 	body io.Reader
 	limits
-	size  int64 // of the image, in bytes
+	size  int64 // how many bytes of the image were read
 	total *allowance
 }
 
@@ -208,8 +208,8 @@ var errAllTooLarge = errors.New("all images together are too large")
 // for concurrent use.
 type allowance struct {
 	mu   sync.Mutex
-	left int64              // bytes of images
-	grow func(n int64) bool // takes n bytes of memory for data URLs
+	left int64              // how many more bytes the images may have
+	grow func(n int64) bool // reserves n bytes of memory for data URLs; false: there is no room
 }
 
 // add counts n bytes of an image. The error means that there is no room for them.

@@ -45,11 +45,11 @@ func newTransport(opts Options) *http.Transport {
 	}
 	dialer := &net.Dialer{Timeout: connectTimeout, Control: dialControl(allow)}
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial for us, without the check
+		Proxy:                  nil, // a proxy would connect to the server without the check
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
 		TLSHandshakeTimeout:    connectTimeout,
-		ForceAttemptHTTP2:      true, // a custom dialer disables HTTP/2 otherwise
+		ForceAttemptHTTP2:      true, // otherwise a custom DialContext would disable HTTP/2
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConns:           16,
@@ -90,7 +90,7 @@ func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 		return nil, errScheme
 	case u.User != nil:
 		return nil, errUser
-	case u.Opaque != "" || u.Hostname() == "", strings.Contains(u.Hostname(), "%"): // an IPv6 zone, which only this machine knows
+	case u.Opaque != "" || u.Hostname() == "", strings.Contains(u.Hostname(), "%"): // a % begins an IPv6 zone, which only this machine knows
 		return nil, errURL
 	case u.Port() != "" && u.Port() != "443" && !f.anyPort:
 		return nil, errPort

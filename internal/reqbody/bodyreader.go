@@ -11,7 +11,7 @@ import (
 const (
 	// MinRate is the rate at which a body must come, in bytes a second.
 	MinRate = 1 << 10
-	// maxSilence is the longest that a client may be silent, if it was fast enough before.
+	// maxSilence is how long a client may be silent if it was fast enough before.
 	maxSilence = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
@@ -32,8 +32,8 @@ const (
 type bodyReader struct {
 	body        io.Reader
 	watchdog    *watchdog
-	deadline    atomic.Int64  // when the client will have run out of time, see watchdog.now
-	maxDeadline time.Duration // the latest value of deadline
+	deadline    atomic.Int64  // when the time of the client ends, on the clock of watchdog.now
+	maxDeadline time.Duration // the largest value that deadline may get
 
 	mu         sync.Mutex
 	controller http.ResponseController // not used after close
@@ -41,7 +41,8 @@ type bodyReader struct {
 	aborted    bool // abort was called before close
 }
 
-// newBodyReader starts the time of the client.
+// newBodyReader returns a reader that the watchdog watches. The time of the client starts with this
+// call.
 func newBodyReader(w http.ResponseWriter, body io.Reader, watchdog *watchdog) *bodyReader {
 	now := watchdog.now()
 	r := &bodyReader{body: body, watchdog: watchdog, maxDeadline: now + MaxTime, controller: *http.NewResponseController(w)}
@@ -66,14 +67,14 @@ func (r *bodyReader) abort() {
 	defer r.mu.Unlock()
 	if !r.closed {
 		r.aborted = true
-		// A writer without deadlines has a client that cannot be slow.
+		// The error is ignored: if a writer has no deadlines, its client cannot be slow.
 		_ = r.controller.SetReadDeadline(time.Now())
 	}
 }
 
 // close waits for a running abort and makes later calls of abort do nothing. It reports whether the
-// reader was aborted. If so, the connection cannot be used any more, even if the body was complete
-// just before.
+// reader was aborted. After an abort the connection cannot be used any more, even if the body was
+// complete just before.
 func (r *bodyReader) close() (aborted bool) {
 	r.watchdog.remove(r)
 	r.mu.Lock()
@@ -116,7 +117,7 @@ func (w *watchdog) remove(r *bodyReader) {
 	delete(w.readers, r)
 }
 
-// startTimer starts the timer, unless it runs. The lock is held.
+// startTimer starts the timer, unless it runs already. The caller holds the lock.
 func (w *watchdog) startTimer(after time.Duration) {
 	switch {
 	case w.timerRuns:
@@ -143,7 +144,7 @@ func (w *watchdog) abortSlow() {
 			continue
 		}
 		delete(w.readers, r)
-		go r.abort() // in a goroutine, since abort may wait for the connection; close waits for abort
+		go r.abort() // abort may wait for the connection, so it runs in a goroutine; close waits for abort
 	}
 	if len(w.readers) > 0 {
 		w.startTimer(max(next, minCheckInterval))

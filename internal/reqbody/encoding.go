@@ -55,7 +55,7 @@ func encodingOf(r *http.Request) (string, error) {
 type decoder struct {
 	encoding  string
 	body      *encodedBody
-	remaining int64 // one more than the bytes that may still come; 0: the body is too large
+	remaining int64 // how many bytes may still come, plus one; 0: the body is too large
 	limit     int64
 
 	decoded io.Reader // nil before the first Read
@@ -103,7 +103,7 @@ func (d *decoder) open() error {
 	if d.encoding == "gzip" {
 		reader, err := gzip.NewReader(d.body)
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // an empty body is no gzip
+			err = io.ErrUnexpectedEOF // an empty body is not valid gzip
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// ErrNoMemory means that other bodies take the memory that this body needs.
+	// ErrNoMemory means that other bodies take up the memory that this body needs.
 	ErrNoMemory = errors.New("no memory for the body")
 	// ErrTooSlow means that a body came more slowly than [MinRate], or took longer than
 	// [MaxTime], or that another deadline of the connection has passed.
@@ -34,7 +34,7 @@ var (
 // of the body, so such clients cause no work for the garbage collector.
 type Pool struct {
 	budget    *claims.Budget
-	maxSize   int64         // of a body, in bytes
+	maxSize   int64         // the most bytes of a body
 	joinMu    sync.Mutex    // held while a body is joined, which takes its memory twice
 	chunks    sync.Pool     // of *chunk
 	copySlots *claims.Queue // a slot for each large body that is being copied
@@ -87,7 +87,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	defer context.AfterFunc(ctx, reader.abort)()
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
 	if reader.close() && err == nil {
-		if err = context.Cause(ctx); err == nil { // else the client has gone
+		if err = context.Cause(ctx); err == nil { // otherwise the client has gone
 			err = os.ErrDeadlineExceeded
 		}
 	}
@@ -149,7 +149,7 @@ const maxSkipped = 256 << 10
 
 // Skip reads and drops the body of a request whose handler needs no body. It reports whether the
 // body came in time. Without Skip, an HTTP/1 server would read the body before it writes the
-// answer, without a limit of time.
+// answer, and would wait for the body without a limit of time.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
@@ -168,21 +168,21 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 // server reads some more of such a body, since many clients read the answer only after they have
 // sent the whole body.
 func LimitDiscard(w http.ResponseWriter) {
-	// A writer without deadlines has a client that cannot be slow.
+	// The error is ignored: if a writer has no deadlines, its client cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }
 
 // chunkSize is the size of a chunk in bytes. It is small compared to a large body, so that little
-// memory is wasted, and larger than what one read returns.
+// memory is wasted. It is larger than what one read returns.
 const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. contentLength is the length of the body, below 0 if it is unknown.
-// Most bodies fit into the first piece. It has room for the body and one byte more, but at most
-// chunkSize. If the length is unknown, the first piece has chunkSize.
+// read reads a body to its end. contentLength is the length of the body; below 0: not known. Most
+// bodies fit into the first piece. The size of that piece is contentLength and one byte more, but
+// at most chunkSize. If the length is not known, the size is chunkSize.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
-	size := min(chunkSize, p.maxSize+1) // one more, so that a read returns the end of the body
+	size := min(chunkSize, p.maxSize+1) // one byte more, so that a read returns the end of the body
 	if contentLength >= 0 {
 		size = min(size, contentLength+1)
 	}
@@ -222,7 +222,7 @@ func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]by
 		if errors.Is(err, io.EOF) {
 			whole := p.join(first, chunks, n, claim)
 			if len(chunks) > 16 {
-				chunks = nil // not reused: the pool would keep as much memory as the body takes
+				chunks = nil // so many chunks are not reused: the pool would keep as much memory as the body takes
 			}
 			return whole, nil
 		}

@@ -23,9 +23,9 @@ type responseWriter struct {
 	message       *message // the request
 	header        http.Header
 	status        int
-	buf           []byte      // the line under way, or the body
+	buf           []byte      // the incomplete line of a stream, or the body of an error
 	deadlineTimer *time.Timer // ends the reading of the request at the deadline; nil: there is no deadline
-	err           error       // of the connection
+	err           error       // why a message could not be sent; nil: all were sent
 }
 
 // Header implements [http.ResponseWriter].
@@ -37,7 +37,7 @@ func (w *responseWriter) WriteHeader(status int) { w.status = status }
 // Write implements [http.ResponseWriter].
 func (w *responseWriter) Write(p []byte) (int, error) {
 	if w.header.Get("Content-Type") != sse.ContentType {
-		w.buf = append(w.buf, p...) // an error, which is short
+		w.buf = append(w.buf, p...) // the body of an error, which is short
 		return len(p), nil
 	}
 	n := len(p)
@@ -90,7 +90,7 @@ type errorEvent struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// finish sends the answer if it is an error. Events were sent before.
+// finish sends the answer if it is an error. The events of a stream have been sent by Write.
 func (w *responseWriter) finish() error {
 	if w.err != nil || w.status == 0 || w.status == http.StatusOK || !json.Valid(w.buf) {
 		return w.err

@@ -28,7 +28,7 @@ const (
 	pongTimeout = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// maxExcess is how far a message may exceed the limit of a body, in bytes. Such a message is
+	// maxExcess is how many bytes a message may have beyond the limit of a body. Such a message is
 	// refused and discarded. A longer message ends the connection.
 	maxExcess = 1 << 20
 )
@@ -39,13 +39,13 @@ type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 // Server serves WebSockets.
 type Server struct {
 	maxMessage int64
-	slots      *claims.Budget  // one for each WebSocket
+	slots      *claims.Budget  // one unit for each WebSocket
 	closing    context.Context // ends when Close is called
 	stop       context.CancelFunc
 }
 
-// NewServer returns a server. maxBody is the most bytes of a request's body, which handlers
-// enforce. If several users have WebSockets, crowd limits each user to a share of them.
+// NewServer returns a server. maxBody is the most bytes that the body of a request may have; the
+// handlers enforce it. If several users have WebSockets, crowd limits each user to a share of them.
 func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 	closing, stop := context.WithCancel(context.Background())
 	return &Server{maxMessage: maxBody + maxExcess, slots: claims.NewBudget(maxSockets, 1, crowd), closing: closing, stop: stop}
@@ -149,7 +149,7 @@ func (c *conn) read(ctx context.Context) {
 		_, err = io.Copy(m.pipeWriter, body)
 		_ = m.pipeWriter.CloseWithError(err) // CloseWithError returns nil; if err is nil, the message ends here
 		if err != nil {
-			<-ctx.Done() // until the answer is sent, which may be an error
+			<-ctx.Done() // until serve has sent the answer, which may be an error
 			return
 		}
 		c.readBusy.Store(false)
@@ -179,7 +179,7 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	defer cancel()
 	w := &responseWriter{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer w.stopTimer()
-	defer func() { _ = m.Close() }() // unblocks read
+	defer func() { _ = m.Close() }() // unblocks read, which may wait in a write to the pipe
 	if time.Since(c.opened) >= maxAge {
 		_ = apierror.SocketTooOld().Respond(w, c.handshake)
 		_ = w.finish()
@@ -189,11 +189,11 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	if err := w.finish(); err != nil || !usable {
 		return false
 	}
-	_, err := io.Copy(io.Discard, m) // the rest of a request that was refused
+	_, err := io.Copy(io.Discard, m) // discards the rest of a request that was refused
 	return err == nil
 }
 
-// request returns a message as a request. Each request has an id of its own.
+// request returns a message as an HTTP request. Each request has an id of its own.
 func (c *conn) request(ctx context.Context, m *message) *http.Request {
 	c.requestCount++
 	r := c.handshake.Clone(ctx)

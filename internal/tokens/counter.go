@@ -5,9 +5,9 @@ import "math"
 // Counter counts the tokens of texts in pieces. So a long text takes no more memory than a short
 // one, and other work can run between the pieces.
 type Counter struct {
-	limit      Limit
-	pieceSize  int // bytes that are counted at once
-	sincePause int // bytes since the last pause
+	limit      Limit // does the counting; its max is never reached
+	pieceSize  int   // bytes that are counted at once
+	sincePause int   // bytes since the last pause
 }
 
 // counterPiece is how many bytes a [Counter] counts at once, which takes some 40 ms.
@@ -20,9 +20,9 @@ func newCounter(pieceSize int) *Counter {
 	return &Counter{limit: Limit{max: math.MaxInt / 2, maxKept: pieceSize}, pieceSize: pieceSize} // half of the largest int, so that sums do not overflow
 }
 
-// Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of text, which several
-// calls of Add may have added. If pause returns an error, Add returns it. After an error the count
-// is invalid.
+// Add adds a text. If pause is not nil, Add calls pause after each 64 KiB or so of text. Several
+// calls of Add may have added these 64 KiB. If pause returns an error, Add returns it. After an
+// error the count is invalid.
 func (c *Counter) Add(text string, pause func() error) error {
 	for len(text) > 0 {
 		n := min(len(text), c.pieceSize)

@@ -21,13 +21,13 @@ var encoding = sync.OnceValue(codec.NewO200kBase)
 func Count(text string) int {
 	n, err := encoding().Count(makeValid(text))
 	if err != nil {
-		return len(text) // cannot happen; a text has at most this many tokens
+		return len(text) // cannot happen; a text has at most as many tokens as bytes
 	}
 	return n
 }
 
-// makeValid replaces each invalid byte by one valid byte. The library reads runes, so
-// invalid bytes would change the length of the text.
+// makeValid replaces each invalid byte by one valid byte. The library reads runes, so an invalid
+// byte would become a longer rune.
 func makeValid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -43,10 +43,10 @@ func makeValid(text string) string {
 	return string(b)
 }
 
-// prefixLen returns the length of the first n tokens of a text, in bytes, without an
-// incomplete rune at their end.
+// prefixLen returns how many bytes the first n tokens of a text have, without an incomplete rune at
+// their end.
 func prefixLen(text string, n int) int {
-	_, all, _ := encoding().Encode(makeValid(text)) // which cannot fail
+	_, all, _ := encoding().Encode(makeValid(text)) // Encode cannot fail
 	length := 0
 	for _, token := range all[:min(n, len(all))] {
 		length += len(token)

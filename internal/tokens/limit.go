@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// maxRun is the most bytes of text without a boundary, which is a place where a token always
-	// ends. A longer stretch is split into pieces of that size, between runes. No language has
-	// words that long. The count of the pieces differs a little from the count of the whole, but it
-	// is the same however the text is passed to Add.
+	// maxRun bounds the bytes of text without a boundary, which is a place where a token always
+	// ends. A longer stretch is split into pieces of that size, between runes. The split changes
+	// the count a little. But the count does not depend on the pieces that are passed to Add. No
+	// language has words that long.
 	maxRun = 512
-	// maxUncounted bounds the text that is kept uncounted, in bytes. If there is more text, it is
-	// counted even if the limit is far away.
+	// maxUncounted bounds the text that is kept uncounted, in bytes. More text is counted even if
+	// the limit is far away.
 	maxUncounted = 1 << 20
 )
 
@@ -23,18 +23,18 @@ const (
 // them. Near the limit, at most maxRun bytes wait for a boundary, which is a place where a token
 // always ends. Each byte is counted once; only the text at the limit is counted twice.
 type Limit struct {
-	max     int
-	counted int // tokens counted; after Whole it can be more than max
+	max     int // in tokens
+	counted int // tokens counted so far; can be more than max after Whole
 	maxKept int // the most bytes of text that stay uncounted
 
 	text         []byte // text that is still needed; the offsets below are into it
-	outputEnd    int    // the text before it was output
-	textEnds     []int  // where texts ended
+	outputEnd    int    // where the text that was output ends
+	textEnds     []int  // where the single texts in text end
 	nextRune     int    // where findBoundaries continues
 	boundary     int    // the last boundary
 	lastClass    class  // class of the rune before nextRune
-	countedEnd   int    // the text before it was counted
-	cutAt        int    // where the text is cut, if limitReached
+	countedEnd   int    // where the text that was counted ends
+	cutAt        int    // where the text is cut; valid only if limitReached
 	limitReached bool   // the limit was exceeded
 }
 
@@ -71,7 +71,8 @@ func (l *Limit) End() (out string, limitReached bool) {
 	return l.output(end, "", len(l.text)), l.limitReached
 }
 
-// Whole counts a text that is output as a whole, even beyond the limit. Call it between texts.
+// Whole counts a text that the caller outputs as a whole, even beyond the limit. Call Whole between
+// texts.
 func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.outputEnd = len(l.text)
@@ -79,17 +80,18 @@ func (l *Limit) Whole(text string) {
 	l.update(len(l.text) > l.tokensLeft())
 }
 
-// Full reports whether the limit is reached. Call it between texts.
+// Full reports whether the limit is reached. Call Full between texts.
 func (l *Limit) Full() bool { return l.update(len(l.text) >= l.tokensLeft()) <= 0 }
 
-// Exceeded reports whether a text added by Whole went beyond the limit. Call it between texts.
+// Exceeded reports whether a text added by Whole went beyond the limit. Call Exceeded between
+// texts.
 func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.tokensLeft()) < 0 }
 
 // Raise raises the limit. A text that was cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
 
-// Fits reports whether n more bytes are certainly within the limit, so that Add outputs
-// them at once. It counts the text that was added before only if it has to.
+// Fits reports whether n more bytes are certainly within the limit, so that Add outputs them at
+// once. To find out, Fits may have to count text that was added before.
 func (l *Limit) Fits(n int) bool {
 	if len(l.text)+n <= l.tokensLeft() {
 		return true
@@ -102,7 +104,8 @@ func (l *Limit) Fits(n int) bool {
 // be counted yet. After the limit is reached, the number includes all output.
 func (l *Limit) Count() int { return l.counted }
 
-// Held returns the text that was added and not yet output. It is valid until the next call.
+// Held returns the text that was added but not output yet. The result is valid until the next call
+// of a method.
 func (l *Limit) Held() []byte {
 	if l.limitReached {
 		return nil
@@ -143,7 +146,7 @@ func (l *Limit) output(end int, piece string, pieceStart int) (out string) {
 	return out
 }
 
-// dropCounted removes the text that was counted.
+// dropCounted removes the text that was counted from l.text.
 func (l *Limit) dropCounted() {
 	if l.countedEnd == 0 || l.limitReached {
 		return
@@ -157,7 +160,8 @@ func (l *Limit) dropCounted() {
 	l.countedEnd = 0
 }
 
-// countIf counts the text up to the last boundary if needed is true, or if too much text is uncounted.
+// countIf counts the text up to the last boundary. It does so only if needed is true, or if too
+// much text is uncounted.
 func (l *Limit) countIf(needed bool) {
 	if !needed && len(l.text) <= l.maxKept {
 		return
@@ -175,8 +179,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// findBoundaries finds the boundaries up to end, and splits text without a boundary after maxRun
-// bytes. If ended is false, the text may continue after end.
+// findBoundaries finds the boundaries up to end. It also splits text that has no boundary for
+// maxRun bytes. If ended is false, the text may continue after end.
 func (l *Limit) findBoundaries(end int, ended bool) {
 	for l.nextRune < end {
 		r, size := utf8.DecodeRune(l.text[l.nextRune:end])
@@ -213,9 +217,9 @@ func (l *Limit) countTo(end int) {
 }
 
 // The encoding first splits a text by a pattern into words, numbers, runs of punctuation and runs
-// of white space, and then each of these into tokens. A boundary is a place where such a part always
-// ends, whatever text comes before and after it. A text can be split at boundaries, and its pieces
-// can be counted one by one.
+// of white space. Then it splits each of these parts into tokens. A boundary is a place where such
+// a part always ends, whatever text comes before and after it. A text can be split at boundaries,
+// and its pieces can be counted one by one.
 
 // class is a class of runes that the pattern distinguishes.
 type class uint8
@@ -226,17 +230,17 @@ const (
 	classLetter               // \p{L}
 	classMark                 // \p{M}
 	classNumber               // \p{N}
-	classQuote                // ', which is inside of contractions: it's
-	classSlash                // /, which is part of punctuation with line breaks
+	classQuote                // ', which can be inside of a contraction, as in it's
+	classSlash                // /, which can be a part of punctuation with line breaks
 	classPunct                // other punctuation and symbols
 	classSpace                // blank or tab
 	classNewline              // CR or LF
 	classCount
 )
 
-// boundaries[a][b] reports whether there is always a boundary between a rune of class a and
-// a rune of class b after it: no match of the pattern has both in this order, and the match
-// that ends with the first rune does not depend on the text after it.
+// boundaries[a][b] reports whether there is always a boundary between a rune of class a and a
+// following rune of class b: no match of the pattern has both in this order, and the match that
+// ends with the first rune does not depend on the text after it.
 var boundaries = [classCount][classCount]bool{
 	classLetter:  {classNumber: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},
 	classMark:    {classNumber: true, classSpace: true},
@@ -247,7 +251,7 @@ var boundaries = [classCount][classCount]bool{
 	classNewline: {classLetter: true, classMark: true, classNumber: true, classQuote: true, classPunct: true},
 }
 
-// classOf returns the class of a rune and its size, as from utf8.DecodeRune.
+// classOf returns the class of a rune. r and size are the results of utf8.DecodeRune.
 func classOf(r rune, size int) class {
 	switch {
 	case r == ' ' || r == '\t':

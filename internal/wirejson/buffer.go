@@ -9,8 +9,7 @@ type Buffer struct {
 	memory *[]byte // nil: no memory is borrowed
 }
 
-// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events are
-// larger.
+// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events need more.
 const maxPooled = 16 << 10
 
 var memoryPool = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
@@ -27,7 +26,7 @@ func (b *Buffer) Take() []byte {
 // perhaps grown by append. Take must have been called.
 func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
-// Release gives the memory back. The result of Take must not be used any more.
+// Release gives the memory back to the pool. The result of Take must not be used any more.
 func (b *Buffer) Release() {
 	if b.memory != nil && cap(*b.memory) <= maxPooled {
 		memoryPool.Put(b.memory)

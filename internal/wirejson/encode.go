@@ -7,7 +7,8 @@ import (
 )
 
 // Append appends the JSON of v as encoding/json encodes it, but without the escapes that only HTML
-// needs. If v cannot be encoded, Append returns dst. So v must be of a type that can be encoded.
+// needs. The type of v must be one that can be encoded. If v cannot be encoded, Append returns dst
+// unchanged.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)
@@ -15,7 +16,7 @@ func Append(dst []byte, v any) []byte {
 	if enc.Encode(v) != nil {
 		return dst
 	}
-	return out.Bytes()[:out.Len()-1] // the encoder adds a newline
+	return out.Bytes()[:out.Len()-1] // drops the newline that the encoder adds
 }
 
 // OrNull returns a pointer to s, or nil if s is empty. The JSON of the result is s or null.

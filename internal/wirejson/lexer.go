@@ -6,8 +6,8 @@ import "strings"
 type lexerState uint8
 
 const (
-	lexerOff         lexerState = iota // nothing is read
-	lexerBeforeValue                   // white space so far
+	lexerOff         lexerState = iota // all bytes are ignored
+	lexerBeforeValue                   // before the first byte of the value
 	lexerTokens                        // inside the value, outside its strings
 	lexerString                        // inside a string
 	lexerEscape                        // behind a backslash in a string
@@ -37,15 +37,15 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte, and knows which bytes are in
-// strings. It is no parser: it checks only each token, and which tokens are next to a string. That
-// is enough to notice soon that a quote is missing or surplus. It only counts the open brackets, so
-// a deep value needs no more memory. The zero value reads nothing; [Lexer.Begin] starts it.
+// Lexer finds the end of a JSON value that comes byte by byte. It is no parser: it checks the
+// characters of each token, and which tokens are next to a string, but nothing else. That is enough
+// to notice soon that a quote is missing or surplus. It only counts the open brackets, so a deep
+// value needs no more memory. The zero value reads nothing; [Lexer.Begin] starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken
-	depth int // open { and [
-	hex   int // digits of \uXXXX that are still to come
+	depth int // how many { and [ are open
+	hex   int // how many digits of \uXXXX are still to come
 }
 
 // Begin makes the lexer expect a value, after any white space.
@@ -55,8 +55,8 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBeforeValue} }
 func (l *Lexer) Active() bool { return l.state > lexerBeforeValue }
 
 // Step looks at the next byte. After a verdict other than MoreJSON the lexer is off: it ignores all
-// bytes until the next Begin. It is also off after the first byte of a value that is no object,
-// array or string, since such a value counts as plain text.
+// bytes until the next Begin. It is also off if the first byte of a value begins no object, array
+// or string, since such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBeforeValue:
@@ -82,7 +82,7 @@ func (l *Lexer) Step(b byte) Verdict {
 		default:
 			return l.stop(BrokenJSON)
 		}
-	case lexerHex: // any four digits are valid: lone surrogates are JSON
+	case lexerHex: // any four hexadecimal digits are valid, even if they are a lone surrogate
 		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
 			return l.stop(BrokenJSON)
 		}

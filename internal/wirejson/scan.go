@@ -68,8 +68,8 @@ func stringEnd(s []byte, start int) int {
 	}
 }
 
-// decodeEscape decodes the escape at the start of s and returns its length. A surrogate
-// without its partner becomes U+FFFD, as in encoding/json.
+// decodeEscape decodes the escape at the start of s, and returns the character and the length of
+// the escape. A surrogate without its partner becomes U+FFFD, as in encoding/json.
 func decodeEscape[T text](s T) (char rune, size int) {
 	if s[1] != 'u' {
 		return rune(escapes[s[1]]), 2
@@ -84,8 +84,8 @@ func decodeEscape[T text](s T) (char rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// escapes has the character for which an escape such as \n stands. The index is the second
-// character of the escape.
+// escapes maps the second character of an escape, such as the n of \n, to the character for which
+// the escape stands.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // codeUnit reads the code unit of an escape \uXXXX at the start of s.
@@ -108,8 +108,8 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 	return unit, true
 }
 
-// PlainEnd returns the offset after the printable ASCII characters at start that need no
-// escape in a string. It looks at eight bytes at once.
+// PlainEnd skips printable ASCII characters that need no escape in a JSON string, and returns the
+// offset of the first other byte. It begins at start, and looks at eight bytes at once.
 func PlainEnd(s []byte, start int) int {
 	const everyByte, topBits = 0x0101010101010101, 0x8080808080808080
 	i := max(start, 0) // start is not negative; max shows that to the compiler, which then omits bounds checks below

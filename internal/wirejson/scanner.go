@@ -9,7 +9,7 @@ import (
 
 // maxDepth is how deep the arrays and objects of a body may be nested. Codex reads messages of at
 // most 127 levels and drops deeper ones without an answer. The deepest part of a request is the
-// schema of a tool. It is nested as deeply in a call of thread/start as in the body.
+// schema of a tool. The schema is nested as deeply in the message to Codex as in the body.
 const maxDepth = 127
 
 // SyntaxError is an error in a JSON text, at a byte offset (from 0).
@@ -22,16 +22,16 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
 
 // Scanner reads and checks a JSON text in one pass. The text must follow RFC 8259, be UTF-8, and
-// not be nested too deeply. After an error nothing is left to read. The returned strings share the
-// memory of the text.
+// not be nested too deeply. After an error, the scanner is at the end of the text. The returned
+// strings share the memory of the text.
 type Scanner struct {
 	data       []byte
 	pos        int
 	depth      int
-	depthLimit int // of depth
+	depthLimit int // the largest allowed depth
 	err        SyntaxError
-	// loneHalves has the offsets of escapes that are one half of a surrogate pair. JSON
-	// allows them, but no UTF-8 text can have them, and Codex rejects them.
+	// loneHalves has the offsets of escapes that are one half of a surrogate pair. JSON allows such
+	// escapes, but UTF-8 has no form for them, and Codex rejects them.
 	loneHalves []int
 }
 
@@ -80,7 +80,7 @@ func (s *Scanner) Pos() int { return s.pos }
 // From returns the text that was read since the offset start.
 func (s *Scanner) From(start int) string { return Text(s.data[start:s.pos]) }
 
-// fail records the first error and ends the reading.
+// fail records an error, unless there was one before, and goes to the end of the text.
 func (s *Scanner) fail(problem string) {
 	if s.OK() {
 		s.err = SyntaxError{s.pos, problem}
@@ -102,8 +102,8 @@ func (s *Scanner) unexpected(wanted string) {
 	}
 }
 
-// Peek skips white space and returns the next byte, or 0 at the end. It also returns 0 for a NUL
-// byte in the text: where a token is expected, both are errors.
+// Peek skips white space and returns the next byte, or 0 at the end of the text. A NUL byte in the
+// text is also returned as 0: where a token is expected, both are errors.
 func (s *Scanner) Peek() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // the usual case
 		return s.data[s.pos]
@@ -118,7 +118,7 @@ func (s *Scanner) skipSpace() byte {
 	return 0
 }
 
-// Skip skips a text if it comes next, and reports whether it did.
+// Skip skips text and returns true if text comes next. Otherwise it returns false.
 func (s *Scanner) Skip(text string) bool {
 	if len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
 		return false
@@ -127,7 +127,7 @@ func (s *Scanner) Skip(text string) bool {
 	return true
 }
 
-// Expect skips a text that has to come next.
+// Expect skips text if it comes next. Otherwise the scanner fails.
 func (s *Scanner) Expect(text string) {
 	if !s.Skip(text) {
 		s.fail("unexpected text")
@@ -164,8 +164,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, or past its closing bracket, which is
-// end. It reports whether there is a next element.
+// More goes to the next element of an array or an object, or past the closing bracket if there is
+// none. end is the closing bracket. More reports whether there is a next element.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -340,7 +340,8 @@ func (s *Scanner) skipEscape() {
 	s.pos += size
 }
 
-// Integer reads an integer. Other numbers are rounded, and other values are 0.
+// Integer reads an integer. Other numbers lose their fraction, and values of other kinds are read
+// as 0.
 func (s *Scanner) Integer() int64 {
 	s.Peek()
 	if n, ok := s.plainInteger(); ok {
@@ -354,8 +355,8 @@ func (s *Scanner) Integer() int64 {
 	return int64(min(max(n, -1<<62), 1<<62))
 }
 
-// plainInteger reads the next number if it has only digits, 18 at most, and a comma or a closing
-// brace follows. Nearly all numbers have this form.
+// plainInteger reads the next number if the number has only digits, at most 18, and if a comma or a
+// closing brace follows. Nearly all numbers have this form.
 func (s *Scanner) plainInteger() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {

@@ -31,7 +31,7 @@ func Parse(text []byte) (Value, *SyntaxError) {
 		text = bytes.Clone(text)
 	}
 	for _, offset := range loneHalves {
-		copy(text[offset:], `\ufffd`) // as long as the escape
+		copy(text[offset:], `\ufffd`) // the replacement is as long as the escape
 	}
 	return Value(bytes.Trim(text, " \t\r\n")), nil
 }
@@ -133,7 +133,7 @@ func (v Value) Equals(text string) bool {
 func (v Value) Compact() json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(v))
-	// A checked value is valid JSON, so this cannot fail.
+	// Compact cannot fail, since a checked value is valid JSON.
 	_ = json.Compact(&buf, v)
 	return buf.Bytes()
 }
@@ -153,7 +153,7 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
 // MembersKnowing is [Value.Members] for callers that know the value of one member already, such as
-// a long one from [Value.Pick]. The text of that value, known, is not read again. known may be nil.
+// a long one from [Value.Pick]. known is that value; its text is not read again. known may be nil.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -181,8 +181,8 @@ func (v Value) Pick(wanted ...Member) {
 	v.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick that also sets kind to the member type. kind is a separate parameter: as one of
-// wanted, it would make Go allocate all the variables on the heap.
+// PickTyped does the same as Pick, and also sets kind to the value of the member "type". kind is a
+// separate parameter: as one of wanted, it would make Go allocate all the variables on the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)
@@ -190,7 +190,7 @@ func (v Value) PickTyped(kind *Value, wanted ...Member) {
 
 // unescaped returns the decoded text of raw, the inside of a JSON string.
 func unescaped(raw []byte) string {
-	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // nobody else has the new slice
+	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // Text may share the memory, since nobody else has the new slice
 }
 
 // appendUnescaped appends the decoded text of raw, the inside of a JSON string.

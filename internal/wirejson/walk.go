@@ -33,9 +33,9 @@ func (t String) String() string {
 }
 
 // Part returns the decoded text of a string that may be a part of a longer one, cut within a
-// character. Half of a surrogate pair at the beginning or the end does not become U+FFFD: it is
-// encoded in three bytes, as if it were a character. The text may be in buf, so it is valid until
-// buf changes.
+// character. Half of a surrogate pair at the beginning or the end of the string does not become
+// U+FFFD: Part encodes the half in three bytes, as if it were a character. The text may be in buf,
+// so it is valid until buf changes.
 func (t String) Part(buf *[]byte) string {
 	if !t.escaped {
 		return t.raw
@@ -68,7 +68,7 @@ func isEscaped(raw []byte, at int) bool {
 	return slashes%2 == 1
 }
 
-// appendHalf appends half of a surrogate pair.
+// appendHalf appends half of a surrogate pair, encoded in three bytes.
 func appendHalf(dst []byte, unit rune) []byte {
 	return append(dst, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
@@ -90,7 +90,7 @@ func IsObject(value string) bool { return value != "" && value[0] == '{' }
 //
 //	for c.Enter(); c.Next(); {
 //		name := c.Name() // in an object
-//		c.Skip()         // or Enter, for an array or an object
+//		c.Skip()         // or c.Enter(), to read the elements or members of the value
 //	}
 type Cursor struct {
 	text  Value
@@ -145,7 +145,8 @@ func (c *Cursor) Pick(wanted ...Member) Value {
 	return c.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick that also sets kind to the member type, see [Value.PickTyped].
+// PickTyped does the same as Pick, and also sets kind to the value of the member "type". See
+// [Value.PickTyped].
 func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	if c.Kind() != KindObject {
 		return c.Skip()
@@ -182,7 +183,7 @@ func (c *Cursor) Read(read func()) Value {
 // For any other value, Next reports false at once.
 type Walker struct {
 	text   string
-	cursor Cursor // in text
+	cursor Cursor // a cursor in text
 	object bool
 
 	Key   string // the decoded name of the member; empty in an array
