@@ -110,7 +110,9 @@ func (a *responseAnswer) forget() bool {
 // conversation. A response that is not to be stored is remembered for the next request of its
 // WebSocket if it ended well. If the store fails, the client still gets the response.
 func (a *responseAnswer) save(record responses.Record) {
-	a.entry.Response, a.entry.Output = record.Response, record.Output
+	entry := *a.entry // a copy, since the store of events may read the entry meanwhile
+	entry.Response, entry.Output = record.Response, record.Output
+	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {
 		a.changeStore("a response could not be added to its conversation", func(ctx context.Context) error {
 			return a.q.g.objects.AppendResponse(ctx, id, a.entry)
