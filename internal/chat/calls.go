@@ -47,9 +47,9 @@ func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *fiel
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments as
-// an object with the input. Some clients send the call back as a call of a function, with the input
-// itself as the arguments.
+// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments
+// as an object with the input. Some clients send the call back as a call of a function, with only
+// the input as the arguments. wrapCustomInputs puts such an input into an object again.
 func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
 		return
@@ -68,7 +68,7 @@ func (r *Request) wrapCustomInputs() {
 // without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
 	var callMessage int                   // the index of the newest message that is not a result
-	pendingCalls := map[string]struct{}{} // the ids of its calls without a result
+	pendingCalls := map[string]struct{}{} // the ids of the calls in that message that have no result so far
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
 			id := m.CallID.Text()
@@ -97,7 +97,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 	return nil
 }
 
-// maxNamedIDs is how many calls without results an error lists at most.
+// maxNamedIDs is the most ids of calls without results that an error lists.
 const maxNamedIDs = 5
 
 // unansweredError returns the error for a message with calls that have no results. pendingCalls has the

@@ -12,7 +12,7 @@ import (
 // CompletionMeta has the data that all chunks of a stream share. The body of an answer that is not
 // streamed has the same data.
 type CompletionMeta struct {
-	prompt.Settings        // Choices is at least 1
+	prompt.Settings        // Settings.Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"
 	Created         int64  // Unix time in seconds
 	Echo            string // the beginning of each choice's text
@@ -26,7 +26,7 @@ type textCompletion struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []textChoice `json:"choices"`
-	Usage   any          `json:"usage,omitempty"` // a *Usage; in a chunk perhaps null or absent
+	Usage   any          `json:"usage,omitempty"` // a *Usage; in a chunk perhaps null, or nil: the member is absent
 }
 
 // textChoice is a choice of a body or of a chunk.

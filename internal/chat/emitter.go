@@ -42,12 +42,12 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	return e.err
 }
 
-// IsClosed reports whether a choice or the whole stream has ended. Then nothing more of the choice may
-// be emitted.
+// IsClosed reports whether a choice or the whole stream has ended. If so, nothing more of the
+// choice may be emitted.
 func (e *Emitter) IsClosed(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
-// Finish ends a choice; out is the choice's last output. The last Finish ends the stream: if usage
-// is not nil, it sends the object that usage returns.
+// Finish ends a choice; out is the choice's last output. When all choices have ended, Finish also
+// ends the stream. If usage is not nil, the last object of the stream is the result of usage.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
@@ -61,7 +61,7 @@ func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte
 }
 
 // Done reports whether the stream is complete: all choices have finished without an error of emit,
-// or Fail was called. The caller then sends "[DONE]".
+// or Fail was called. If so, the caller sends "[DONE]".
 func (e *Emitter) Done() bool { return e.done }
 
 // Total is the sum of the usage of all choices that have finished.
@@ -70,7 +70,7 @@ type Total struct {
 	estimated bool // a part of the usage does not come from Codex
 }
 
-// Add adds the usage of a choice, which is in its last output.
+// Add adds the usage of a choice to the total. out is the last output of the choice.
 func (t *Total) Add(out *turn.Output) {
 	t.usage, t.estimated = t.usage.Add(out.End.Usage), t.estimated || out.End.Estimated
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.responsesBody != nil { // its input is the conversation, which is known already
+	if r.responsesBody != nil { // the conversation has been read from the input of this body
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {

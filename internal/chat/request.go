@@ -25,7 +25,7 @@ type Request struct {
 	functionCall     prompt.ToolChoice
 	hasStreamOptions bool                // the request has stream_options
 	Forms            map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
-	responsesBody    *responses.Request  // the body as one of the Responses API; nil: it is a chat completion
+	responsesBody    *responses.Request  // the body if it is one of the Responses API; nil: it is not
 }
 
 // Decode reads and checks the body of a request. The error is always an

@@ -15,7 +15,7 @@ func (r *Request) readStreamOptions(v wirejson.Value) *field.Error {
 	if !r.hasStreamOptions {
 		return nil
 	}
-	var usage, obfuscation wirejson.Value // obfuscation is never sent, so it may be on or off
+	var usage, obfuscation wirejson.Value // this server never sends obfuscation, so the client may switch it on or off
 	f := field.Object(v, wirejson.Into("include_usage", &usage), wirejson.Into("include_obfuscation", &obfuscation))
 	return cmp.Or(f, field.Bool(&r.IncludeUsage, usage).In("include_usage"),
 		field.Optional(wirejson.KindBool, obfuscation).In("include_obfuscation"))
@@ -54,9 +54,9 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without is called for a tool that the operator does not allow. It removes a web search from the
-// request, and records web_search_options as ignored. If the client wants pictures and the tool makes
-// pictures, Without returns an error.
+// Without is called for a tool that the operator does not allow. If the tool is the web search,
+// Without removes the search from the request, and records web_search_options as ignored. If the
+// tool makes pictures and the client wants pictures, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:

@@ -35,7 +35,8 @@ type Stream struct {
 	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// In a stream with one choice, choices and its chunkStart use this memory, without an allocation.
+	// oneChoice is the memory of choices if there is only one choice. oneChoiceStart is the memory
+	// of the first choice's chunkStart. Both fields save allocations.
 	oneChoice      [1]streamChoice
 	oneChoiceStart [256]byte
 }
@@ -169,7 +170,8 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 }
 
 // sendPiece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
-// such pieces. If the choice has no chunk yet, sendPiece first sends a chunk with the delta opening.
+// such pieces. If the choice has no chunk yet, sendPiece first sends a chunk with opening as its
+// delta.
 func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -211,8 +213,8 @@ func (s *Stream) finishChoice(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// openingForText and openingForCall are the deltas of the first chunk of a choice that begins with text
-// or with a call.
+// openingForCall is the delta of the first chunk of a choice that begins with a call.
+// openingForText is that delta for all other choices.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`

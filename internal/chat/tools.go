@@ -23,8 +23,9 @@ type toolList struct {
 	forms map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
 }
 
-// ToolForm is the form in which the client gets the calls of a custom tool, which has a text as its
-// input. To Codex and to the model, a custom tool is a function.
+// ToolForm is the form in which the client gets the calls of a custom tool. The input of a custom
+// tool is a text. To Codex and to the model, a custom tool is a function. The ToolForm 0 means that
+// the client declared the tool as a function, too.
 type ToolForm uint8
 
 const (
@@ -117,8 +118,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 }
 
 // readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
-// returns the name. The name may also be beside the type, as in the Responses API. The error for
-// another type lists types, the types that are allowed.
+// returns the name. The name may also be beside the type, as in the Responses API. types names the
+// allowed types; it becomes a part of the error for any other type.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {

@@ -59,7 +59,7 @@ type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
-	Annotations  []annotation    `json:"annotations,omitzero"` // in a body without any: an empty list
+	Annotations  []annotation    `json:"annotations,omitzero"` // a body without annotations has an empty list; nil: the member is absent
 	Reasoning    string          `json:"reasoning_content,omitempty"`
 	Images       []picture       `json:"images,omitempty"` // not a member of OpenAI's API, but common
 	FunctionCall *function       `json:"function_call,omitempty"`
@@ -86,7 +86,7 @@ func newPicture(index int, out *turn.Output) picture {
 // call is a tool call in a body (ChatCompletionMessageToolCall,
 // ChatCompletionMessageCustomToolCall) or in a chunk (ChatCompletionMessageToolCallChunk).
 type call struct {
-	Index    *int      `json:"index,omitempty"` // of a chunk
+	Index    *int      `json:"index,omitempty"` // in a chunk: the index of the call in the choice; in a body: nil
 	ID       string    `json:"id,omitempty"`
 	Type     string    `json:"type,omitempty"`
 	Function *function `json:"function,omitempty"`
@@ -151,8 +151,8 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations in the annotations of a message. It adds out.Part to their
-// indexes, since the message begins there in the text of the choice.
+// annotations returns the citations in the annotations of a message. out.Part is the index in the
+// choice's text at which the message begins, so annotations adds out.Part to the indexes.
 func annotations(out *turn.Output) (all []annotation) {
 	var decoded []struct {
 		Type  string

@@ -21,7 +21,7 @@ func NewBody(meta Meta) *Body {
 	return b
 }
 
-// Add adds the next output. Outputs after the finish are ignored.
+// Add adds the next output. It ignores outputs after turn.OutputFinish, the last output of a turn.
 func (b *Body) Add(_ int, out turn.Output) {
 	if !b.done {
 		b.add(&out)

@@ -11,7 +11,7 @@ import (
 // contentReader reads the blocks of a user's message, or of the result of a tool.
 type contentReader struct {
 	inResult bool
-	images   []imagePlace // without the index of the message; recordImages sets it
+	images   []imagePlace // the images so far; the index of their message is not yet set, see recordImages
 }
 
 // readBlock reads a block as parts: texts and images. An empty text gives no part.
@@ -63,7 +63,8 @@ func readSource(v wirejson.Value) (s source, f *field.Error) {
 		wirejson.Into("url", &s.url), wirejson.Into("content", &s.content))
 }
 
-// readImage reads an image in base64, or at an https URL.
+// readImage reads an image in base64, or at an https URL. For an image that was uploaded to
+// Anthropic, the model gets a notice that the image is missing.
 func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	s, f := readSource(b.source)
 	if f != nil {

@@ -41,7 +41,8 @@ const (
 		`"arguments":{"type":"object","description":"The arguments of the tool","additionalProperties":true}},"required":["name","arguments"]}`
 )
 
-// addDeferredFunction adds the function for the deferred tools, if there are any.
+// addDeferredFunction adds the function for the deferred tools to r.Tools, if there are any
+// deferred tools. names has the names that other tools have.
 func (r *Request) addDeferredFunction(names map[string]bool) {
 	if r.deferred.tools == nil {
 		return
@@ -61,9 +62,10 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 	return append(append(arguments, input...), '}')
 }
 
-// unwrapCall reverses wrapArguments: from the arguments of a call of the function, it returns the name
-// and the input of the deferred tool. An input that is missing means no arguments. If the input is a
-// string, unwrapCall returns the text of the string. For other arguments, it reports false.
+// unwrapCall reverses wrapArguments: from the arguments of a call of the function, it returns the
+// name and the input of the deferred tool. An input that is missing means no arguments. If the
+// input is a string, unwrapCall returns the text of the string. For arguments of any other form, ok
+// is false.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {

@@ -28,8 +28,9 @@ type encoder struct {
 	done        bool
 }
 
-// blockSink receives the blocks of an answer, one after the other. beginBlock begins a block, the methods
-// with add add to it, and endBlock ends it. finish comes after the last block.
+// blockSink receives the blocks of an answer, one after the other. beginBlock begins a block. The
+// methods whose names begin with add extend this block, and endBlock ends it. finish is called
+// after the last block.
 type blockSink interface {
 	beginBlock(b block)
 	addText(piece string)

@@ -74,7 +74,8 @@ type errorObject struct {
 	Details *errorDetails `json:"details,omitempty"`
 }
 
-// errorDetails name a field that is not supported. Anthropic's SDK then sends the request without it.
+// errorDetails names a field that is not supported. Anthropic's SDK then sends the request again,
+// without this field.
 type errorDetails struct {
 	Code        apierror.Code `json:"error_code"`
 	Unsupported []string      `json:"unsupported"`

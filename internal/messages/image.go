@@ -7,7 +7,7 @@ import (
 
 // imagePlace is the place of an image in the conversation and in the body.
 type imagePlace struct {
-	message, part int        // the indexes in the conversation
+	message, part int        // the index of the message in the conversation, and of the image's part in the message
 	place         blockPlace // in the body
 }
 

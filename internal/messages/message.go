@@ -163,8 +163,8 @@ func (h *history) addParts(m *prompt.Message, c *contentReader, place blockPlace
 	return f
 }
 
-// recordImages records the places of the images of a message. The message must be the next one that is
-// added.
+// recordImages records the places of the images of a message. It must be called right before the
+// message is added to the conversation, since it uses the index that the message will have.
 func (h *history) recordImages(images []imagePlace) {
 	for _, i := range images {
 		i.message = len(h.request.Messages)

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/messages. It has views of the body, which must not
-// be changed while the request is in use.
+// Request is the checked body of POST /v1/messages. It refers to parts of the body, so the body
+// must not change while the request is in use.
 type Request struct {
 	prompt.Conversation
 
@@ -24,7 +24,7 @@ type Request struct {
 	Thinking Thinking
 
 	deferred         deferredTools
-	searchName       string // the name of the web search, for tool_choice
+	searchName       string // the name of the web search in the request; tool_choice may refer to it
 	thinkingBudget   int    // tokens for thinking; 0: none is given
 	thinkingDisabled bool   // thinking is switched off
 	images           []imagePlace
@@ -198,9 +198,9 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 // claudePrefix is the beginning of the names of Anthropic's models.
 const claudePrefix = "claude"
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. If the model is one of Anthropic's
-// and its name is not an alias, Plan uses the default model. Plan fails if an image still has to be
-// fetched.
+// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. If
+// the model is one of Anthropic's and its name is not an alias, Plan uses the default model. Plan
+// fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()

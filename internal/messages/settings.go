@@ -37,7 +37,7 @@ func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// The budgets for thinking, in tokens, from which the effort is medium or high.
+// The least budgets for thinking, in tokens, with which the effort is medium or high.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10

@@ -44,8 +44,9 @@ func (s *Stream) Open() error {
 	return s.events.err
 }
 
-// Write encodes an output as any number of events. A message has only one choice. Write returns
-// the error of emit. Outputs after the finish are ignored.
+// Write encodes an output as any number of events. The first argument is not used, since a message
+// has only one choice. Write ignores outputs after turn.OutputFinish, the last output of a turn,
+// and after a failure. It returns the first error of emit.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if !s.done && s.events.err == nil && s.Open() == nil {
 		s.add(&out)
@@ -125,7 +126,7 @@ const maxPiece = 8 << 10
 func (e *eventWriter) addInput(object string) {
 	for object != "" {
 		n := min(len(object), maxPiece)
-		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // the second bound is for an input that is not UTF-8
+		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // if the input is not UTF-8, n shrinks by a few bytes only
 			n--
 		}
 		e.emitDelta(`input_json_delta","partial_json":`, object[:n])

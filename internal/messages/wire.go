@@ -17,7 +17,7 @@ type Meta struct {
 	Deferred    string // the name of the function for deferred tools; empty: there is none
 	CallsInText bool   // calls are part of the text
 	Priority    bool   // the provider was asked for the service tier priority
-	InputTokens int64  // an estimate of the input, for the beginning of a stream
+	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream
 }
 
 // Meta returns the Meta of the answer. id becomes the id of the message.
@@ -47,8 +47,8 @@ type usage struct {
 	Thinking int64 // the tokens of the output that are reasoning
 	Searches int   // the number of web searches
 	Tier     string
-	// Estimated is not a member of Anthropic's API. It is true if a part of the tokens was counted
-	// here, since the response was interrupted before its usage came.
+	// Estimated is true if this server has estimated a part of the tokens, because the response
+	// was interrupted before its usage came. It is not a member of Anthropic's API.
 	Estimated bool
 }
 
@@ -116,7 +116,7 @@ func (e *ending) append(dst []byte) []byte {
 	return append(dst, `,"stop_details":null`...)
 }
 
-// block is a ContentBlock. The members that belong to its type are not nil.
+// block is a ContentBlock. Only the members that belong to its type are set.
 type block struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id,omitempty"`
@@ -139,16 +139,16 @@ const (
 	typeSearchResult = "web_search_tool_result"
 )
 
-// searchResult is a WebSearchResultBlock.
+// searchResult is a page that a web search has found (WebSearchResultBlock).
 type searchResult struct {
 	Type      string          `json:"type"` // web_search_result
 	URL       string          `json:"url"`
 	Title     string          `json:"title"`
-	Encrypted string          `json:"encrypted_content"` // of the page; always empty
+	Encrypted string          `json:"encrypted_content"` // the encrypted content of the page; always empty
 	PageAge   json.RawMessage `json:"page_age"`
 }
 
-// citation is a CitationsWebSearchResultLocation.
+// citation is a web page that a text cites (CitationsWebSearchResultLocation).
 type citation struct {
 	Type      string `json:"type"` // web_search_result_location
 	URL       string `json:"url"`
@@ -169,8 +169,9 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the name of a member for the input of a call that is not a JSON object. Claude Code
-// uses it, and so does wrapUnparsed, since every client can read an object.
+// unparsedMember is the name of a member. If the input of a call is not a JSON object, wrapUnparsed
+// returns an object with the input in this member, since every client can read an object. Claude
+// Code uses the same name.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -180,14 +181,14 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
-// wrapUnparsed returns the arguments of a call as a JSON object. If they are not an object, it returns
-// an object with unparsedMember, which contains them.
+// wrapUnparsed returns the arguments of a call as a JSON object. If the arguments are empty, the
+// object is empty. If the arguments are not an object, the object contains them in unparsedMember.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.Parse(wirejson.View(arguments))
-	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // the object is not the result of wrapUnparsed
+	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // a result of wrapUnparsed is not returned as it is, but wrapped again
 		return arguments
 	}
 	var in unparsedInput

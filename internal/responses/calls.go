@@ -35,8 +35,8 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readFunctionName reads the name and the namespace of a called tool, and sets name to the name of its
-// function.
+// readFunctionName reads the name and the namespace of a called tool. It sets name to the name of
+// the function that stands for the tool.
 func readFunctionName(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
@@ -63,8 +63,8 @@ func (i *inputItem) readAnsweredCallID(fields itemFields) *field.Error {
 	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answeredCallID, fields.callID)).In("call_id")
 }
 
-// readToolSearchOutput reads the output of a search for tools. From then on, the model may call the
-// tools in the output.
+// readToolSearchOutput reads the output of a search for tools. It adds the tools that the output
+// lists to r.inputTools, so that the model may call them.
 func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnsweredCallID(fields), r.readInputTools(fields.tools).In("tools"))
 	if f == nil {

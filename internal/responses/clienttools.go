@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The types of the calls of OpenAI's own tools that the client runs.
+// The types of the items for calls of tools that OpenAI defines and the client runs.
 const (
 	typeShellCall      = "shell_call"
 	typeLocalShellCall = "local_shell_call"
@@ -26,9 +26,9 @@ const (
 	patchTool      = "apply_patch"
 )
 
-// clientTool is the function that stands for a tool that the client runs.
+// clientTool describes a tool that the client runs, and the function that stands for this tool.
 type clientTool struct {
-	callType    string // the type of its calls
+	callType    string // the type of the items for calls of the tool
 	description string
 	schema      json.RawMessage
 }
@@ -73,8 +73,9 @@ func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientCall reads the name and the arguments of the call of a tool that the client runs. The
-// arguments are the members of action or operation that the model wrote. Null members are left out.
+// readClientCall reads a call of a tool that the client runs, and sets the name and the arguments
+// of call. The arguments are the members of the item's action or operation that the model wrote.
+// Members that are null are left out.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -108,7 +109,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 		i.message.Text = fields.output
 		return field.Expect(wirejson.KindString, fields.output).In("output")
 	}
-	// The output of a patch: whether it was applied, and a text.
+	// The item is the output of a patch: the status says whether the patch was applied.
 	var status, output string
 	f := cmp.Or(field.String(&status, fields.status).In("status"), field.Text(&output, fields.output).In("output"))
 	if output != "" {
@@ -118,22 +119,22 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	return f
 }
 
-// clientCall has the members that only the items for calls of the shell and patch tools have. Action is
-// also in the item of a web search.
+// clientCall has the members of the items for calls of the shell and patch tools. Other items do
+// not have these members, except that the item of a web search has Action.
 type clientCall struct {
 	Action      any              `json:"action,omitempty"`
 	Operation   *patchOperation  `json:"operation,omitempty"`
-	Environment *json.RawMessage `json:"environment,omitempty"` // null, or absent
+	Environment *json.RawMessage `json:"environment,omitempty"` // nil: the member is absent; otherwise it is null
 }
 
-// shellAction is a FunctionShellAction.
+// shellAction is the action of a call of the shell tool (FunctionShellAction).
 type shellAction struct {
 	Commands        []string `json:"commands"`
 	TimeoutMS       *int64   `json:"timeout_ms"`
 	MaxOutputLength *int64   `json:"max_output_length"`
 }
 
-// execAction is a LocalShellExecAction.
+// execAction is the action of a call of the local shell tool (LocalShellExecAction).
 type execAction struct {
 	Type             string            `json:"type"`
 	Command          []string          `json:"command"`
@@ -143,15 +144,16 @@ type execAction struct {
 	User             *string           `json:"user,omitempty"`
 }
 
-// patchOperation is an ApplyPatchOperation.
+// patchOperation is the operation of a call of the patch tool (ApplyPatchOperation).
 type patchOperation struct {
 	Type string  `json:"type"`
 	Path string  `json:"path"`
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns the members of a clientCall. arguments are the arguments of the function
-// that the model has called. If an argument is missing or of a wrong type, its member is empty.
+// newClientCall returns the members of the item for a call of tool. arguments is the JSON that the
+// model wrote. If an argument is missing or of a wrong type, its member is empty. An operation
+// without a known type gets the type update_file.
 func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	switch tool.callType {
 	case typeShellCall:

@@ -14,7 +14,7 @@ const eventFailed = "response.failed"
 // has failed.
 func (s *Stream) isSilent() bool { return s.emit == nil || s.err != nil }
 
-// send emits an event with the next number.
+// send emits an event with the next sequence number.
 func (s *Stream) send(e event) {
 	if !s.isSilent() {
 		e.Sequence = &s.sequence
@@ -45,15 +45,15 @@ func appendResponseEvent(buf []byte, name string, sequence int64, object []byte)
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. Messages and reasoning have their text in parts:
-// partAdded begins a part, delta has a piece of its text, textDone has the complete text, and partDone
-// ends the part. The arguments of a call are not in a part, so only delta is set for them; their complete
-// text is sent when the item ends.
+// textEvents are the names of the events about a text. Messages and reasoning have their text in
+// parts: partAdded begins a part, delta has a piece of its text, textDone has the complete text,
+// and partDone ends the part. The arguments of a call have no parts, so a call has only delta;
+// sendItemEnd sends the complete arguments.
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
-// textEventsByType has the textEvents of items, by the types of the items. Calls of other types have no
-// textEvents: they show arguments in another form than the model writes them, so the client gets the
-// arguments only when they are complete.
+// textEventsByType has the textEvents of an item, by the type of the item. A call has textEvents
+// only if it is a call of a function. The items of other calls have the arguments in another form
+// than the model writes them, so the client gets these arguments only when they are complete.
 var textEventsByType = map[string]textEvents{
 	typeMessage: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	typeReasoning: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -61,16 +61,16 @@ var textEventsByType = map[string]textEvents{
 	typeFunctionCall: {delta: "response.function_call_arguments.delta"},
 }
 
-// deltaPrefix is the beginning that all deltas of one text share.
+// deltaPrefix has the beginning of the JSON of a delta event. All deltas of one text share it.
 type deltaPrefix struct {
-	itemIndex, partIndex int // the index of the item, and of the part with the text
-	eventName            string
+	itemIndex, partIndex int    // the index of the item, and of the part with the text
+	eventName            string // empty: the item has no delta events
 	json                 []byte
 }
 
-// sendDelta sends a piece of the text of an item, or of the current part of an item that has parts.
-// Nearly all events are such pieces. So sendDelta does not use the JSON encoder, and it keeps the
-// beginning of the event in s.prefix for the next piece.
+// sendDelta sends an event with a piece of the text of an item, or of the current part of an item
+// that has parts. Nearly all events are deltas. So sendDelta does not use the JSON encoder, and it
+// keeps the beginning of the event in s.prefix for the next delta.
 func (s *Stream) sendDelta(i *outputItem, text string) {
 	if s.isSilent() {
 		return
@@ -125,8 +125,8 @@ func (s *Stream) sendPart(name string, i *outputItem, text string) {
 	s.send(e)
 }
 
-// addText adds a piece of text to a part of an item. If another part is open, addText first ends
-// that part and begins a new one.
+// addText adds a piece of text to a part of an item. If this part is not open, addText first ends
+// the open part, if there is one, and begins this part.
 func (s *Stream) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.openPart != part {
 		s.endPart(i)
@@ -161,8 +161,8 @@ func (s *Stream) sendItemStart(i *outputItem) {
 	}
 }
 
-// sendItemEnd sends the last events of an item. An item that is not complete has no event
-// progressEvents.completed.
+// sendItemEnd sends the last events of an item. The event progressEvents.completed is sent only if
+// the item is complete.
 func (s *Stream) sendItemEnd(i *outputItem) {
 	if name := progressEvents[i.Type].completed; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

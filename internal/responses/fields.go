@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readText reads text: the format and the verbosity of the answer.
+// readText reads the field text, which has the format and the verbosity of the answer.
 func (r *Request) readText(v wirejson.Value) *field.Error {
 	r.Format, r.echoed.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	return field.Members(v, r, textReaders)
@@ -37,7 +37,7 @@ var reasoningReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 		return r.ReadReasoningEffort(v)
 	},
 	"summary":          (*Request).readSummary,
-	"generate_summary": (*Request).readSummary, // the older name
+	"generate_summary": (*Request).readSummary, // the older name of summary
 }
 
 func (r *Request) readSummary(v wirejson.Value) *field.Error {
@@ -75,7 +75,7 @@ func (r *Request) readInclude(v wirejson.Value) *field.Error {
 	})
 }
 
-// The limits of metadata.
+// The limits of metadata: the most pairs, and the most characters of a name and of a value.
 const (
 	maxMetadata      = 16
 	maxMetadataName  = 64

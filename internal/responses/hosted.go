@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The types of the calls of hosted tools.
+// The types of the items for calls of hosted tools.
 const (
 	typeWebSearch = "web_search_call"
 	typePicture   = "image_generation_call"
@@ -30,7 +30,7 @@ var progressEvents = map[string]struct {
 	typePicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
 }
 
-// hostedTool returns the hosted tool of a type. It returns "" if this server has none.
+// hostedTool returns the hosted tool of a type. It returns "" if there is no such tool here.
 func hostedTool(kind wirejson.Value) prompt.Hosted {
 	switch name := kind.Text(); {
 	case prompt.IsWebSearch(name):
@@ -62,8 +62,8 @@ func (r *Request) readHostedTool(tool prompt.Hosted, v wirejson.Value, index int
 	return f
 }
 
-// pictureReaders has a reader for each member of the picture tool that only the Responses API has. The
-// readers for the other members are [prompt.PictureReaders].
+// pictureReaders has readers for members of the picture tool. Only the Responses API has these
+// members. The readers for the other members are [prompt.PictureReaders].
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -111,9 +111,9 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 
 // pictureCall has the members that only the item of a picture has (ImageGenToolCall).
 type pictureCall struct {
-	Result  any             `json:"result,omitempty"` // a *string, which may be null
+	Result  any             `json:"result,omitempty"` // nil: the member is absent; otherwise a *string, which becomes null if it is nil
 	Revised string          `json:"revised_prompt,omitempty"`
-	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture
+	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture; nil: there is no error
 }
 
 // newPictureCall returns the members of a pictureCall. picture is nil until the picture has come.
@@ -127,8 +127,9 @@ func newPictureCall(picture *turn.Output) pictureCall {
 	return pictureCall{Result: &picture.Text, Revised: picture.Name}
 }
 
-// endPicture ends the open picture. out is a copy, since the item keeps a pointer to it. With a pointer
-// as the parameter, Go would allocate every output of Write on the heap.
+// endPicture ends the open item if it is a picture. out is not a pointer, although the item keeps a
+// pointer to it: with a pointer as the parameter, Go would allocate every output of Write on the
+// heap.
 func (s *Stream) endPicture(out turn.Output) {
 	if s.isOpen(typePicture) {
 		s.openItem.picture = &out
@@ -136,9 +137,9 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer. An item without a result has no picture. If such
-// an item has an id and has not failed, it becomes a reference to the stored item. Otherwise the model
-// does not get it.
+// readPicture reads a picture of an earlier answer. An item without a result has no picture. If
+// such an item has an id and its status is not failed, the item becomes a reference to the stored
+// item. All other items without a result are hidden from the model.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.hiddenFromModel = !fields.result.Given(); i.hiddenFromModel {
 		if !fields.status.Is(statusFailed) && i.id != "" {
@@ -152,8 +153,9 @@ func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) 
 	return f.In("result")
 }
 
-// searchAction returns the action of a web search. Codex also has types of actions that OpenAI's
-// API does not have. For these, the result is a plain action of the type search.
+// searchAction returns the action of a web search. text is Codex's action, or empty. Codex also has
+// types of actions that OpenAI's API does not have. If text is such an action or no action at all,
+// the result is an action of the type search without other members.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

@@ -172,8 +172,9 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readReasoning passes on an item of reasoning with encrypted content, which only the provider can
-// read. An item without encrypted content is left out, since the model would get nothing from it.
+// readReasoning passes an item of reasoning on to Codex if the item has encrypted content, which
+// only the provider can read. Otherwise the item is left out, since the model would get nothing
+// from it.
 func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 	if f := field.Optional(wirejson.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")

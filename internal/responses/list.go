@@ -39,13 +39,13 @@ type Page struct {
 	after     string
 }
 
-// The limits of a page.
+// How many items a page has by default, and at most.
 const (
 	defaultLimit = 20
 	maxLimit     = 100
 )
 
-// ReadPage reads limit, order and after.
+// ReadPage reads the parameters limit, order and after of a query.
 func ReadPage(query url.Values) (Page, *apierror.Error) {
 	p := Page{limit: defaultLimit, after: query.Get("after")}
 	if limit := query.Get("limit"); limit != "" {
@@ -168,8 +168,8 @@ func (i *inputItem) storedJSON(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends the members of an object for which keep reports true, each with a comma
-// before it.
+// appendMembers appends members of object to dst, each with a comma before it. It leaves out a
+// member if keep reports false.
 func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
@@ -241,8 +241,8 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 }
 
 // Items returns the items as they are stored. Each gets a new id with suffix, which makes the id
-// unique. Only an item of reasoning keeps its own id, if this is not too long and no earlier item
-// of the request has it.
+// unique. The exception is an item of reasoning. It keeps its own id, unless the id is too long or
+// an earlier item of the request has the same id.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new"
 	return (*Request)(c).InputItems(suffix)
@@ -269,7 +269,7 @@ func FindItem(items []json.RawMessage, id string) int {
 	return slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == id })
 }
 
-// readConversation reads conversation: an id, or an object with one.
+// readConversation reads the field conversation: an id, or an object with an id.
 func (r *Request) readConversation(v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindObject {
 		var id wirejson.Value

@@ -34,9 +34,9 @@ type outputItem struct {
 	annotations      []json.RawMessage // of a message's text
 	encryptedContent string            // the encrypted content of a reasoning
 
-	callIndex int          // the index of a call in the turn
+	callIndex int          // if the item is a call: the index of the call in the turn
 	picture   *turn.Output // the picture; nil: it has not come
-	tool      originalTool // of a call
+	tool      originalTool // if the item is a call: the called tool
 }
 
 // responseJSON returns the JSON of the Response as it is now.
@@ -53,8 +53,8 @@ func (s *Stream) responseJSON() []byte {
 	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// asJSON returns the item as it is now, for JSON. withEncrypted says whether an item of reasoning
-// includes its encrypted content.
+// asJSON returns the present state of the item, in the form for the JSON encoder. withEncrypted
+// says whether an item of reasoning includes its encrypted content.
 func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
@@ -101,7 +101,7 @@ var responseCodes = map[string]string{
 type Record struct {
 	Response json.RawMessage // as the client got it
 	Output   []stores.Item   // the items of its output, as a later response needs them
-	Well     bool            // the turn has ended without an error, perhaps early
+	Well     bool            // the turn has ended without an error; the response may be incomplete
 }
 
 // keepResponse passes the whole Response to Meta.Keep, and returns its JSON.
@@ -116,7 +116,7 @@ func (s *Stream) keepResponse() []byte {
 // storedOutput returns the items of the output for a store. object is the JSON of the Response. For an
 // item that the client gets in full, only the offsets of the item in object are stored.
 func (s *Stream) storedOutput(object []byte) []stores.Item {
-	// The text "output":[ cannot be a part of a string, whose quotes are escaped.
+	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	shown := make([]stores.Item, 0, s.shownCount)
 	for _, v := range wirejson.Value(object[at:]).Elements() {

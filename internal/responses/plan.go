@@ -71,8 +71,9 @@ func (r *Request) buildMessages(earlierItems []inputItem) {
 	}
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The model's reasoning is summarized
-// only if the request asks for summaries. Plan fails if an image still has to be fetched.
+// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. The
+// model's reasoning is summarized only if the request asks for summaries. Plan fails if an image
+// still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -84,9 +85,9 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// ImageParam returns the path of the first field that has url, the URL of a remote image, such as
-// input[2].content[1].image_url. An empty url stands for any URL. Without such a field, ImageParam
-// returns "".
+// ImageParam returns the path of the first field with a remote image at url, for example
+// input[2].content[1].image_url. If url is empty, a remote image at any URL counts. If there is no
+// such field, ImageParam returns "".
 func (r *Request) ImageParam(url string) string {
 	if m, p, found := r.FindRemote(url); found {
 		return r.ImagePath(m, p)
@@ -122,15 +123,16 @@ func (r *Request) inputIndex(message int) int {
 	return -1
 }
 
-// Forget drops the body and the data made from it, once the turn has started. After that,
-// only the methods for answers and errors may be called.
+// Forget drops the body and the data made from it. It is called once the turn has started. After
+// Forget, only the methods for answers and errors may be called.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.inputTools = prompt.Conversation{}, nil, nil, nil
 	r.echoed, r.skippedTools = responseSettings{}, nil
 }
 
-// APIError converts the failure of the request, see [failures.APIError]. In errors about the
-// conversation, it uses the name "input", which this API has for the conversation.
+// APIError converts err, the failure of the request, to an error of the API, see
+// [failures.APIError]. In errors about the conversation, it uses the name "input", which this API
+// has for the conversation.
 func (r *Request) APIError(err error) *apierror.Error {
 	e := failures.WithConversation(err, "input")
 	if e != nil && e.Code == apierror.CodeRefused {

@@ -33,10 +33,10 @@ type Request struct {
 	input        []inputItem
 	hasInput     bool
 	Encrypted    bool // include asks for the reasoning's encrypted content
-	isCodex      bool // the client is a Codex
+	isCodex      bool // the client is Codex itself
 	echoed       responseSettings
 
-	skippedToolError *field.Error                  // the error for the first of skippedTools; only a Codex client may declare them
+	skippedToolError *field.Error                  // the error for the first of skippedTools; only a Codex client may declare such tools
 	hostedIndexes    map[prompt.Hosted]toolIndexes // the places of the hosted tools
 	skippedTools     []string                      // the paths of the declared tools that cannot run here
 	originalTools    map[string]originalTool       // the tools as the client declared them, by the names of their functions
@@ -55,9 +55,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
-// DecodeCreate is [Decode] for a message of a WebSocket that asks for a response. The
-// answer is always a stream. If generate is false, the request is a warm-up, and no output
-// is wanted.
+// DecodeCreate is [Decode] for a message that asks for a response over a WebSocket. The answer is
+// always a stream. If generate is false, the request is a warm-up, and no output is wanted.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, new(Request), (*Request).readCreate)
 }
@@ -126,8 +125,8 @@ func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejs
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// echoedField is unusedField for a field whose value the Response repeats. member returns the place of
-// the value.
+// echoedField is unusedField for a field whose value the Response repeats. member returns a pointer
+// to the member of the Response that gets the value.
 func echoedField(name, neutral string, member func(*responseSettings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -211,7 +210,8 @@ func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientMetadata finds out whether the client is a Codex.
+// readClientMetadata reads client_metadata. A member whose name begins with x-codex- means that the
+// client is Codex itself.
 func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	r.isCodex = false
 	if v.Kind() == wirejson.KindObject {

@@ -19,8 +19,9 @@ import (
 //
 //   - response.created and response.in_progress,
 //   - for each item: response.output_item.added, the events of its type, and
-//     response.output_item.done. A message has events about its content parts and texts,
-//     reasoning about the parts and texts of its summary, and a call about its arguments.
+//     response.output_item.done. A message has events about its content parts and texts.
+//     Reasoning has events about the parts and texts of its summary. A call has events about
+//     its arguments.
 //   - response.completed, response.incomplete or response.failed, with the whole Response.
 //
 // These are the items:
@@ -40,7 +41,7 @@ type Stream struct {
 	shownCount int           // how many of the items the client sees
 	openItem   *outputItem   // the item that has begun and not ended, or nil
 	done       bool
-	finalJSON  []byte // the JSON of the whole Response, once it has ended
+	finalJSON  []byte // the JSON of the whole Response; nil: the response has not ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
 	buf      wirejson.Buffer                       // memory for the event that is being written
@@ -51,7 +52,7 @@ type Stream struct {
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
 // framing. emit must not keep the slice with the JSON. After an error of emit, no more events are
-// sent. If emit is nil, only the whole Response is made.
+// sent. If emit is nil, there are no events, and only the whole Response is made.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, prefix: deltaPrefix{itemIndex: hidden}}
@@ -158,9 +159,9 @@ func (s *Stream) endMessage(phase string) {
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning ends a reasoning item, and adds the encrypted content, which the client may send
-// back. If the reasoning had no summary, it has no item yet, and endReasoning begins one for the
-// encrypted content.
+// endReasoning adds the encrypted content to a reasoning item, and ends the item. The client may
+// send this content back. If the reasoning had no summary, there is no item yet. In this case
+// endReasoning begins an item for the encrypted content, if there is any.
 func (s *Stream) endReasoning(out *turn.Output) {
 	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {

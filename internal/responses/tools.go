@@ -21,7 +21,7 @@ type originalTool struct {
 // toolSearchTool is the name of the function that stands for a tool_search.
 const toolSearchTool = "tool_search"
 
-// plainNamespace is a namespace that means the same as none.
+// plainNamespace is a namespace that means the same as no namespace.
 const plainNamespace = "functions"
 
 // functionName returns the name of the function that stands for a tool in a namespace.
@@ -205,9 +205,9 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	return c.Require(readChosenTool(v))
 }
 
-// readChosenTool reads the choice of one tool, and returns the name of its function. The choice is
-// an object with the type function or custom, and a name. For a tool in clientTools, the type is
-// enough.
+// readChosenTool reads the choice of one tool, and returns the name of the function that stands for
+// the tool. The choice is an object with the type function or custom, and a name. For a tool in
+// clientTools, the type is enough.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

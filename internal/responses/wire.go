@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// responseState has the members of a Response that change while it is made. In its JSON, the
-// members of [responseSettings] follow.
+// responseState has the members of a Response that change while the Response is made. In the JSON
+// of a Response, the members of [responseSettings] follow after these members.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
@@ -33,7 +33,7 @@ type incompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
-// usage is a ResponseUsage.
+// usage is the JSON of the used tokens (ResponseUsage).
 type usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	InputDetails struct {
@@ -46,8 +46,8 @@ type usage struct {
 	} `json:"output_tokens_details"`
 	TotalTokens int64 `json:"total_tokens"`
 
-	// Estimated is not a member of OpenAI's API. It is true if this server has counted a part of
-	// the tokens, since the response was interrupted before its usage came.
+	// Estimated is true if this server has estimated a part of the tokens, because the response
+	// was interrupted before its usage came. It is not a member of OpenAI's API.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -110,7 +110,7 @@ type outputJSON struct {
 	Content []textPart `json:"content,omitzero"`
 
 	Summary   []textPart `json:"summary,omitzero"`
-	Encrypted any        `json:"encrypted_content,omitempty"` // a *string, which may be null
+	Encrypted any        `json:"encrypted_content,omitempty"` // nil: the member is absent; otherwise a *string, which becomes null if it is nil
 
 	CallID    string  `json:"call_id,omitempty"`
 	Execution string  `json:"execution,omitempty"`
@@ -122,7 +122,8 @@ type outputJSON struct {
 	pictureCall
 }
 
-// textPart is an OutputTextContent, or a SummaryTextContent, which has no annotations and logprobs.
+// textPart is a part of a message (OutputTextContent) or of a reasoning's summary
+// (SummaryTextContent). A part of a summary has no annotations and no logprobs.
 type textPart struct {
 	Type        string            `json:"type"`
 	Text        string            `json:"text"`
@@ -162,7 +163,7 @@ type event struct {
 
 // Meta has the data that the events and the Response of one request share.
 type Meta struct {
-	ID      string // "resp_" and a suffix, which is also in the ids of the items
+	ID      string // "resp_" and a suffix; the ids of the items have the same suffix
 	Created int64  // Unix time in seconds
 	// Now returns the current time, in Unix seconds.
 	Now func() int64
@@ -177,8 +178,8 @@ type Meta struct {
 	settingsJSON     []byte // the members that never change, as an object
 }
 
-// Meta returns the Meta of the response; the caller sets its other exported fields. suffix
-// is for the ids of the response and its items. It consists of letters and digits.
+// Meta returns the Meta of the response; the caller sets all exported fields except ID. suffix is
+// for the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
 	return Meta{ID: responseid.Prefix + suffix, includeEncrypted: r.Encrypted, originalTools: r.originalTools, settingsJSON: r.settingsJSON()}
 }
