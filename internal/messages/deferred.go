@@ -56,10 +56,16 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 }
 
 // wrapArguments returns the arguments with which the model calls a deferred tool through the function:
-// an object with the name and the input of the tool.
+// an object with the name and the input of the tool. If the model wrote an input that is not an object,
+// that input is a string again.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
-	return append(append(arguments, input...), '}')
+	if text := unwrapUnparsed(input); len(text) != len(input) {
+		arguments = wirejson.AppendString(arguments, text)
+	} else {
+		arguments = append(arguments, input...)
+	}
+	return append(arguments, '}')
 }
 
 // unwrapCall reverses wrapArguments: from the arguments of a call of the function, it returns the

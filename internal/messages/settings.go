@@ -2,9 +2,9 @@ package messages
 
 import (
 	"cmp"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
