@@ -53,9 +53,14 @@ func Models(names []string, created time.Time, query url.Values) ([]byte, *apier
 		}
 		limit = n
 	}
+	for _, param := range []string{"before_id", "after_id"} {
+		if id := query.Get(param); id != "" && !slices.Contains(names, id) {
+			return nil, apierror.InvalidRequest(param, param+": must be the id of a model in the list.")
+		}
+	}
 	page, more := names, false
 	if id := query.Get("before_id"); id != "" {
-		at := max(0, slices.Index(names, id))
+		at := slices.Index(names, id)
 		from := max(0, at-limit)
 		page, more = names[from:at], from > 0
 	} else {

@@ -30,4 +30,9 @@ func TestModelsPages(t *testing.T) {
 			t.Errorf("%s: %+v", limit, apiErr)
 		}
 	}
+	for _, param := range []string{"before_id", "after_id"} {
+		if _, apiErr := Models([]string{"a"}, created, url.Values{param: {"b"}}); apiErr == nil || apiErr.Param != param {
+			t.Errorf("%s of an unknown model: %+v", param, apiErr)
+		}
+	}
 }
