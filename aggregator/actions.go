@@ -6,10 +6,10 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 // the blocks in the text, structured counts the structured calls.
 type actionCount struct{ textual, structured int }
 
-// countActions begins to count the calls of each action (tool and arguments). It is called at the
-// first block in the text. Before that, all calls are structured, and structured calls do not
-// repeat each other, so their arguments need no parsing. With Dedup they may repeat each other, so
-// Reset already begins to count.
+// countActions begins to count the calls of each action (tool and arguments), unless the count has
+// begun. It is called for each block in the text. Before the first block, all calls are structured.
+// Without Dedup, structured calls do not repeat each other, and need no count. With Dedup they may,
+// so Reset begins the count.
 func (c *Choice) countActions() {
 	if c.actions != nil {
 		return
@@ -24,8 +24,8 @@ func (c *Choice) countActions() {
 
 // mayRepeat reports whether a call may turn out to be a repetition, and so has to wait until its
 // arguments are complete: only these show whether it is the same action as another call with its
-// name. The calls of an Aggregator do not wait, since an Aggregator never calls End, which would
-// release waiting calls.
+// name. The calls of an Aggregator, which uses neither a scanner nor Dedup, do not wait: it never
+// calls End, which would show waiting calls.
 func (c *Choice) mayRepeat(call *callState) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -46,7 +46,7 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 	action := usetool.Action(call.name, call.args.String())
 	before = c.actions[action]
 	if !call.isShown() && c.isFull() && before == (actionCount{}) {
-		return before // the call is above the limit, and its action is not counted
+		return before // the call will be dropped as above the limit, so it is not counted
 	}
 	after := before
 	if call.fromText {
@@ -58,10 +58,10 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 	return before
 }
 
-// isRepeat reports whether a complete call repeats an earlier one. A model may write a block and
-// also make a structured call for the same action. So each block is paired with at most one
-// structured call of its action. Two blocks do not repeat each other, and neither do two structured
-// calls, unless Dedup is set.
+// isRepeat counts a complete call, and reports whether it repeats an earlier one. A model may write
+// a block and also make a structured call for the same action. So each block is paired with at most
+// one structured call of its action. Without Dedup, two blocks do not repeat each other, and
+// neither do two structured calls. With Dedup, a call repeats any earlier call of its action.
 func (c *Choice) isRepeat(call *callState) bool {
 	if c.actions == nil {
 		return false

@@ -12,8 +12,8 @@ type Aggregator struct {
 	mu       sync.Mutex
 	opts     Options
 	choices  map[int]*Choice
-	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since it is read without the lock
-	stats    Stats          // without the counts that the choices have
+	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since ExtractBlocks reads it without the lock
+	stats    Stats          // without the Stats of the choices, which total adds
 	parts    []Part         // reused memory for the parts of one input
 	text     []byte         // reused memory for a decoded fragment
 }
@@ -26,7 +26,7 @@ func New(opts Options) *Aggregator {
 // Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation
 // lists the shapes of events. Events without a call and broken events change nothing; Stats counts
 // them. For a broken event, the result has an error. If an element of the choices of a
-// chat.completion.chunk has an index, Ingest uses that index instead of choice.
+// chat.completion.chunk has an index, Ingest uses that index instead of the parameter choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,9 +66,10 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 
 // SynthesizeCalls does what IngestMessage does. It also makes a call of each block in the message's
 // text that has the form of <use_tool> or of a registered text pattern. A block with the tool and
-// the arguments of a structured call adds no second call. A block is identified by the id of its
-// message and its place in the text. So if a message comes again, even with more text, its blocks
-// add no further calls. Several identical blocks are several calls.
+// the arguments of a structured call adds no second call. Several identical blocks in a message are
+// several calls. If a message comes again, even with more text at its end, the blocks that it had
+// before add no calls: a block is identified by the id of its message, its place in the text and
+// its tool.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +103,7 @@ func (a *Aggregator) ResetTurn() {
 	a.choices = make(map[int]*Choice)
 }
 
-// Stats returns the counts so far.
+// Stats returns the counts since New.
 func (a *Aggregator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,8 +119,8 @@ func (a *Aggregator) total() Stats {
 	return sum
 }
 
-// choice returns the choice with an index. If there is none yet, it makes one. It returns nil if
-// there are too many choices, or if the index is negative.
+// choice returns the choice with an index. If there is none yet, it makes one. It makes none, and
+// returns nil, if the index is negative or if there are MaxChoices choices.
 func (a *Aggregator) choice(index int) *Choice {
 	if c := a.choices[index]; c != nil {
 		return c

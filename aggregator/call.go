@@ -34,16 +34,16 @@ type callState struct {
 	source        Source
 	completeTexts [completeKinds]completeText
 	pendingHalf   string // the first half of a surrogate pair at the end of the last fragment
-	lastSequence  int64  // the highest sequence of the inputs about the call
+	lastSequence  int64  // the highest Input.sequence of the call
 	head          callHead
 	announced     bool // an event has announced the item of the call
-	done          bool
+	done          bool // the arguments are complete
 	waiting       bool // not shown until its arguments are complete, since it may repeat another call
 	dropped       bool // never shown, since it repeats another call or is above a limit
-	truncated     bool
+	truncated     bool // arguments were lost at the limit
 
 	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
-	transient  bool              // no id or place refers to the call: it is lost unless it is shown at once
+	transient  bool              // made when there were maxHidden hidden calls: no id or place refers to the call
 	bindings   int               // how many ids and places refer to the call
 	lastList   uint64            // Input.list of the last input about the call
 

@@ -24,8 +24,8 @@ type ChoiceOptions struct {
 	// AppendOnly is for clients that cannot correct what they have read: a complete text that
 	// contradicts earlier deltas is refused, even if its source is more trusted.
 	AppendOnly bool
-	// Dedup drops a call that has the tool and the arguments of an earlier call. Without Dedup, only
-	// a block and a structured call with the same tool and arguments are one call.
+	// Dedup drops a call that has the tool and the arguments of an earlier call. Without Dedup,
+	// only a block and a structured call with the same tool and arguments are one call.
 	Dedup bool
 }
 
@@ -47,11 +47,11 @@ type Choice struct {
 	callsByHead  map[headKey]*callState
 	lastCall     *callState                        // the call created last
 	waitingCalls []*callState                      // calls that are not shown until they are complete
-	hiddenCalls  int                               // calls that are not shown yet, or were dropped
+	hiddenCalls  int                               // how many calls are not shown yet or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept
 	idRoom       int                               // bytes of names and ids that may still be kept
-	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; not used without a limit of calls
-	blockFits    bool                              // the block that is being added may be sent unchanged
+	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; used only if limitsBlocks returns true
+	blockFits    bool                              // the block that is being added is within the limit, so isFull ignores runs
 	runsOffset   int64                             // the offset in the text up to which runs has read
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
@@ -121,7 +121,7 @@ type Part struct {
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
 	Block   string              // of a PartBlockAborted: the text of the block, which follows in parts of text
-	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than this call if it got Text
+	Rewrite bool                // of a PartCall with a Text: an Obsidian client that got Text would run a call above the limit
 }
 
 // Text reads the next piece of the text, which may be cut anywhere. It appends to out the parts
@@ -135,9 +135,9 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.appendParts(out)
 }
 
-// Plain is the fast path of Text. If the piece cannot hold any part of a block and no earlier text
-// is held back, Plain reads the piece and returns true: the caller passes the piece on as it is.
-// Otherwise Plain reads nothing and returns false, and the caller calls Text.
+// Plain is the fast path of Text. If no byte of the piece can belong to a block, and no earlier
+// text is held back, Plain reads the piece and returns true: the caller passes the piece on as it
+// is. Otherwise Plain reads nothing and returns false, and the caller calls Text.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
@@ -175,14 +175,15 @@ func (c *Choice) appendParts(out []Part) []Part {
 	return out
 }
 
-// addBlock makes a call of a complete block, and appends its parts. It sets Rewrite if an Obsidian
-// client that got the block unchanged would run a call above the limit.
+// addBlock makes a call of a complete block, and appends its parts. It sets Rewrite for a
+// <use_tool> block if an Obsidian client that got the block unchanged would run a call above the
+// limit.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	first, name, before := len(out), s.Name, c.runs
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
-	rewrite := true // a block of another form than <use_tool> is always rewritten
+	rewrite := true // a block of another form than <use_tool> is never sent unchanged to an Obsidian client
 	if s.Pattern == "" {
 		rewrite = c.limitsBlocks() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
 	}
@@ -211,7 +212,8 @@ func (c *Choice) limitsBlocks() bool { return c.scanner != nil && c.opts.MaxCall
 
 // addText appends the part for text that is no call. For an Obsidian client, a block that the
 // scanner gave up may still be open in this text. If the client would run that block as a call
-// above the limit, addText cuts the text before the byte that completes the call for the client.
+// above the limit, addText drops the byte that completes the call for the client, and all text
+// after it.
 func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if unread := int(max(0, c.runsOffset-s.Offset)); c.limitsBlocks() && unread < len(s.Text) {
@@ -224,9 +226,9 @@ func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 }
 
 // addAborted appends the part for a block that does not become a call. An Obsidian client may run
-// such a block nevertheless. So if limitsBlocks returns true, a block that would run counts towards
-// the limit of calls, and the part for a block above the limit is a PartOverLimit. This is done for
-// all clients, so that they have the same limit.
+// such a <use_tool> block nevertheless. So if limitsBlocks returns true, a block that would run
+// counts towards the limit of calls, and a block above the limit gets a PartOverLimit. This is done
+// for all clients, so that they have the same limit.
 func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limitsBlocks() {
@@ -238,7 +240,8 @@ func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out 
 	return append(out, p)
 }
 
-// isFull reports whether the limit of calls is reached.
+// isFull reports whether the limit of calls is reached. If limitsBlocks returns true, the limit is
+// also reached by the blocks that an Obsidian client runs.
 func (c *Choice) isFull() bool {
 	if len(c.calls) >= c.opts.MaxCalls {
 		return true
@@ -250,9 +253,8 @@ func (c *Choice) isFull() bool {
 // its end has not come.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
 
-// Writing reports whether the held text may be the beginning of a block: a part of an opening tag,
-// or an open block. It returns false if prose follows the opening tag: such a text only mentions
-// the tag.
+// Writing reports whether text is held because the model may be writing a block. It returns false
+// if an open <use_tool> block has prose after its tag: such a text only mentions the tag.
 func (c *Choice) Writing() bool {
 	if c.scanner == nil || c.scanner.useTool.reader == nil {
 		return c.Held() > 0
@@ -269,8 +271,9 @@ func (c *Choice) Held() int {
 	return c.scanner.Held()
 }
 
-// Calls returns the calls in the order of their indexes, which is the order in which they were first
-// shown. Calls without a name are left out. The result is nil if there are no calls.
+// Calls returns the calls in the order of their indexes, which is the order in which they were
+// first shown. Calls that are not shown, such as calls without a name, are left out. The result is
+// nil if there are no calls.
 func (c *Choice) Calls() []Record {
 	if len(c.calls) == 0 {
 		return nil
@@ -282,7 +285,7 @@ func (c *Choice) Calls() []Record {
 	return records
 }
 
-// At returns the call with the index that a [Delta] has.
+// At returns the call with an index, which must be the Index of a [Delta] of this Choice.
 func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Index) }
 
 // HasCalls reports whether Calls would return any calls.

@@ -6,8 +6,8 @@
 // and OpenAI send about calls, and has a Choice for each choice.
 //
 // A [Pattern] is a textual form of calls. The subpackage usetool has the built-in form, the
-// <use_tool> block. A [Scanner] finds blocks in streamed text; [Aggregator.ExtractBlocks] finds them
-// in a whole text.
+// <use_tool> block. A [Scanner] finds blocks in streamed text; [Aggregator.ExtractBlocks] finds
+// them in a whole text.
 //
 // The package is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
@@ -46,8 +46,9 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// If several calls share an id, an event with only this id means the call at the event's place. If
-// the event has no place, it means a call with the name that the last event with a name had.
+// If several calls share an id, an event with this id and without a name means the call at the
+// event's place. If the event has no place, it means a call with the last name that came with this
+// id.
 //
 // A block and a structured call of the same tool with the same arguments are one call: the first of
 // them is kept. Each block is paired with at most one structured call.
@@ -71,7 +72,7 @@
 // A chat delta with a name is a head of its call. Some backends send the name with every fragment;
 // only such backends send different heads for one call. So heads equal to the first one count as
 // repetitions until a head differs. From then on all heads count as fragments, also the earlier
-// ones. With positions, each head counts as a fragment at once.
+// ones. With positions, heads always count as fragments.
 //
 // # Arguments
 //
@@ -83,13 +84,13 @@
 //  3. fragments,
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
-// If a complete text begins with the text so far, only its new end is added. A complete text that
-// contradicts the text so far replaces it if the new version is earlier in the list; then
-// [Delta].Replaced is true. Otherwise the new text is refused. JSON of parsed arguments is used only
-// while no text is known, see [Record].Provisional.
+// A complete text that differs from the text so far is refused, unless its version is earlier in
+// the list. If it begins with the text so far, only its new end is added. Otherwise it replaces the
+// text so far, and [Delta].Replaced is true. JSON of parsed arguments is used only while no text is
+// known, see [Record].Provisional.
 //
-// If a fragment ends within a surrogate pair, the first half waits for the next fragment. A half
-// without the other one becomes U+FFFD.
+// If a fragment ends within a surrogate pair, the first half waits for the next fragment. A single
+// half becomes U+FFFD.
 //
 // # Limits
 //

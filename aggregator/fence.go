@@ -20,9 +20,9 @@ const (
 // value is at the beginning of a text.
 //
 // A fence opens at the start of a line with three or more ` or ~, after at most three spaces. If
-// the marks are `, the rest of the line must not have another `. The fence closes with a line of at
-// least as many of the same mark. This line may have white space around the marks, but nothing
-// else. Fences within quotes and lists are not looked for.
+// the marks are `, the rest of the line must not have another `. The fence closes with a line that
+// has at least as many of the same mark, at most three spaces before them, and only white space
+// after them. Fences within quotes and lists are not looked for.
 type codeFence struct {
 	line   lineState
 	indent int  // number of spaces read so far, in lineStart
@@ -88,8 +88,8 @@ func (t *codeFence) stepMarks(b byte) {
 	}
 }
 
-// endLine opens or closes a fence if the line is a fence. For a CR and an LF, it is called twice: the
-// second call is for an empty line, which is no fence.
+// endLine opens or closes a fence if the line is a fence. For a CR and an LF, it is called twice:
+// the second call is for an empty line, which is no fence.
 func (t *codeFence) endLine() {
 	switch {
 	case t.openMark == 0 && (t.line == lineOpening || t.line == lineMarks && t.marks >= minFence):

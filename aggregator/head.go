@@ -11,20 +11,21 @@ const legacySlot = -1
 // the arguments. If a fragment without a name, or the end of the call, comes before such a head,
 // the counted heads were repetitions.
 type callHead struct {
-	seen         bool
+	seen         bool // the first head has come
 	areFragments bool // a later head differed: all heads are fragments
 	start, size  int  // offset and size of the first head's text in the arguments
 	equalHeads   int  // heads equal to the first one, while it is not known whether they are fragments
 }
 
 // findChatEntry finds the call that an entry of a chat delta or of a message is about.
-//   - An entry with an id is about the call with this id. If several calls share the id, it is about
-//     the one at the entry's place (its index).
+//   - An entry with an id is about the call with this id. If several calls share the id, it is
+//     about the one at the entry's place (its index).
 //   - An entry with a name and no id is about the call of the earlier entry without an id that had
 //     the same name and index.
-//   - Any other entry is about the call at its place. If there is none with a fitting name, it is
-//     about the call whose ordinal is the entry's index. findChatEntry returns nil if that call has
-//     another name, or if both the call and the entry have an id.
+//   - If these rules do not decide, the entry is about the call at its place. If there is no such
+//     call, or it has another name, the entry is about the call whose ordinal is the entry's index.
+//     The result is nil if this call also has another name, or if the call and the entry both have
+//     an id.
 func (c *Choice) findChatEntry(in *Input) *callState {
 	found := c.callsByPlace[in.place]
 	if in.Name == "" && found != nil && found.backendID() == in.ID {
@@ -75,7 +76,8 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 }
 
 // isFragmentHead reports whether the text of a head (a chat delta with the name of its call) has to
-// be appended to the arguments. It returns false for a repetition.
+// be appended to the arguments. It returns false for a repetition. If the head shows that earlier
+// heads were fragments, isFragmentHead appends their text.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 	h, text := &call.head, ""
 	text, _ = cutFirstHalf(in.Text)

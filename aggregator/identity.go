@@ -48,7 +48,7 @@ type idCalls struct {
 	id      string
 	calls   []*callState
 	memory  [1]*callState // the memory of the slice calls while it has one element
-	current *callState    // a call with the name of the last input that had a name
+	current *callState    // the call for inputs without a name: it has the last name that came with this id
 }
 
 // keysPerCall bounds the ids and places of a call. A call has a call id, item ids and places;
@@ -57,9 +57,8 @@ const keysPerCall = 16
 
 // find returns the call that an input is about, or nil if the call is new. It looks for the id of
 // the item, then for the id of the call, then for the place. An input with none of these is about
-// the call that was created last. find skips a call whose name, item or place differs from that of
-// the input. It also skips a call that got other complete arguments from the same kind of input,
-// except if in.isSummary is set: such an input comes from a list that repeats earlier items.
+// the call that was created last, if this is a structured call that is not complete. find skips
+// calls that contradict the input: see isCompatible and pickCall.
 func (c *Choice) find(in *Input) *callState {
 	if in.isChatEntry {
 		return c.findChatEntry(in)
@@ -105,8 +104,9 @@ func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	return found, known
 }
 
-// findByID finds the call of an input by the id of the call or, if the input has none, by the id of
-// the app-server's item, which has the same value. found and known mean the same as in findByItem.
+// findByID finds the call of an input by the id of the call. If the input has no such id, findByID
+// uses the id of the app-server's item: Codex gives both ids the same value. found and known mean
+// the same as in findByItem.
 func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	id := in.ID
 	if id == "" {
@@ -125,9 +125,9 @@ func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 // results:
 //   - found is the call.
 //   - found is nil and known is true: the input is about a new call with the same id, since the
-//     other calls already have other complete arguments.
-//   - known is false: the input contradicts all calls, for example by its name. Other ids of the
-//     input may then find the call.
+//     calls that share the id already have other complete arguments.
+//   - known is false: no call has the id, or the input contradicts all that have it, for example by
+//     its name. Another id of the input may find the call.
 func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if sharing == nil {
 		return nil, false
@@ -143,7 +143,7 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 		case found == nil && other.completeTexts[in.completeKind].state == textUnknown:
 			found = other
 		case in.isSummary:
-			known = true // the list repeats a call, in another version
+			known = true // the list repeats a call, with other arguments
 			if found == nil {
 				found = other
 			}
@@ -154,10 +154,9 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	return found, known || found != nil
 }
 
-// pickWithoutText does what pickCall does, for an input without a complete text. It returns the
-// call at the input's place. If there is none and the input has no name, it returns
-// sharing.current. Otherwise, or if these calls are not compatible with the input, it returns the
-// first compatible call.
+// pickWithoutText does what pickCall does, for an input without a complete text. Of the compatible
+// calls that share the id, it prefers the call at the input's place. The next choice, if the input
+// has no name, is sharing.current. Otherwise it returns the first of these calls.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true
@@ -194,8 +193,8 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
 // create makes a call for an input. The call is not shown yet. If there are already maxHidden
-// hidden calls, create does not store the new call. In this case it returns a transient call, which
-// is lost unless it is shown at once, or nil if the input has no name.
+// hidden calls, the new call is transient, which means that no id or place will refer to it. In
+// this case, create returns nil if the input has no name.
 func (c *Choice) create(in *Input) *callState {
 	call := &callState{ordinal: -1}
 	if c.hiddenCalls >= maxHidden {
@@ -229,7 +228,8 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call. The call keeps the first id of each kind.
+// bindID makes the input's id of a kind refer to a call. call.backendIDs keeps the first id of each
+// kind.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || call.transient || kind == keyThreadItem && id == call.backendIDs[keyID] {
@@ -265,7 +265,7 @@ func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	}
 }
 
-// bindPlace makes a place refer to a call, and no longer to any other.
+// bindPlace makes a place refer to a call. It replaces an earlier call at this place.
 func (c *Choice) bindPlace(call *callState, at place) {
 	if at == (place{}) || c.callsByPlace[at] == call || call.transient || call.bindings >= keysPerCall {
 		return

@@ -10,8 +10,8 @@ import (
 // ingestOptions control how one ingest reads its input.
 type ingestOptions struct {
 	message    bool // the input is a complete message, not a delta
-	synthesize bool
-	positioned bool // the event has a position (see IngestEvent), so a head equal to an earlier one is a new fragment
+	synthesize bool // each block in the message's text becomes a call
+	positioned bool // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
 // ingestion is the state of one ingest. It collects the deltas.
@@ -20,7 +20,7 @@ type ingestion struct {
 	opts      ingestOptions
 	deltas    []Delta
 	foundCall bool  // the input has a call, even if that call was refused
-	err       error // why a part of the input was ignored, the first such reason; nil: none
+	err       error // the first reason why a part of the input was ignored; nil: there was none
 }
 
 // setError records why a part of the input is ignored, unless a reason is recorded already.
@@ -122,7 +122,7 @@ func (c *Choice) callByOwnID(id string) *callState {
 	if !ok {
 		return nil
 	}
-	_, digits, _ = strings.Cut(digits, "_") // after the index of the choice
+	_, digits, _ = strings.Cut(digits, "_") // cuts off the index of the choice
 	n := 0
 	for i := 0; i < len(digits) && digits[i] >= '0' && digits[i] <= '9' && n < len(c.calls); i++ {
 		n = n*10 + int(digits[i]-'0')

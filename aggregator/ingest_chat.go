@@ -8,7 +8,7 @@ import (
 
 // readChatChoice reads an element of the choices of a chat.completion.chunk or of a
 // chat.completion. id is the id of that object. If the element has an index, this index is used
-// instead of choice.
+// instead of the parameter choice.
 func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	if n := in.readNumber(m.index); n >= 0 {
 		choice = int(n)
@@ -94,8 +94,8 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 	}
 }
 
-// wholeText returns the text of a message: its text or content if one is a string,
-// or else the joined texts of its parts.
+// wholeText returns the text of a message: the member text if it is a string, else the member
+// content if it is a string, else the joined texts of the parts in content.
 func (m members) wholeText() string {
 	if text, ok := wirejson.AsString(m.text); ok {
 		return text.String()

@@ -74,7 +74,7 @@ func readMembers(object string) (m members) {
 	return m
 }
 
-// dispatch finds the shape of an object by members that only this shape has, and reads the object.
+// dispatch finds the shape of an object by its members, and reads the object.
 func (in *ingestion) dispatch(choice int, m members) {
 	kind := in.readTag(m.kind)
 	switch {
@@ -132,7 +132,8 @@ func (in *ingestion) readIdentifier(value string) string {
 
 // readArguments returns the text of arguments and its source. A string is text as the model wrote
 // it, and its source is textSource. An object was parsed by a backend, and its source is
-// SourceParsed. The text is valid until the next call of readArguments.
+// SourceParsed. The source of any other value is SourceNone. The text is valid until the next call
+// of readArguments.
 func (in *ingestion) readArguments(value string, textSource Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {
@@ -148,7 +149,8 @@ func (in *ingestion) readArguments(value string, textSource Source) (string, Sou
 	return "", SourceNone
 }
 
-// readNumber reads a whole number from 0 on. It returns -1 for anything else.
+// readNumber reads a whole number that is not negative. It returns -1 for a missing value and for
+// null. It also returns -1 for any other value, and counts it as malformed.
 func (in *ingestion) readNumber(value string) int64 {
 	if value == "" || value == "null" {
 		return -1

@@ -45,15 +45,15 @@ func (in *ingestion) readOutputItems(choice int, items string) {
 
 // readItem reads an item of the Responses API or, if its type is in camel case, of the app-server.
 // input has the place that the event gives the item. If complete is false, the item is only
-// announced, and more of it follows. Items of other types have no call.
+// announced, and more of it follows. readItem ignores items of types that have no call.
 func (in *ingestion) readItem(choice int, m members, input Input, complete bool) {
 	input.ID, input.Name = in.readIdentifier(m.callID), in.readIdentifier(m.name)
 	switch in.readTag(m.kind) {
 	case "function_call":
 		in.readFunctionCall(choice, m, input, complete)
 	case "dynamicToolCall":
-		// Codex makes this item from a call of a client's tool. The id of the item is the call_id of
-		// the raw item.
+		// Codex makes this item from a call of a client's tool. The id of the item is the call_id
+		// of the raw item.
 		input.ID, input.ThreadItem = "", in.readID(m.id)
 		in.readParsedCall(choice, m, input, complete && in.readTag(m.status) != "inProgress")
 	case "agentMessage", "message":
@@ -91,8 +91,8 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 }
 
 // readNotification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send
-// it. The caller must leave out messages of other turns, since Codex replays injected items as
-// rawResponseItem/completed.
+// it. The caller of Ingest must leave out messages of other turns, since Codex replays injected
+// items as rawResponseItem/completed.
 func (in *ingestion) readNotification(choice int, method string, params members) {
 	switch method {
 	case "rawResponseItem/completed", "item/completed":

@@ -26,7 +26,7 @@ type Input struct {
 	isChatEntry  bool              // an entry of a chat delta or of a chat message
 	hasIndex     bool              // the entry has an index
 	cachedHash   [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
-	hasPosition  bool              // the event has a position (see IngestEvent), so a head equal to an earlier one is a new fragment
+	hasPosition  bool              // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
 // isAnonymous reports whether the input has no name, no id and no place to find its call by.
@@ -127,10 +127,10 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 	return out
 }
 
-// addFragment appends the next fragment of the arguments. A fragment whose number was seen is a
-// repetition. A fragment without a number always counts, since two fragments may have equal text.
-// addFragment returns false for a repetition or an empty fragment. If it refuses a fragment, it
-// counts the refusal and returns true.
+// addFragment appends the next fragment of the arguments. A fragment whose number is not above the
+// highest one seen is a repetition. A fragment without a number always counts, since two fragments
+// may have equal text. addFragment returns false for a repetition or an empty fragment. If it
+// refuses a fragment, it counts the refusal and returns true.
 func (c *Choice) addFragment(call *callState, in *Input) bool {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
 		return false
@@ -159,7 +159,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 	case in.Source == SourceParsed && (call.source != SourceNone || call.truncated || in.Text == ""):
 		return false
 	case in.Source == SourceParsed && len(in.Text) > c.argumentRoom:
-		call.truncated = true // a part of the JSON would be invalid
+		call.truncated = true // none of the JSON is kept: a part of it would be invalid
 		c.stats.OverLimit++
 		return true
 	case in.Text == "", call.hasText(in):
@@ -257,7 +257,8 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// refuse drops a call because there is no room for its name.
+// refuse drops a call because there is no room for its name. If the call is dropped already, refuse
+// only counts the refusal.
 func (c *Choice) refuse(call *callState, out []Part) []Part {
 	c.stats.OverLimit++
 	if call.dropped {
@@ -267,8 +268,8 @@ func (c *Choice) refuse(call *callState, out []Part) []Part {
 }
 
 // canCreate reports whether an input has enough to make a call. It refuses these inputs, and counts
-// them in Stats: an input without a name, an id and a place; a nameless entry of a complete
-// message; a chat delta without a name, an id and text.
+// them in Stats: an input with neither a name nor an id nor a place; a nameless entry of a complete
+// message; a chat delta with neither a name nor an id nor text.
 func (c *Choice) canCreate(in *Input) bool {
 	switch {
 	case in.Name != "":

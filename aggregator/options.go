@@ -31,8 +31,8 @@ type Options struct {
 	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
 	MaxCalls int
 	// MaxArgumentBytes is the most bytes of arguments that a choice holds, over all its calls. If a
-	// call exceeds the limit, its arguments are cut there. The call then gets no further bytes, and
-	// is marked Truncated. Below 1: DefaultMaxArgumentBytes.
+	// call exceeds the limit, its arguments are cut at the limit. The call then gets no further
+	// bytes, and is marked Truncated. Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 }
 

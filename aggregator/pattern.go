@@ -46,7 +46,7 @@ type Pattern interface {
 // BlockReader finds the end of one block. It is used by one goroutine at a time.
 type BlockReader interface {
 	// Next reads and classifies the next byte of the block. The first one is the byte after the
-	// opener. Next is not called again once it has returned another result than BlockOpen.
+	// opener. After a result other than BlockOpen, Next is not called again.
 	Next(b byte) BlockState
 }
 
@@ -90,7 +90,8 @@ func (r patternReader) read(block []byte, from int) readResult {
 // finish implements blockReader.
 func (patternReader) finish() readResult { return readResult{offset: 1} }
 
-// validate returns an error that wraps ErrPattern if the pattern cannot be used together with others.
+// validate returns an error that wraps ErrPattern if the pattern cannot be used, either alone or
+// together with the patterns in others.
 func (p NamedPattern) validate(others []NamedPattern) error {
 	opener, problem := "", ""
 	if p.Pattern != nil {
@@ -154,7 +155,7 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 }
 
 // ExtractBlocks returns the complete blocks of <use_tool> and of all registered patterns in a text,
-// in order. A Scanner finds the same blocks, except those larger than its MaxBlock. ExtractBlocks
+// in order. It has no limit for the size of a block, while a Scanner has MaxBlock. ExtractBlocks
 // does not change the calls of the Aggregator.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()

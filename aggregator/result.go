@@ -72,8 +72,8 @@ type Stats struct {
 	Malformed  uint64
 	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete
-	// Conflicts counts complete texts that contradict the earlier arguments of their call. Such a
-	// text replaces these arguments or is refused.
+	// Conflicts counts complete texts that were refused since the call has other arguments, or that
+	// replaced arguments which the model had written.
 	Conflicts uint64
 	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
 	// cut at the limit.

@@ -29,11 +29,11 @@ type ScannerOptions struct {
 	Patterns []NamedPattern
 }
 
-// Scanner finds the blocks in the text of one choice. It reads the text of a model's messages in
-// pieces, and returns text outside blocks at once. It holds a block back from its opener to its
-// end, and then returns the whole block. Nothing is lost or returned twice: the Text of all
-// segments, joined, is the text that was fed. The segments do not depend on how the text was cut,
-// except that text outside blocks may come as several segments.
+// Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text
+// outside blocks as soon as the text cannot be the beginning of a block. It holds a block back from
+// its opener to its end, and then returns the whole block. Nothing is lost or returned twice: the
+// Text of all segments, joined, is the text that was fed. The segments do not depend on how the
+// text was cut, except that text outside blocks may come as several segments.
 //
 // What a <use_tool> block is:
 //
@@ -42,21 +42,22 @@ type ScannerOptions struct {
 //     other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
 //   - <use_tool/>, with or without attributes, is a whole block that names no
 //     tool. Outside a block it is malformed, inside one it is text.
-//   - It ends with the next </use_tool>, spelled exactly so. </use_tool > does not
-//     end it: a value may contain a closing tag in this spelling.
+//   - A block ends with the next </use_tool>, spelled exactly so. </use_tool > does not end it, so
+//     that a value may contain a closing tag in this spelling.
 //   - After <args> and white space comes JSON if the next byte is {, [ or a
 //     quote. Up to the end of that value, tags in its strings are part of the
 //     strings. If the value turns out not to be JSON (a quote too many, a line break in a
 //     string, no end before the end of the text or the limit of the block), tags in
 //     its strings count, and the text after the first of them is scanned once more.
 //   - Another opening tag inside a block, also in a value like <content>, begins a
-//     new block. The outer one is given up as [usetool.AbortNested]: it is text,
-//     unchanged. Obsidian clients search the whole text for blocks themselves.
+//     new block. The outer block is given up as [usetool.AbortNested]: its bytes become
+//     text, unchanged. Obsidian clients search the whole text for blocks themselves.
 //
 // Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is also found
-// inside a block of another pattern, which is then given up as [usetool.AbortNested]. Clients that
-// search a whole text find it there, too. If the openers of several patterns match, the opener that
-// ends first begins the block. If several end with the same byte, the longest of them begins it.
+// inside a block of another pattern. This outer block is then given up as [usetool.AbortNested].
+// Clients that search a whole text for <use_tool> blocks find the inner block, too. If the openers
+// of several patterns match, the opener that ends first begins the block. If several openers end
+// with the same byte, the longest of them begins it.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -82,8 +83,8 @@ func NewScanner(opts ScannerOptions) *Scanner {
 
 // Feed reads the next piece of the text, which may be cut anywhere. It appends to out the segments
 // that are already certain, and returns out. Text without the beginning of an opener is returned as
-// a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that may yet
-// become whole.
+// a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that the
+// next piece may complete.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
 		return s.useTool.feed(text, out)
@@ -92,8 +93,8 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	return s.forward(out)
 }
 
-// skip reads the next piece, as Feed does, if the piece is one segment of text and nothing is held.
-// It reports whether it has read the piece.
+// skip reads the next piece, as Feed does, if the piece is one segment of text, nothing is held,
+// and there are no patterns. It reports whether it has read the piece.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
 // Finish ends a message: it appends everything held to out, and returns out. A begun opener or an

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The errors of malformed blocks. The parsers of the textual forms add their own errors.
+// The errors of malformed blocks. The parser of each textual form has errors of its own, too.
 var (
 	errBroken     = errors.New("aggregator: the block breaks off")
 	errName       = errors.New("aggregator: the name of the tool is empty or too long")
@@ -40,8 +40,8 @@ func (f *blockForm) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read reads block[from:]. Earlier calls have read block[:from]. block always begins at the
-	// start of the block.
+	// read reads block[from:]. Earlier calls have read block[:from]. block[0] is always the first
+	// byte of the block.
 	read(block []byte, from int) readResult
 	// finish returns the result for a block that gets no more bytes. The state of the result is
 	// BlockOpen if nothing has ended the block.
@@ -55,8 +55,8 @@ const blockNested = BlockBroken + 1
 type readResult struct {
 	state     BlockState
 	bytesRead int // bytes of the block that were read
-	// offset is where the block ends, if state is BlockComplete or blockNested. In the other states,
-	// it is the first offset where another opener may have begun, or 0 if none has begun.
+	// offset is where the block ends, if state is BlockComplete or blockNested. In the other
+	// states, it is the first offset where another opener may have begun, or 0 if none has begun.
 	offset int
 }
 
@@ -111,8 +111,8 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// skip reads the next piece if all of it is text, as nearly all pieces are. It reports whether it
-// has read the piece.
+// skip reads the next piece if nothing is held and all of the piece is text, as in nearly all
+// cases. It reports whether it has read the piece.
 func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false
@@ -148,8 +148,7 @@ func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetoo
 	return out
 }
 
-// partialRune returns how many bytes at the end of a text are the beginning of a UTF-8
-// sequence.
+// partialRune returns how many bytes at the end of a text are an incomplete UTF-8 sequence.
 func partialRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
@@ -173,9 +172,9 @@ func (l *layer) scan() {
 	}
 }
 
-// findOpener looks for the first complete opener, and begins its block. If several openers end with
-// the same byte, it picks the longest. It reports whether it found a complete opener. If not, it
-// moves pos to where an opener may have begun.
+// findOpener looks for the complete opener that ends first, and begins its block. If several
+// openers end with the same byte, it picks the longest. It reports whether it found a complete
+// opener. If not, it moves pos to where an opener may have begun, or to the end of the window.
 func (l *layer) findOpener() bool {
 	var found *blockForm
 	start, end, partial := 0, len(l.window)+1, len(l.window)
@@ -302,11 +301,11 @@ func (l *layer) endBlock(e readResult) bool {
 }
 
 // openerAtEnd is called when the open block is given up after size bytes. It looks for a begun
-// opener at the end of these bytes, but not before the offset from. It returns the offset of the
-// opener, or size if it finds none. If from is 0, it searches nothing.
-func (l *layer) openerAtEnd(from, size int) int {
+// opener at the end of these bytes, but at no offset below minOffset. It returns the offset of the
+// opener, or size if it finds none. If minOffset is 0, it searches nothing and returns size.
+func (l *layer) openerAtEnd(minOffset, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
-	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
+	for k := max(minOffset, size-usetool.MaxOpener); minOffset > 0 && k < size; k++ {
 		for f := range l.forms {
 			if _, more := l.forms[f].match(block[k:]); more {
 				return k
@@ -335,7 +334,7 @@ func (l *layer) completeBlock(size int) {
 	case l.opts.Accept != nil && !l.opts.Accept(name):
 		s.Kind, s.Name = usetool.SegmentUndeclared, name
 	default:
-		l.fence = fenceAfterText() // a block is no Markdown
+		l.fence = fenceAfterText() // the rest of the line, after the block, is no fence
 		s.Kind, s.Text, s.Name, s.Arguments = usetool.SegmentBlock, text, name, arguments
 		l.out = append(l.out, s)
 		return

@@ -14,8 +14,9 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 
 // useToolReader finds the end of a <use_tool> block.
 //
-// If a JSON value is broken, its block ends at the first tag in the value's strings, and the text
-// after this tag is read again. No byte is read a third time. Proof: let A be a broken value.
+// If a JSON value is broken, its block ends at the first tag in the value's strings that can end a
+// block, and the text after this tag is read again. No byte is read a third time. Proof: let A be a
+// broken value.
 // Suppose that a block in the text that is read again has a broken value B, with a tag in a string
 // of B before the byte that broke A.
 //   - The lexer accepts neither < nor a backslash outside of strings. So the opening tag of B's
@@ -27,7 +28,7 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 //     supposed: a contradiction.
 type useToolReader struct {
 	json      wirejson.Lexer
-	tag       int        // the offset of the last < if no > has come since; 0: there is none
+	tag       int        // the offset of the last < if no > has come after it; 0: there is no such <
 	brokenEnd readResult // where the block ends if the current JSON value is broken: at the first tag in its strings that can end a block
 }
 

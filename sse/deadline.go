@@ -24,7 +24,7 @@ type writeWatchdog struct {
 	timer         *time.Timer // nil: there was no write yet
 	timerRunning  bool        // the timer is set
 	writeStart    time.Time   // when the write in progress began; zero: there is none
-	wroteSinceSet bool        // there was a write since the timer was set
+	wroteSinceSet bool        // a write began since the timer was set, so check sets the timer again
 	timedOut      bool        // a write took too long
 }
 
@@ -79,7 +79,7 @@ func (w *writeWatchdog) check() {
 			if errors.Is(w.controller.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
 				return // without deadlines, the write cannot be ended
 			}
-			w.timedOut, next = true, time.Second // set it again in a second, in case another deadline has replaced this one
+			w.timedOut, next = true, time.Second // set the deadline again in a second, in case another one has replaced it
 		}
 	case !w.wroteSinceSet:
 		return
@@ -102,9 +102,9 @@ func (w *Writer) endWrite() {
 	}
 }
 
-// setDeadline sets the deadline of the next writes, or clears it if at is zero.
-func (w *Writer) setDeadline(at time.Time) {
-	if err := w.watchdog.controller.SetWriteDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+// setDeadline sets the deadline of the next writes. The zero time means that they have none.
+func (w *Writer) setDeadline(deadline time.Time) {
+	if err := w.watchdog.controller.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		w.fail("set the write deadline", err)
 	}
 }

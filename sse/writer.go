@@ -31,8 +31,8 @@ const ContentType = "text/event-stream"
 const LinesContentType = "application/x-ndjson"
 
 // bufferSize is the size of a Writer's buffer. A full buffer is written, but not flushed. The size
-// is one page: a batch of small frames fits, and a large frame is written in pieces, each with a
-// deadline of its own.
+// is one page: a batch of small frames fits, and a large frame is written in pieces. The write
+// timeout applies to each piece separately.
 const bufferSize = 4096
 
 // WriterOptions are the limits of a [Writer].
@@ -90,8 +90,8 @@ func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
 	w.watchdog.limit, w.watchdog.controller = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
-// findFlusher returns the writer that flushes a response. It is called once for a response, while
-// [http.ResponseController] would search for this writer at each flush.
+// findFlusher returns the writer that flushes a response. It is called once for each response,
+// while [http.ResponseController] would search for this writer at each flush.
 func findFlusher(w http.ResponseWriter) interface{ FlushError() error } {
 	for {
 		switch t := w.(type) {
@@ -146,15 +146,15 @@ func (w *Writer) Flush() error {
 		}
 	}
 	w.endWrite()
-	w.releaseBuffer() // the client has its event already
+	w.releaseBuffer() // after the flush, so that it delays no event
 	return w.err
 }
 
 // Close ends the stream and frees the memory of the Writer. It writes the buffered frames without a
-// flush: the server sends them when the handler returns, together with the end of the response, in
-// one write instead of two. The write timeout applies to this write, too; an HTTP/1 server clears
-// the deadline before the next request. If nothing was written, Close does not touch the response,
-// and the handler may still answer in another way. Later calls return [ErrClosed], or the first
+// flush: the server sends them when the handler returns, together with the end of the response. The
+// write timeout applies to this write, too; an HTTP/1 server clears the deadline before the next
+// request. If there was neither a frame nor a flush, Close does not touch the response, and the
+// handler may still answer in another way. Later calls fail with [ErrClosed], or with the first
 // error.
 func (w *Writer) Close() error {
 	w.watchdog.stop()
@@ -261,14 +261,14 @@ func (w *Writer) writeBuffer() {
 	w.buf = w.buf[:0]
 }
 
-// startResponse clears the server's write deadline and writes the header, unless the header is
-// written already.
+// startResponse writes the header, unless the header is written already. If the Writer has a write
+// timeout, startResponse first clears the write deadline.
 func (w *Writer) startResponse() {
 	if w.err != nil || w.started {
 		return
 	}
 	if w.opts.WriteTimeout > 0 {
-		w.setDeadline(time.Time{}) // the server may have set one
+		w.setDeadline(time.Time{}) // the server may have set a deadline
 	}
 	w.writeHeader()
 }
@@ -305,8 +305,8 @@ func (w *Writer) releaseBuffer() {
 	w.buf = nil
 }
 
-// fail records the first error; doing says what failed. [os.ErrDeadlineExceeded], which HTTP/1 and
-// HTTP/2 share, becomes ErrStalled.
+// fail records an error; doing says what failed. [os.ErrDeadlineExceeded], which HTTP/1 and HTTP/2
+// return after a deadline, is wrapped in ErrStalled.
 func (w *Writer) fail(doing string, err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.err = fmt.Errorf("%w: %s: %w", ErrStalled, doing, err)

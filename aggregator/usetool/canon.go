@@ -29,7 +29,7 @@ var canon = []Tool{
 	{"replaceInFile", []ToolParam{required("path"), required("diff")}},
 	{"getFileTree", nil},
 	{"youtubeTranscription", nil},
-	{"getTagList", nil}, // the client refuses its options if they are written in a block
+	{"getTagList", nil}, // the client refuses the options of this tool in a block
 	{"updateMemory", []ToolParam{required("statement")}},
 	{"memoryTool", []ToolParam{required("memoryContent")}}, // 3.1.0 only
 	{"startPomodoro", []ToolParam{optional("interval")}},   // 3.0.x only

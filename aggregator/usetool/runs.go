@@ -11,7 +11,7 @@ type Runs struct {
 	closedBlocks int  // blocks that have ended and that the client runs
 	open         bool // a block is open
 	nameState    nameState
-	nameBytes    int               // bytes of the name, and of the tag after it, that are not white space
+	nameBytes    int               // how many bytes of the name and of the </name> after it are not white space
 	lastBytes    [len(Closer)]byte // the last bytes that were read
 }
 
@@ -22,7 +22,7 @@ const (
 	nameMissing nameState = iota
 	nameBegun
 	nameGiven
-	nameEmpty // the client does not run the block
+	nameEmpty // the name is empty: the client does not run the block
 )
 
 // Count returns how many blocks of the text so far the client runs.
@@ -61,8 +61,8 @@ func (r *Runs) ReadOpen(text string, limit int) int {
 	return len(text)
 }
 
-// Made counts one block for a call that is rendered as a block of its own. It first ends the block
-// that is open.
+// Made counts one block for a call that is rendered as a block of its own. If a block is open, Made
+// first ends it.
 func (r *Runs) Made() {
 	r.endBlock()
 	r.closedBlocks++

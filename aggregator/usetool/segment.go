@@ -31,7 +31,7 @@ type AbortReason string
 const (
 	// AbortNested is the reason of a block in which another one was opened.
 	AbortNested AbortReason = "nested"
-	// AbortMalformed is the reason of a closed block that holds no call.
+	// AbortMalformed is the reason of a block that cannot be read as a call.
 	AbortMalformed AbortReason = "malformed"
 	// AbortTooLarge is the reason of a block above MaxBlock, an option of the scanner.
 	AbortTooLarge AbortReason = "too_large"

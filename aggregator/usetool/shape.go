@@ -21,13 +21,15 @@ type Param struct {
 	Value string // raw JSON, spelled as in the call
 }
 
-// Shape turns the arguments of a call into the parameters of its tool, in canonical order and under
-// canonical names. It drops unknown arguments, and adds no missing ones, not even required ones.
-// For a tool outside the canon, it keeps all arguments in their order. If a name occurs twice, the
-// last value counts. A value under the canonical name takes precedence over a value under an alias.
-// Empty arguments and null mean a call without arguments.
+// Shape turns the arguments of a call into the parameters of its tool.
+//   - For a tool in [Canon], the parameters have canonical names and the canonical order. Unknown
+//     arguments are dropped. A value under the canonical name takes precedence over a value under
+//     the alias.
+//   - For any other tool, all arguments stay as they are, in their order.
 //
-// The error is ErrArguments.
+// For every tool, if a name occurs twice, the last value counts. Missing parameters are not added,
+// not even required ones. If arguments is empty or null, the call has no arguments. The error wraps
+// [ErrArguments].
 func Shape(name, arguments string) ([]Param, error) {
 	given, err := readArguments(arguments)
 	if err != nil {
@@ -88,7 +90,7 @@ type ActionKey [sha256.Size]byte
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
-		// The length keeps adjacent texts apart. Writing to a hash never fails.
+		// The length shows where each text ends. Writing to a hash never fails.
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(text), text)
 	}
 	field(name)

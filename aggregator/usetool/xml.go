@@ -24,16 +24,16 @@ type Escaping string
 const (
 	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing, so "R&D"
 	// stays "R&D". EscapeLiteral changes only some closing tags: a tag that would end the parameter
-	// or match an opening tag in the text gets a space before its '>', since there is no other way
-	// to write it.
+	// or the block, or match an opening tag in the text, gets a space before its '>', since there
+	// is no other way to write it.
 	EscapeLiteral Escaping = "literal"
 	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
 	// them.
 	EscapeEntities Escaping = "entities"
 )
 
-// RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot
-// reads: the name, then a tag for each parameter of Shape.
+// RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot reads: the
+// name, then a tag for each parameter that [Shape] returns, in the same order.
 //
 //	<use_tool>
 //	<name>localSearch</name>
@@ -41,17 +41,15 @@ const (
 //	<salientTerms>["planning","review"]</salientTerms>
 //	</use_tool>
 //
-// For a tool of the client's canon ([Canon]) it renames aliases to the client's names, puts the
-// parameters into the client's order and drops those that the client does not know. For other tools
-// all parameters stay, in their order. If a parameter is given twice, its last value stays. A null
-// is dropped. To see which nulls were dropped, a caller can call [Shape], which keeps them.
+// Parameters whose value is null are left out, although Shape returns them. Strings are written as
+// the Escaping demands. Arrays and objects are written as compact JSON with <, > and & as \u003c,
+// \u003e and \u0026. Numbers and booleans are written as they are.
 //
-// Strings are written as escaping says, arrays and objects as compact JSON with <, > and & as
-// \u003c, \u003e and \u0026, numbers and booleans bare.
-//
-// The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. The name
-// of a parameter cannot be a tag if it is empty or use_tool, or contains white space or one
-// of <>/&"'=.
+// In these cases RenderXML returns no block, and its error wraps
+//   - [ErrToolName]: the name of the tool cannot be written;
+//   - [ErrArguments]: the arguments are not a JSON object;
+//   - [ErrParameter]: the name of a parameter is empty or use_tool, or contains white space or one
+//     of <>/&"'=.
 func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, "<>") {
 		return "", fmt.Errorf("rendering a call of %q: %w", name, ErrToolName)
@@ -80,8 +78,8 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 }
 
 // maxCloserSpaces bounds the spaces that spaceClosers adds to a closing tag, and so the size of a
-// text that consists of such tags. A tag that would need more spaces to stay text is still read as
-// a closing tag.
+// text that consists of such tags. A tag that would need more spaces gets only this many, and the
+// client reads it as a closing tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -100,7 +98,7 @@ func (e Escaping) value(p Param) string {
 	return p.Value
 }
 
-// text writes a string that stands between the tags of a name.
+// text writes a string that stands between an opening and a closing tag with this name.
 func (e Escaping) text(text, name string) string {
 	if e == EscapeEntities {
 		return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)

@@ -83,7 +83,7 @@ func (w *responseWriter) stopTimer() {
 	}
 }
 
-// errorEvent has the fields that precede the body of an error over a WebSocket.
+// errorEvent has the first fields of an error message. The fields of the error's body follow them.
 type errorEvent struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`

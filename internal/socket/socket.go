@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxSockets is how many WebSockets a server serves at once.
+	// maxSockets is how many WebSockets a server serves at the same time.
 	maxSockets = 1024
 	// maxAge is the age at which a WebSocket accepts no more requests. OpenAI has the same limit.
 	maxAge = time.Hour
@@ -28,8 +28,8 @@ const (
 	pongTimeout = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// maxExcess is how many bytes a message may have beyond the limit of a body. Such a message is
-	// refused and discarded. A longer message ends the connection.
+	// maxExcess is for messages above the limit of a body. A message that exceeds the limit by at
+	// most maxExcess bytes is refused and discarded. A longer message ends the connection.
 	maxExcess = 1 << 20
 )
 
@@ -40,7 +40,7 @@ type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 type Server struct {
 	maxMessage int64
 	slots      *claims.Budget  // one unit for each WebSocket
-	closing    context.Context // ends when Close is called
+	closing    context.Context // cancelled by Close
 	stop       context.CancelFunc
 }
 
@@ -54,13 +54,13 @@ func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 // Open returns how many WebSockets are open.
 func (s *Server) Open() int64 { return s.slots.Held() }
 
-// Close ends idle WebSockets at once. A WebSocket with a request ends after the answer to it. The
-// clients connect again.
+// Close ends idle WebSockets immediately. A WebSocket that is answering a request ends after the
+// answer. The clients connect again.
 func (s *Server) Close() { s.stop() }
 
-// Serve accepts a WebSocket of a user. The caller has checked its origin. handle answers the
-// requests of the WebSocket until one side closes it. Serve returns an error if there are too many
-// WebSockets.
+// Serve accepts a WebSocket of a user. The caller must have checked the origin of the request r.
+// handle answers the requests of the WebSocket until the connection ends. Serve returns an error if
+// there are too many WebSockets.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, handle Handler) *apierror.Error {
 	slot := s.slots.Claim(user)
 	defer slot.Release()
@@ -86,7 +86,7 @@ type conn struct {
 	requestCount int
 
 	messages chan *message
-	readBusy atomic.Bool // read is busy with a message, and reads no pongs meanwhile
+	readBusy atomic.Bool // the method read is passing on a message, and does not read the client's answers to pings
 }
 
 // message is the body of a request. A handler may stop reading before the end of the body. So the
@@ -97,8 +97,9 @@ type message struct {
 	pipeWriter *io.PipeWriter
 }
 
-// serve answers requests until one side ends the connection. When the context closing is cancelled,
-// serve first completes the answer that is being sent.
+// serve answers requests until one side ends the connection, until the connection is maxAge old, or
+// until the context closing is cancelled. In the last two cases, serve first completes the answer
+// that is being sent.
 func (c *conn) serve(closing context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.handshake.Context()))
 	var loops sync.WaitGroup
@@ -147,16 +148,17 @@ func (c *conn) read(ctx context.Context) {
 			return
 		}
 		_, err = io.Copy(m.pipeWriter, body)
-		_ = m.pipeWriter.CloseWithError(err) // CloseWithError returns nil; if err is nil, the message ends here
+		_ = m.pipeWriter.CloseWithError(err) // CloseWithError always returns nil; if err is nil, the body of the request ends here
 		if err != nil {
-			<-ctx.Done() // until serve has sent the answer, which may be an error
+			<-ctx.Done() // wait until serve has sent the answer, which may be an error
 			return
 		}
 		c.readBusy.Store(false)
 	}
 }
 
-// ping pings the client until the client does not answer in time.
+// ping pings the client until the client does not answer in time. While readBusy is true, no answer
+// can be read, so ping goes on without one.
 func (c *conn) ping(ctx context.Context) {
 	for {
 		select {
