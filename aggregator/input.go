@@ -202,6 +202,9 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 	if first {
 		switch {
 		case !call.done && c.mayRepeat(call):
+			if call.transient { // nothing can complete it, and nothing else bounds how many wait
+				return c.refuse(call, out)
+			}
 			if !call.waiting {
 				call.waiting = true
 				c.waitingCalls = append(c.waitingCalls, call)
@@ -257,7 +260,7 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// refuse drops a call because there is no room for its name. If the call is dropped already, refuse
+// refuse drops a call because there is no room for it. If the call is dropped already, refuse
 // only counts the refusal.
 func (c *Choice) refuse(call *callState, out []Part) []Part {
 	c.stats.OverLimit++
@@ -290,7 +293,9 @@ func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Pa
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}
 	call := c.callsByPlace[at]
 	if call == nil {
-		call = c.create(&in)
+		if call = c.create(&in); call == nil {
+			return out
+		}
 		call.fromText = true
 		if call.name, _ = c.copyID(name); call.name == "" {
 			return c.refuse(call, out)
