@@ -59,8 +59,8 @@ var liveRequests status.Set
 const maxRequests = 50
 
 // requestsOf returns at most maxRequests requests: those of a user, or those of all users for
-// [usage.Everybody]. Running requests come first, from the oldest on. Then come the requests whose
-// turns wait for the results of tool calls.
+// [usage.Everybody]. The requests that have not ended come first, from the oldest on. Then come the
+// requests whose turns wait for the results of tool calls.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
@@ -135,7 +135,7 @@ var version = sync.OnceValue(func() string {
 // versionIn returns the version of this module in a build. The module may be the main module of the
 // build or a dependency. If go.mod replaces the module by another version, versionIn returns that
 // version. If go.mod replaces it by a directory, versionIn returns the version that go.mod
-// requires. The Makefile sets the required version from the git tag.
+// requires, which the Makefile sets from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const develVersion = "(devel)" // the version that Go gives to a module in a directory
 	if info == nil {
@@ -148,7 +148,8 @@ func versionIn(info *debug.BuildInfo) string {
 		if r := m.Replace; r != nil && r.Version != "" && r.Version != develVersion {
 			return r.Version
 		}
-		// A directory has no version, but go.mod needs one: the go command writes v0.0.0-00010101000000-….
+		// These three versions mean that no version is known. The go command writes the last one to
+		// go.mod if a directory replaces the module.
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return develVersion
 		}

@@ -21,15 +21,15 @@ func init() {
 }
 
 // App runs the app-servers of the `codex` handlers in a configuration. It has no options: the
-// handlers register their app-servers. The processes start with the app, never while a
-// configuration is only checked. A reload keeps the processes that the new configuration uses.
+// handlers register their app-servers. The processes start with the app, not when a configuration
+// is only validated. A reload keeps the processes that the new configuration uses.
 type App struct {
 	logger      *slog.Logger
 	ctx         caddy.Context
 	servers     *pool.Configuration
-	aliases     []string       // the model aliases of all handlers; complete when Start is called
-	hasKeyFile  bool           // a handler counts the keys of its file in localLimits; complete when Start is called
-	storeStarts []func() error // each starts the store of a handler; complete when Start is called
+	aliases     []string       // the model aliases of all handlers; all are known when Start is called
+	hasKeyFile  bool           // the use of a handler's keys is counted in localLimits, so keyLedger must be stored; final when Start is called
+	storeStarts []func() error // each starts the store of a handler; all are known when Start is called
 
 	releaseBooks []func() // set by keepBooks, called by Cleanup
 }
@@ -41,8 +41,8 @@ var supervisor = pool.NewSupervisor(pool.Options{
 })
 
 func init() {
-	// When Caddy exits, it waits only for running requests. It does not wait for the processes, or
-	// for background responses, whose requests have ended.
+	// When Caddy exits, it waits by itself only for running requests. This function also waits for
+	// background responses, whose requests have ended, and then stops the processes.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
@@ -75,9 +75,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	})
 }
 
-// Start starts the processes that do not run yet. It forks them before it returns, because Caddy
-// replaces its listeners afterwards. A process that is forked during the replacement would inherit
-// the old listeners, and connections that wait at them would be lost.
+// Start starts the stores, and the processes that do not run yet. The processes are forked before
+// Start returns, because Caddy replaces its listeners afterwards. A process that is forked during
+// the replacement would inherit the old listeners, and connections that wait at them would be lost.
 func (a *App) Start() error {
 	for _, start := range a.storeStarts {
 		if err := start(); err != nil {
@@ -94,8 +94,9 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes once no request is about to choose one of them. It also stores the
-// counts of the usage and of the API keys, if no other configuration uses them.
+// Cleanup releases the processes. If requests are about to choose one of them, the processes are
+// released after the last choice. Cleanup also stores the counts of the usage and of the API keys,
+// if no other configuration uses them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -113,8 +114,8 @@ const (
 )
 
 // Handle handles two events of Caddy: the configuration has started, or is about to stop. This
-// module emits its own events only once the configuration has started: before that, other apps may
-// still subscribe.
+// module emits its own events only after the configuration has started, since other apps may
+// subscribe to them until then.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
 		exit.poll(a)
@@ -127,14 +128,14 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitPollInterval is how often poll asks Caddy whether it is exiting. If no event reports the
-// exit, requests notice it after this time at most.
+// exitPollInterval is the time between two checks by poll whether Caddy is exiting. If no event
+// reports the exit, requests notice it after this time at most.
 const exitPollInterval = 100 * time.Millisecond
 
 // exitWatch detects an exit of Caddy before Caddy waits for the running requests of this and
 // earlier configurations. It learns of the exit from an event of the current configuration
-// ([App.Handle]), or when a new request calls [exitWatch.hasBegun]. If the current configuration
-// lacks this module, poll asks Caddy every exitPollInterval.
+// ([App.Handle]), or from a call of [exitWatch.hasBegun] for a new request. If the current
+// configuration lacks this module, it also learns of the exit from [exitWatch.poll].
 type exitWatch struct {
 	isCaddyExiting func() bool
 	untilBegun     context.Context // ends when the exit begins
@@ -155,9 +156,10 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of an app ends. It asks Caddy whether an exit has begun: at
-// once, and then every exitPollInterval. It stops after an exit, when no process is left, or when a
-// newer configuration has this module. Caddy reports an exit to that configuration by an event.
+// poll is called when the configuration of the app a ends. It checks immediately whether Caddy is
+// exiting, and then again after each exitPollInterval. The checks end in three cases: Caddy is
+// exiting; no app-server is left; or a newer configuration has this module, whose events then
+// report an exit.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
 	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {

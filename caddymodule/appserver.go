@@ -21,7 +21,7 @@ import (
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it runs
-// elsewhere, how it is reached. Handlers with the same AppServer share the processes. A reload
+// elsewhere, how it is reached. Handlers whose AppServers are equal share the processes. A reload
 // keeps the processes of each AppServer that stays the same.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
@@ -37,9 +37,9 @@ type AppServer struct {
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty" option:"<n>"`
 
-	// The CODEX_HOME with the login and the settings of the model provider. The app-server has its
-	// own CODEX_HOME, with only the login and these settings. Default: the CODEX_HOME of Caddy's
-	// environment, else ~/.codex.
+	// The CODEX_HOME that has the login and the settings of the model provider. The app-server
+	// itself runs with a private CODEX_HOME, which has only this login and these settings. Default:
+	// the CODEX_HOME of Caddy's environment, else ~/.codex.
 	Home string `json:"home,omitempty" option:"<name>"`
 
 	// The working directory. Default: a new, empty, private one.
@@ -50,8 +50,8 @@ type AppServer struct {
 	// configurations of its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How much private memory a process may use, in bytes. Above it, a fresh process replaces the
-	// old one, which ends with its last turn. Negative: no limit. Default: 1 GiB.
+	// How much private memory a process may use, in bytes. If it uses more, a new process replaces
+	// it; the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
 	// How long the app-server may take to answer after its start or a new connection. Default: `10s`.
@@ -82,9 +82,10 @@ const (
 	maxProcesses = 1024
 )
 
-// logEnv has environment variables that make the app-server's log readable within Caddy's log. They
-// turn off colours, and the error that Codex logs when a tool call of the client ends a turn. They
-// turn on the lines that this module reads. Caddy's environment and the option env take precedence.
+// logEnv has environment variables for the log of the app-server, which appears in Caddy's log.
+// They turn off colours, and the error that Codex logs when a tool call of the client ends a turn.
+// They turn on the lines that this module reads. Caddy's environment and the option env take
+// precedence.
 var logEnv = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -111,10 +112,10 @@ func (a *AppServer) complete() error {
 	return err
 }
 
-// resolve replaces placeholders and fills in the command. An empty placeholder is an error: an
-// empty home, for example, would stand for the default home, which may have another login. In the
-// command and in env, braces that are no placeholder stay as they are, since an argument may be
-// JSON.
+// resolve returns the configuration with its placeholders replaced. If no command is set, it fills
+// in the default command. Outside the command and env, an empty placeholder is an error: an empty
+// home, for example, would stand for the default home, which may have another login. In the command
+// and in env, braces that are no placeholder stay as they are, since an argument may be JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -142,8 +143,8 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	return cfg, err
 }
 
-// resolveCommand returns the command. Its program is a name to look up on the PATH, or an absolute
-// path.
+// resolveCommand returns the command, with its placeholders replaced. The program in it is a name
+// to look up on the PATH, or an absolute path.
 func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	if len(a.Command) == 0 {
 		return []string{"codex", "app-server"}, nil
@@ -185,7 +186,8 @@ func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) 
 	return env, nil
 }
 
-// absolutePath replaces the placeholders in a path and makes it absolute. Empty stays empty.
+// absolutePath replaces the placeholders in a path and makes it absolute. It leaves an empty path
+// empty. A placeholder that is empty or unknown is an error.
 func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	path, err := repl.ReplaceOrErr(path, true, true)
 	if path == "" || err != nil {
@@ -215,7 +217,7 @@ func (a *AppServer) checkConflicts() error {
 	return nil
 }
 
-// remoteOptions are the options that can be set together with connect.
+// remoteOptions are the options with a tag `option` that can be set together with connect.
 var remoteOptions = []string{"connect", "start_timeout"}
 
 // resolveRemote sets the address and the token of a remote app-server, with their placeholders
@@ -250,23 +252,24 @@ func sendsTokenUnencrypted(cfg appserver.Config) bool {
 	return err != nil || !ip.IsLoopback()
 }
 
-// Conversations configures the threads that an app-server keeps after their turns. The next
-// request of a conversation continues in the thread that was kept for it. Most of the prompt
+// Conversations configures the threads that an app-server keeps after their turns. The next request
+// of a conversation continues in the thread that was kept for the conversation. Most of the prompt
 // is then in the cache of the model's provider.
 type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
 	// The most threads that each process keeps. A thread takes about 1 MB of the process's memory
-	// (1.5 MB while its turn waits), plus twice the size of its history. Default: 128.
+	// (1.5 MB while its turn waits for the results of tool calls), plus twice the size of its
+	// history. Default: 128.
 	Max int `json:"max,omitempty" option:"<n>" default:"128"`
 
 	// How long a thread is kept after its last turn. Default: `10m`.
 	Idle caddy.Duration `json:"idle,omitempty" option:"<duration>" default:"10m"`
 
-	// How long a turn waits for the results of the tool calls that it made. Negative: it
-	// does not wait, and the request with the results gets a fresh thread. On an app-server
-	// that runs elsewhere, turns never wait. Default: `30m`.
+	// How long a turn waits for the results of the tool calls that it made. Negative: turns do not
+	// wait, and the request with the results gets a fresh thread. On an app-server that runs
+	// elsewhere, turns never wait. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
 
 	// The most threads that each process starts in advance, for requests that begin a
@@ -275,12 +278,12 @@ type Conversations struct {
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
-// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. A byte
-// of history takes two bytes of the process's memory. So the histories take at most a quarter of
+// maxKeptBytes bounds the sum of the histories of all kept threads of one process, in bytes. A byte
+// of history takes two bytes of the process's memory, so the histories take at most a quarter of
 // the default max_memory.
 const maxKeptBytes = 128 << 20
 
-// parse reads on or off, and then a block. Both are optional.
+// parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		if err := checkWord(d.Val(), "on|off"); err != nil {

@@ -26,9 +26,9 @@ type APIKey struct {
 	// The key. Placeholders are resolved when the configuration is loaded.
 	Key string `json:"key"`
 
-	// The name of the user who presents the key. It becomes {http.auth.user.id}, for
-	// logs, usage and later handlers. Default: `key-1` for the first key, `key-2` for
-	// the second, and so on. Another user with such a name becomes `user:key-1`.
+	// The name of the user who presents the key. It becomes {http.auth.user.id}, for logs, usage
+	// and later handlers. Default: `key-1` for the first key, `key-2` for the second, and so on. If
+	// another user has the name `key-1`, that user becomes `user:key-1`.
 	User string `json:"user,omitempty"`
 }
 
@@ -44,8 +44,9 @@ type unnamedKey string
 // unnamedPrefix begins an [unnamedKey]. The number of the key follows.
 const unnamedPrefix = "key-"
 
-// newKeyring resolves the keys. It refuses an empty key, and a key with an empty placeholder: the
-// rest of such a key would be easy to guess. The errors do not contain a key.
+// newKeyring replaces the placeholders in the keys and their users. It refuses an empty key, and a
+// key with an empty placeholder: the rest of such a key would be easy to guess. The errors do not
+// contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
@@ -75,7 +76,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 }
 
 // authenticate sets the user of a request whose key is in the ring. It returns false if the ring
-// has keys and the request's key is not among them.
+// has keys but not the request's key.
 func (ring keyring) authenticate(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
@@ -84,7 +85,7 @@ func (ring keyring) authenticate(r *http.Request) bool {
 	return found || len(ring) == 0
 }
 
-// hasSeveralUsers reports whether the keys have several users.
+// hasSeveralUsers reports whether the keys belong to more than one user.
 func (h *Handler) hasSeveralUsers() bool {
 	users := slices.Clone(h.keyFile.Set().Users())
 	for _, user := range h.keys {
@@ -93,8 +94,9 @@ func (h *Handler) hasSeveralUsers() bool {
 	return slices.ContainsFunc(users, func(user string) bool { return user != users[0] })
 }
 
-// presentedKey returns the key that a request presents, empty if there is none. It is a bearer
-// token, or the header api-key (of Azure's clients) or x-api-key (of Anthropic's).
+// presentedKey returns the key that a request presents, or "" if there is none. The key is the
+// bearer token in the header Authorization. If a request has no such header, the key is in the
+// header api-key (of Azure's clients) or x-api-key (of Anthropic's).
 func presentedKey(r *http.Request) string {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, key, _ := strings.Cut(header, " ")
@@ -136,7 +138,7 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	return nil
 }
 
-// keyFilePath returns the absolute path of the file of keys, empty if there is none.
+// keyFilePath returns the absolute path of the file of keys, or "" if there is none.
 func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	path, err := absolutePath(repl, h.APIKeysFile)
 	if err != nil {
@@ -152,8 +154,8 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 }
 
 // checkKey checks the key of a request and sets the user. It returns the key if the key is in the
-// file of keys. It returns nil for a key of the configuration, since such keys have no limits. It
-// also returns nil if no keys are configured.
+// file of keys. For a key of the configuration it returns nil, since such keys have no limits. It
+// also returns nil, and no error, if the handler has no keys at all.
 func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil

@@ -98,8 +98,8 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    xml_escape                literal|entities
 //	}
 //
-// Every option may be left out. Each but app_server, api_key, env, model and
-// textual_pattern may be given only once.
+// Every option may be left out. Only app_server, api_key, env, model and textual_pattern may be
+// given more than once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
@@ -138,7 +138,7 @@ func (a *AppServer) customOptions() map[string]customOption {
 	}
 }
 
-// parseAppServer reads an app-server and adds it to the pool.
+// parseAppServer reads an app-server and adds it to h.AppServers.
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)

@@ -22,7 +22,8 @@ const anyOrigin = "*"
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
 const maxRequestedHeaders = 4 << 10
 
-// exposedHeaders are the headers that pages may read besides those that browsers always show.
+// exposedHeaders are the headers that pages may read, besides those that browsers always let them
+// read.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader, messages.RequestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
@@ -76,9 +77,10 @@ func canonicalOrigin(origin string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
 
-// serve sets the headers that let a page read the answer, even if the answer is an error. It
-// answers preflights itself and then returns true. The caller must check the key only after serve,
-// since browsers send preflights without credentials.
+// If the page that sends a request may use the API, serve sets the headers that let the page read
+// the answer, even if the answer is an error. serve answers a preflight itself, and only then
+// returns true. The caller must check the key after serve, since browsers send preflights without
+// credentials. A nil cors does nothing and returns false.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false

@@ -21,7 +21,7 @@ func (h *Handler) warnIfExposed(ctx caddy.Context) {
 }
 
 // exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who
-// reaches them may use the handler. Else it returns nil.
+// reaches them may use the handler. Otherwise it returns nil.
 func (h *Handler) exposedAddresses(ctx context.Context) []string {
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server == nil || len(h.keys) > 0 || h.keyFile != nil {

@@ -39,24 +39,25 @@ const minBodies = 4
 // It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations,
 // /v1/messages and the routes below the last three, GET /v1/models, GET /v1/models/{id}, GET
 // /v1/usage, GET /v1/usage/raw, GET /api/hello, GET /healthz and GET /readyz. The options images,
-// page and ollama add routes. Any other path below /v1/ is a 404 in OpenAI's or Anthropic's format;
-// all other paths are passed to the next handler.
+// page and ollama add routes. An unknown path below /v1/ is a 404 in OpenAI's or Anthropic's
+// format. Requests for any other path are passed to the next handler.
 type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How an app-server is chosen for a turn. It must be ready, and its login must be usable:
-	// signed in, with a plan that is not spent, and with a provider that has not just failed.
+	// How an app-server is chosen for a turn. An app-server that is ready and has a usable login
+	// takes precedence. A login is usable if it is signed in, its plan is not spent, and its
+	// provider has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
-	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
-	// the handler checks no key. Placeholders such as {env.KEY} and {file./path} are
-	// resolved when the configuration is loaded. Default: none.
+	// The keys that clients may present as `Authorization: Bearer KEY`. Without keys here and
+	// without api_keys_file, the handler checks no key. Placeholders such as {env.KEY} and
+	// {file./path} are resolved when the configuration is loaded. Default: none.
 	APIKeys []APIKey `json:"api_keys,omitempty"`
 
-	// A file with more keys, which `caddy codex key` makes. They can have users, a time of expiry
-	// and limits. A change of the file takes effect within seconds, without a reload. Placeholders are
-	// resolved when the configuration is loaded. Default: none.
+	// A file with more keys, which `caddy codex key` makes. A key of the file can have a user, a
+	// time of expiry and limits. A change of the file takes effect within seconds, without a
+	// reload. Placeholders are resolved when the configuration is loaded. Default: none.
 	APIKeysFile string `json:"api_keys_file,omitempty" option:"<name>"`
 
 	// The largest request body, in bytes. Default: 32 MiB.
@@ -70,16 +71,17 @@ type Handler struct {
 	// How many turns run at the same time. Further requests wait. Default: 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
 
-	// How many turns of one user run at the same time; callers without a name are one user. Further
-	// requests wait, and requests of other users overtake them. Default: max_concurrent. But if the
-	// keys have several users, or another user has sent a request within the last hour, a user may
-	// run only seven times as many turns as slots stay free: for example, 56 turns if 8 of 64 slots
-	// stay free.
+	// How many turns of one user run at the same time. Further requests of the user wait, and
+	// requests of other users overtake them. Callers without a name are one user. Default:
+	// max_concurrent. But if the keys have several users, or another user has sent a request within
+	// the last hour, the default is seven times the number of slots that stay free: for example, 56
+	// turns if 8 of 64 slots stay free.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
-	// How many requests may wait; a further one gets a 429 with the code codex_queue_full. If the
-	// queue is full, a request of a user with fewer waiting requests replaces the newest request of
-	// the user with the most waiting requests. 0: no request waits. Default: 128.
+	// How many requests may wait. If that many requests wait, a further one gets a 429 with the
+	// code codex_queue_full. But if its user has at least two waiting requests fewer than the user
+	// with the most, it replaces the newest waiting request of that user. 0: no request waits.
+	// Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty" option:"<n>" default:"128"`
 
 	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.
@@ -132,10 +134,11 @@ type Handler struct {
 	// Ollama's API is best served on a site of its own, at port 11434. Default: false.
 	Ollama bool `json:"ollama,omitempty" option:"on|off"`
 
-	// The key for administrators on the page. They can sign app-servers in, and see the requests of
-	// all users, credits, and what identifies this machine. The key must have 16 characters or more
-	// and must not be an API key. It needs `page`. Placeholders are resolved when the configuration
-	// is loaded. Default: none; then administration is possible only by the admin API.
+	// The key for administrators on the page. Whoever has it can sign app-servers in, spend reset
+	// credits, and see the requests of all users, all credits, and what identifies this machine.
+	// The key must have 16 characters or more and must not be an API key. It needs `page`.
+	// Placeholders are resolved when the configuration is loaded. Default: none; then
+	// administration is possible only by the admin API.
 	AdminKey string `json:"admin_key,omitempty"`
 
 	// Your own names for Codex's models. GET /v1/models lists them after Codex's models. If a model
@@ -162,8 +165,8 @@ type Handler struct {
 
 	// Where the instructions of a conversation (the system and developer messages at its beginning)
 	// go. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own prompt.
-	// `auto`: like replace, but like append once the model's provider has refused the replacement
-	// for the login. Default: `auto`.
+	// `auto`: like `replace`, until the model's provider refuses the replacement for the login;
+	// from then on like `append`. Default: `auto`.
 	Instructions conversation.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
 	turn.ToolOptions
@@ -174,8 +177,8 @@ type Handler struct {
 
 	// With stop_after_tools `burst`: how long a turn waits for another textual block after each
 	// block. With `first`: how long a turn goes on after the first call, to learn its usage and
-	// whether there are more calls. 0: the turn ends once it has read everything that has already
-	// arrived. Default: `300ms`.
+	// whether there are more calls. 0: the turn ends as soon as it has read everything that has
+	// already arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
 	storeModule    stores.Module
@@ -204,7 +207,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision sets the handler up. The app starts the app-servers later.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.complete(); err != nil {
-		return err // before anything is registered
+		return err // nothing was registered yet
 	}
 	repl := caddy.NewReplacer()
 	var err error
@@ -263,7 +266,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	options.Responses = opened.store
 	if h.sharedUsage = opened.usage; h.sharedUsage != nil {
 		options.Observer = observer{options.Observer.(observer).turnLogger, h.sharedUsage}
-		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // else the other nodes miss the last usage
+		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
 	}
 	h.limits = localLimits
 	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {
@@ -289,8 +292,8 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	return nil
 }
 
-// gatewayOptions returns the options of the gateway, without those that setUpGateway and Provision
-// set up.
+// gatewayOptions returns the options of the gateway, without those that Provision and setUpGateway
+// add.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,
@@ -367,9 +370,10 @@ func (h *Handler) complete() error {
 // unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes others to the next handler. If no handler
-// answers a path, a client with a wrong base URL may have misspelt a path of the API. ServeHTTP
-// then serves the route that the client means, or else an error that says where the API is.
+// ServeHTTP answers the paths of the API and passes all others to the next handler. If no handler
+// answers a path, a client with a wrong base URL may have misspelt a path of the API. In this case,
+// ServeHTTP serves the route that the client means. If there is no such route, it answers with an
+// error that says where the API is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

@@ -10,11 +10,11 @@ import (
 // eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
 const eventKeyUsed = "codex.key_used"
 
-// keyThresholds remembers which thresholds (80 and 100 percent) the use of each key's limits has
-// passed. A reload keeps this record.
+// keyThresholds remembers, for each limit of each key, which thresholds (80 and 100 percent) its
+// use has passed. A reload keeps this record.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit of the turn's key whose use has just reached 80 or 100
+// reportLimits emits an event for each limit in r.Limits whose use has just reached 80 or 100
 // percent.
 func reportLimits(r *gateway.Record) {
 	for _, s := range r.Limits {

@@ -19,13 +19,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// registry has the metrics of this process. Each configuration has its own registry, which collects
-// from this one, so that a reload keeps the values. No label has a value that a client can choose
-// freely.
+// registry has the metrics of this process. Each configuration of Caddy has a registry of its own,
+// which collects from this one, so that a reload keeps the values. No label has a value that a
+// client can choose freely.
 var registry = prometheus.NewRegistry()
 
-// These metrics change when something happens. The readings below have no stored value: they are
-// computed when they are collected.
+// The values of these metrics are stored, and change when something happens. In contrast, the value
+// of a [reading] is computed when it is collected.
 var (
 	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
 	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
@@ -89,7 +89,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 
 func init() {
 	// The counters begin at 0: if a counter first appeared with its first event, Prometheus would
-	// not see an increase.
+	// not see that event as an increase.
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
@@ -107,22 +107,23 @@ func registerMetrics(ctx caddy.Context) error {
 }
 
 // modelLabels are the models with a label of their own: the models that Codex lists and the
-// configured aliases. A name that a client made up gets no label.
+// configured aliases. All other models, whose names clients may have made up, share [otherModel].
 var modelLabels = labelSet{limit: 50}
 
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of a model's turns. Each function returns one metric. Its first call
-// looks the metric up by its labels, which costs more than counting does; later calls return the
-// same metric. The metric does not exist before the first call.
+// modelMetrics are the metrics of a model's turns. Each function returns one metric. The first call
+// of a function creates the metric. Later calls return it without looking it up by its labels,
+// which would cost more than counting.
 type modelMetrics struct {
 	label                                string
-	duration, firstOutput, input, output func() prometheus.Observer // duration: of requests that succeed
+	duration, firstOutput, input, output func() prometheus.Observer // duration is only that of requests that succeed
 	cached, reasoning, price             func() prometheus.Counter
 }
 
-// newModelMetrics returns the metrics of the models with a label.
+// newModelMetrics returns the metrics of a model. The parameter label is the value of the model's
+// label in them.
 func newModelMetrics(label string) *modelMetrics {
 	observer := func(vec *prometheus.HistogramVec, extraLabels ...string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer {
@@ -144,8 +145,8 @@ func newModelMetrics(label string) *modelMetrics {
 	}
 }
 
-// learnModels gives a label to each model that Codex lists. If it cannot read the list, these
-// models have the label "other".
+// learnModels adds the models that Codex lists to modelLabels. If it cannot read the list, it adds
+// none.
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -165,7 +166,7 @@ type labelSet struct {
 	known map[string]*modelMetrics
 }
 
-// add adds models while there is room.
+// add adds models until the set is full.
 func (l *labelSet) add(values ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +194,7 @@ func (l *labelSet) metricsFor(value string) *modelMetrics {
 	return otherModel
 }
 
-// states are the states of a process in the pool.
+// states are all states of a process in the pool.
 var states = []appserver.State{
 	appserver.StateNew, appserver.StateStarting, appserver.StateReady, appserver.StateUnresponsive,
 	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
@@ -296,7 +297,7 @@ func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates [
 // collectBuild sends the versions of this module, of Caddy and of each running Codex.
 func collectBuild(ch chan<- prometheus.Metric, codexVersions map[string]bool) {
 	if len(codexVersions) > 1 {
-		delete(codexVersions, "") // of an app-server whose version is not known yet
+		delete(codexVersions, "") // the version of an app-server that has not reported its version yet
 	}
 	if len(codexVersions) == 0 {
 		codexVersions[""] = true

@@ -72,10 +72,10 @@ type requestContext struct {
 	context.Context
 	failure    *apierror.Error  // nil: the request succeeded
 	encoder    apierror.Encoder // of errors; nil: OpenAI's
-	user       string           // what userOf returns, once the user is identified
-	identified bool             // user is set
+	user       string           // what userOf returns; empty until identified is true
+	identified bool             // userOf was called, so user is valid
 	ids        [2]string        // the id of the request, twice: as the values of two headers
-	turns      []gateway.Record // the turns of the answer, once they have ended
+	turns      []gateway.Record // the turns of the answer; nil until they have ended
 }
 
 type requestContextKey struct{}
@@ -91,8 +91,8 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// setFailure records why a request failed. Only the first call counts: the client receives that
-// error.
+// setFailure records why a request failed. Only the first call has an effect, since the client
+// receives the first error.
 func setFailure(r *http.Request, e *apierror.Error) {
 	if reqCtx, ok := r.Context().Value(requestContextKey{}).(*requestContext); ok && reqCtx.failure == nil {
 		reqCtx.failure = e
@@ -102,7 +102,7 @@ func setFailure(r *http.Request, e *apierror.Error) {
 // routeCounts counts the requests of a route in the metrics.
 type routeCounts struct {
 	route     string                    // its name
-	succeeded func() prometheus.Counter // of requests with status 200; looked up by its labels only once
+	succeeded func() prometheus.Counter // returns the counter of requests with status 200; only the first call looks it up by its labels
 }
 
 // countsOf returns a counter for the routes that have the given name.
@@ -270,8 +270,9 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// traceFailure adds the error of a request to its trace span. For an error of the server it also
-// marks the span as failed: after a stream has begun, the HTTP status no longer shows an error.
+// traceFailure adds the error of a request to its trace span. For an error of the server, it also
+// marks the span as failed, because the HTTP status does not show an error that comes after a
+// stream has begun.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

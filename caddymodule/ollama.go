@@ -51,7 +51,8 @@ func (rt route) withoutAPIKey() route {
 	return rt
 }
 
-// ollamaRefusal returns a route that answers each request with an error and does not read its body.
+// ollamaRefusal returns a route that answers each request with an error. The route does not read
+// the request's body.
 func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 	rt := ollamaRoute(methods, gateway.OllamaDocument(nil, refusal))
 	rt.noBody = true
@@ -63,8 +64,8 @@ func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
 // ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it
-// returns ollamaUnknownRoute. It returns false for any other path, and for a path of OpenAI's or
-// Anthropic's API, even a misspelt one.
+// returns ollamaUnknownRoute, unless the path is a path of OpenAI's or Anthropic's API, perhaps a
+// misspelt one. In all other cases it returns false.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {

@@ -27,14 +27,14 @@ type openStorePool struct {
 	byKey map[string]*openStore
 }
 
-// openStore is a store that is open, and the configurations' use of it.
+// openStore is an open store, with the state of its use by configurations.
 type openStore struct {
 	store      stores.Store
 	logger     *slog.Logger
 	usage      *usage.Shared // nil: the store counts no usage
-	configs    int           // configurations that use the store
+	configs    int           // how many configurations use the store
 	started    bool          // one of the configurations has started the store
-	closeTimer *time.Timer   // closes the store after lingerTime; nil: the store is in use
+	closeTimer *time.Timer   // closes the store after lingerTime; nil: a configuration uses the store
 }
 
 // openStoreKey returns the key of a store module in [openStorePool]. Modules with the same key share
@@ -43,7 +43,7 @@ func openStoreKey(m stores.Module) string {
 	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
 }
 
-// open returns the open store of a store module. If the store is not open yet, open opens it. The
+// open returns the open store of a store module, and opens the store if it is not open yet. The
 // caller calls start when its configuration comes into use, and release when the configuration is
 // no longer used.
 func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore, start func() error, release func()) {
@@ -76,9 +76,9 @@ func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore
 	return e, start, sync.OnceFunc(func() { p.release(key, e) })
 }
 
-// release ends the use of a store by one configuration. After the last use it closes the store with
-// a delay of lingerTime. A store that was never started, or that has nothing to close, is removed
-// at once.
+// release ends the use of a store by one configuration. If no other configuration uses the store, a
+// timer closes it after lingerTime. But a store that was never started, or that needs no closing,
+// is removed from the pool immediately.
 func (p *openStorePool) release(key string, e *openStore) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -64,7 +64,8 @@ var renamedOptions = map[string]string{
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
 
-// parseBlock reads the options of a block into the struct block. Errors have file and line.
+// parseBlock reads the options of a block of the Caddyfile into a struct, to which the parameter
+// block points. Errors have file and line.
 func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]customOption) error {
 	options, seen := optionsOf(block), make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
@@ -101,7 +102,7 @@ func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]cust
 }
 
 // suggestion returns the part of an error that suggests the known option nearest to an unknown
-// name. It returns "" if even the nearest option differs in a third of its letters or more.
+// name. It returns "" if the nearest option, too, differs in a third of its letters or more.
 func suggestion(name string, options []option, customOptions map[string]customOption) string {
 	nearest, leastDistance := "", len(name)
 	consider := func(known string) {
@@ -176,7 +177,7 @@ func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 // quantity is a kind of number that an option can have as its value.
 type quantity struct {
 	parse                        func(string) (int64, error)
-	description, zeroDescription string // describe a value that must be above zero, and one that may be zero
+	description, zeroDescription string // the first describes a value that must be above zero, the second a value that may also be zero
 }
 
 var quantities = map[string]quantity{

@@ -79,8 +79,10 @@ var (
 	}
 )
 
-// pageRouteOf returns the route of a path of the page. The page's files need no key, since they are
-// the same for everybody. The status that the page shows needs a key.
+// pageRouteOf returns the route of a path of the page, and false for any other path. The page's
+// files need no key, since they are the same for everybody. The status that the page shows needs an
+// API key if there are API keys. The adminRoutes exist only if there is an admin key, and need this
+// key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
 		return pageStatusRoute, true
@@ -111,13 +113,13 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 		}
 		return struct {
 			status.Document
-			Administration bool `json:"administration,omitempty"` // there is an admin key
+			Administration bool `json:"administration,omitempty"` // true if there is an admin key
 		}{body, h.adminKey != nil}, nil
 	})
 }
 
-// statusDocument returns the state of this handler's app-servers, and the requests of a user or of
-// [usage.Everybody].
+// statusDocument returns the state of this handler's app-servers and queue, and the requests of a
+// user, or of all users for [usage.Everybody].
 func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), h.pool.Processes()), Requests: requestsOf(user)}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()

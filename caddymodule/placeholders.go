@@ -11,8 +11,9 @@ import (
 const placeholderPrefix = "http.codex."
 
 // placeholders maps the names of placeholders, without placeholderPrefix, to functions that return
-// their values. A function gets the turns of a request, at least one, after they have ended. Tokens
-// and calls are sums over the choices; every other value is that of the first choice.
+// their values. A function gets the turns of a request, one for each choice, after they have ended.
+// The values for tokens and tool calls are sums over the turns; every other value is that of the
+// first turn.
 var placeholders = map[string]func([]gateway.Record) any{
 	"model":         func(turns []gateway.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
 	"api":           func(turns []gateway.Record) any { return nilIfEmpty(string(turns[0].Route)) },
@@ -27,9 +28,9 @@ var placeholders = map[string]func([]gateway.Record) any{
 	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]: it returns the value of the placeholder with the name key,
-// and false if the name is unknown. The value is nil before the turns of the request have ended, or
-// if the turns have no such value.
+// placeholder is a [caddy.ReplacerFunc]. It returns the value of the placeholder whose name is key,
+// and false if there is no such placeholder. The value is nil before the turns of the request have
+// ended, or if the turns have no such value.
 func (c *requestContext) placeholder(key string) (any, bool) {
 	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
@@ -53,7 +54,8 @@ func sum(value func(*gateway.Record) int64) func([]gateway.Record) any {
 	}
 }
 
-// firstOutputMillis returns the time to the first output, in milliseconds.
+// firstOutputMillis returns the time from the arrival of the request to the first output of its
+// first turn, in milliseconds. It returns nil if there was no output.
 func firstOutputMillis(turns []gateway.Record) any {
 	if first := turns[0].FirstOutput; first > 0 {
 		return float64(first) / float64(time.Millisecond)

@@ -10,14 +10,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// Pool is the policy by which an app-server is chosen for a turn. If an app-server still has a
-// conversation in memory, it also gets the conversation's next turn, whatever the policy.
+// Pool is the policy by which an app-server is chosen for a turn. But if an app-server has kept a
+// thread of a conversation, it also gets the conversation's next turn, whatever the policy.
 type Pool struct {
-	// `spread`: the app-server with the fewest turns. `reserve`: like spread, but the last
-	// app_servers get turns only if no other app-server can take them. Default: `spread`.
+	// `spread`: the app-server with the fewest turns. `reserve`: like `spread`, but the app_servers
+	// of the reserve get turns only if no other app-server can take them. Default: `spread`.
 	Policy string `json:"policy,omitempty" option:"spread|reserve" default:"spread"`
 
-	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
+	// For the policy `reserve`: how many app_servers, counted from the last one, are the reserve.
+	// Default: 1.
 	Reserve int `json:"reserve,omitempty" option:"<n>"`
 }
 
@@ -35,7 +36,7 @@ func (p *Pool) complete() error {
 	return nil
 }
 
-// check refuses a policy that does not fit the app-servers.
+// check sets the defaults, and refuses a policy that does not fit the app-servers.
 func (p *Pool) check(servers []*AppServer) error {
 	if err := completeOptions(p); err != nil {
 		return fmt.Errorf("pool: %w", err)
@@ -49,7 +50,8 @@ func (p *Pool) check(servers []*AppServer) error {
 	return nil
 }
 
-// newPool registers the processes of a handler's app-servers with the app.
+// newPool registers the processes of a handler's app-servers with the app, and returns the
+// handler's pool.
 func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool.Pool, error) {
 	var all []pool.Server
 	for i, server := range servers {

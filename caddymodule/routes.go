@@ -24,8 +24,8 @@ type route struct {
 	methods      []string     // the first one is the canonical method; nil: any
 	noAPIKey     bool         // needs neither an API key nor an allowed host
 	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
-	socket       bool         // WebSockets are served as well
-	noBody       bool         // even a POST needs no body
+	socket       bool         // WebSockets are also served
+	noBody       bool         // even the body of a POST is skipped
 	images       bool         // exists only with the option images
 	errorFormat  *errorFormat // nil: Anthropic's for Anthropic's clients, else OpenAI's
 	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
@@ -102,8 +102,9 @@ func fromGatewayWithID(serve func(*gateway.Gateway, http.ResponseWriter, *http.R
 	}
 }
 
-// apiRouteOf returns the entry of routes for a path, also if a path below /v1/ is misspelt. For an
-// unknown path below /v1/ it returns unknownRoute. For any other path it returns false.
+// apiRouteOf returns the route of a path. If a path below /v1/ is misspelt, apiRouteOf returns the
+// route that is meant. For an unknown path below /v1/, it returns unknownRoute. For an unknown path
+// that is not below /v1/, it returns false.
 func apiRouteOf(path string) (route, bool) {
 	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
@@ -148,9 +149,9 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{segment}, args...), true
 }
 
-// prepare sets up reqCtx, the context that records the request's result and has the encoder for
-// its errors. It is called before any check, so that each refusal is recorded and encoded like
-// other errors.
+// prepare sets up reqCtx, the context that records the request's result and has the encoder for its
+// errors. It is called before any check, so that each refusal is recorded and encoded like other
+// errors. A route that is not counted needs no such context.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.counts == nil {
 		return
@@ -169,9 +170,9 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *request
 	replacerOf(r).Map(reqCtx.placeholder)
 }
 
-// serve makes its checks before it reads the body, in this order: the origin, the key, the host,
-// the method and, except for GET and HEAD, that the TLS handshake has ended. Then it serves the
-// route and counts the result in the metrics.
+// serve makes these checks before it reads the body: the origin, the key, the host, the method and,
+// except for GET and HEAD, whether the TLS handshake has ended. Then it serves the route and counts
+// the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.socket && isSocketHandshake(r) {
 		rt = responsesSocketRoute
@@ -238,8 +239,8 @@ const requestIDHeader = "X-Request-Id"
 // headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id in the headers of the request and of the answer. It uses the
-// client's own id if that is valid, and otherwise the uuid of Caddy's access log. ids holds the
+// setRequestID sets the request's id in the headers of the request and of the answer. If the client
+// has sent a valid id, setRequestID keeps that; otherwise, it calls newRequestID. ids holds the
 // values of the two headers.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
@@ -253,9 +254,9 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 // requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. With an access log, it uses Caddy's placeholder, so
-// that the log has the same uuid. Without a log, it makes the uuid itself, which saves the half
-// microsecond that the placeholder needs.
+// newRequestID returns the uuid of a request. If Caddy writes an access log, newRequestID takes the
+// uuid from Caddy's placeholder, so that the log has the same uuid. Otherwise it makes the uuid
+// itself, which saves the half microsecond that the placeholder needs.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -306,8 +307,8 @@ func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
 // misspeltRouteOf returns the route that a client means by a path with doubled or trailing slashes,
-// or with a wrong base URL. It returns false if it finds no such route, or if the path needs no
-// correction.
+// or with a wrong base URL. It returns false if the path needs no correction, or if the corrected
+// path has no route.
 func misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	corrected := "/v1/" + clean[len(misspeltPrefix.FindString(clean)):]
@@ -353,11 +354,11 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// withoutWriteDeadlines returns w without the writer with which Caddy sets a deadline before each
-// write and each flush of an answer. That deadline costs more than writing a small chunk. Streams
-// set their own write deadlines, which are shorter than Caddy's default. withoutWriteDeadlines
-// returns w itself if the operator has set a stricter limit, or if Caddy's writer is not the
-// outermost one.
+// withoutWriteDeadlines removes from w the writer with which Caddy sets a deadline before each
+// write and flush of an answer. That deadline costs more than writing a small chunk. Streams do not
+// need it, since they set their own deadlines, which are shorter than Caddy's default.
+// withoutWriteDeadlines returns w unchanged if Caddy sets no deadlines, if the operator has set a
+// stricter limit, or if Caddy's writer is not the outermost one.
 func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

@@ -27,8 +27,8 @@ func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// resolveAdminKey resolves the key. Like [newKeyring] it refuses an empty placeholder. The errors
-// do not contain the key.
+// resolveAdminKey replaces the placeholders of the admin key and checks the key. A placeholder that
+// is empty or unknown is an error. The errors do not contain the key.
 func (h *Handler) resolveAdminKey(repl *caddy.Replacer) error {
 	if h.AdminKey == "" {
 		return nil
@@ -98,8 +98,9 @@ func (action adminAction) serveAdminAPI(w http.ResponseWriter, r *http.Request) 
 	return writeAdmin(w, body)
 }
 
-// signIn begins the sign-in of an app-server, and waits for the code that a person has to enter. A
-// DELETE request cancels the sign-in. Both return the state of the sign-in.
+// signIn begins the sign-in of an app-server, and waits until it has the code that a person then
+// has to enter. For a DELETE request, it cancels the sign-in instead. The result is the state of
+// the sign-in.
 func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil

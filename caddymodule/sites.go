@@ -17,8 +17,8 @@ import (
 
 // hosts are the host names under which callers may send requests that neither a key nor another
 // handler has authenticated. They stop DNS rebinding: a web page can point its own host name at
-// this server, and browsers then treat the server as the page's origin, but the requests still
-// carry the page's host name.
+// this server, and browsers then treat the server as the page's origin. But the requests of the
+// page still carry the page's host name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 
@@ -71,8 +71,8 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 }
 
 // serverOf returns the server of a request, or nil if the request does not come from Caddy. The
-// first call also sets h.sites and h.serverRealmSuffix. Later calls leave them, since a handler
-// belongs to only one server.
+// first call with a request from Caddy also sets h.sites and h.serverRealmSuffix. Later calls do
+// not change them, since a handler belongs to only one server.
 func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -95,7 +95,8 @@ func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	return server
 }
 
-// hostName returns the name in a Host header: in lower case, without port, brackets, final dot.
+// hostName returns the name in a Host header: in lower case, and without port, brackets and final
+// dot.
 func hostName(host string) string {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil { // there is no port
@@ -108,7 +109,7 @@ func hostName(host string) string {
 type siteSearch struct {
 	server      *caddyhttp.Server
 	handler     *Handler
-	namedRoutes map[string]bool // the named routes that the search has entered, and whether they lead to the handler
+	namedRoutes map[string]bool // for each named route that the search has entered: whether it leads to the handler
 	matchers    []*caddyhttp.MatchHost
 }
 
@@ -146,7 +147,7 @@ func (s *siteSearch) leadsToHandler(handler caddyhttp.MiddlewareHandler) bool {
 	case *caddyhttp.Invoke:
 		route := s.server.NamedRoutes[h.Name]
 		if _, known := s.namedRoutes[h.Name]; !known && route != nil {
-			s.namedRoutes[h.Name] = false // a route may invoke itself
+			s.namedRoutes[h.Name] = false // set before the search, since a route may invoke itself
 			s.namedRoutes[h.Name] = s.search(caddyhttp.RouteList{*route}, nil)
 		}
 		return s.namedRoutes[h.Name]
@@ -168,7 +169,7 @@ func (h *Handler) accountOf(r *http.Request) string {
 }
 
 // realmSuffix returns the end of the account names in a realm: an @ and the realm, or "" without a
-// realm. Callers store the result, so that accountOf allocates no string for a user without a name.
+// realm. Callers store the result: accountOf then allocates no string for a user without a name.
 func realmSuffix(realm string) string {
 	if realm == "" {
 		return ""
@@ -215,7 +216,7 @@ func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
 }
 
 // unusualPort returns the port of a server's address, with a colon before it. It returns "" for the
-// default ports of HTTP and HTTPS.
+// default ports of HTTP and HTTPS, and if the address has no port.
 func unusualPort(address string) string {
 	parsed, err := caddy.ParseNetworkAddress(address)
 	if err != nil || parsed.StartPort == 0 || parsed.StartPort == caddyhttp.DefaultHTTPPort || parsed.StartPort == caddyhttp.DefaultHTTPSPort {

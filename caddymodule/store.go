@@ -23,7 +23,7 @@ func init() {
 // runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = objects.NewRunning()
 
-// parseStore reads the type of a store. Its module reads the rest.
+// parseStore reads the type of a store. The module of this type reads the rest.
 func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -44,7 +44,7 @@ func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseStoreBlock reads the block of a store.
+// parseStoreBlock reads the block of a store into store.
 func parseStoreBlock(d *caddyfile.Dispenser, store any) error {
 	name := d.Val()
 	if d.NextArg() {

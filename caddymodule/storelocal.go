@@ -122,7 +122,8 @@ func (s *DiskStore) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// Key implements [stores.Module]. A store keeps its key if its limits change.
+// Key implements [stores.Module]. It does not contain the limits, so a reload can change them
+// without opening another store.
 func (s *DiskStore) Key() string { return s.dir }
 
 // Open implements [stores.Module].

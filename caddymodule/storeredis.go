@@ -40,16 +40,17 @@ type RedisStore struct {
 	// The name of the master that the sentinels watch. Default: none.
 	Master string `json:"master,omitempty" option:"<name>"`
 
-	// What happens to requests of keys with limits while Redis does not work. `closed`: the client
+	// What happens to requests of keys with limits while Redis cannot be used. `closed`: the client
 	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
 	// A file with the certificates of the authorities that sign the Redis servers' certificates.
-	// Placeholders are resolved when the configuration is loaded. Default: those of the system.
+	// Placeholders are resolved when the configuration is loaded. Default: the authorities that the
+	// system trusts.
 	CA string `json:"ca,omitempty" option:"<name>"`
 
 	options responsestore.RedisOptions
-	key     string
+	key     string // what Key returns
 }
 
 // failOpen is the value of [RedisStore.Fail] that lets requests through.
@@ -136,7 +137,8 @@ func universalOptions(o *redis.Options) redis.UniversalOptions {
 	}
 }
 
-// trustCA makes connections accept only certificates that the authorities in a file have signed.
+// trustCA makes connections accept a server's certificate only if an authority whose certificate is
+// in a file has signed it.
 func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
 	if o.TLSConfig == nil {
 		return errors.New("only a rediss:// URL has certificates")

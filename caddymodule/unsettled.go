@@ -15,8 +15,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled are the counts that a process could not add to Redis before its exit, since Redis did
-// not work. They stay in a file until a later process opens the same store.
+// unsettled are the counts that were not yet in Redis when the last configuration with the store
+// ended, since Redis did not work. A file keeps them until this process or a later one starts the
+// same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch
@@ -55,7 +56,7 @@ func (e *openStore) saveUnsettled(key string) {
 	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
 }
 
-// restoreUnsettled adds the counts in the files of earlier processes to the store, and removes the
+// restoreUnsettled adds the counts in the files of saveUnsettled to the store, and removes the
 // files. Only one process can remove a file, so each file is counted once.
 func (e *openStore) restoreUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
@@ -67,7 +68,7 @@ func (e *openStore) restoreUnsettled(key string) {
 		var u unsettled
 		text, err := os.ReadFile(file)
 		if os.Remove(file) != nil {
-			continue // another process has taken it
+			continue // another process has removed the file, and adds its counts
 		}
 		if err = cmp.Or(err, json.Unmarshal(text, &u)); err != nil {
 			e.logger.Error("what Redis could not count is lost", "file", file, "error", err)

@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// usageBook has the usage of this process. keyLedger has what API keys have used of their limits, as
-// localLimits counts it. A reload keeps all of them.
+// usageBook has the usage of this process. keyLedger has what API keys have used of their limits;
+// localLimits counts in it. A reload keeps all three.
 var (
 	usageBook   = usage.New()
 	keyLedger   = quota.NewLedger(time.Now)
@@ -37,9 +37,9 @@ var (
 // lookupTimeout bounds a look-up that belongs to no turn, for example of the limits of a plan.
 const lookupTimeout = 5 * time.Second
 
-// keepBooks begins to store the usage in Caddy's data directory. If a handler has a file of keys,
-// it also begins to store what API keys have used. Earlier releases had the id of this Caddy in the
-// file names; keepBooks reads such a file if there is no file with the present name.
+// keepBooks begins to store the usage in Caddy's data directory. If a handler counts the use of API
+// keys in keyLedger, keepBooks also begins to store that. Earlier releases had the id of this Caddy
+// in the file names. If there is no file with the present name, keepBooks reads such an older file.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
 	keep := func(keeper *storedbook.Keeper, name string) {
@@ -67,8 +67,8 @@ func userOf(r *http.Request) string {
 }
 
 // unnamedUserName matches the names that keys without a name get, such as key-1, also with one or
-// more "user:" in front. If another user has such a name, userOf adds one more "user:" to it, so
-// that no two users get the same name.
+// more "user:" in front. A user who was given such a name, by the configuration or by another
+// handler, gets one more "user:" from userOf, so that no two users have the same name.
 var unnamedUserName = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
@@ -77,8 +77,8 @@ const (
 	usageAll = "all"
 )
 
-// visibleUser returns the user whose usage and requests a caller may see: the caller's own account,
-// or [usage.Everybody] with the option `usage all`.
+// visibleUser returns the user whose usage and requests a caller may see: [usage.Everybody] with
+// the option `usage all`, and otherwise the caller's own account.
 func (h *Handler) visibleUser(r *http.Request) (user string) {
 	if h.Usage == usageAll {
 		return usage.Everybody
@@ -86,7 +86,8 @@ func (h *Handler) visibleUser(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
-// serveUsage answers with the usage of the caller or of all users, and with the limits of the plan.
+// serveUsage answers with the usage of the caller or of all users, with the limits of the plans,
+// and with what API keys have used.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		var account usage.Account
@@ -200,8 +201,8 @@ func unixOrNil(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// keyUsages returns what keys of the file have used: all keys with the option `usage all`, and
-// otherwise the keys of the caller's user.
+// keyUsages returns what keys of the file have used. With the option `usage all`, these are all
+// keys of the file; otherwise, only those of the caller's user.
 func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if h.keyFile == nil {
 		return nil
@@ -243,8 +244,8 @@ var (
 // maxKeyLabels bounds the number of keys that have metrics.
 const maxKeyLabels = 200
 
-// collectKeys sends the values of the limits of keys. If handlers have keys with the same id, it
-// sends those of the first such key.
+// collectKeys sends the limits of API keys and what is used of them. If several handlers have a key
+// with the same id, it sends the values only for the first of these handlers.
 func collectKeys(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()

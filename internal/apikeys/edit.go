@@ -69,10 +69,10 @@ func Revoke(path, id string) error {
 			first--
 		}
 		if last < len(lines) && strings.TrimSpace(lines[last]) == "" && (first == 0 || strings.TrimSpace(lines[first-1]) == "") {
-			last++ // leave one of two empty lines
+			last++ // of the two empty lines around the entry, only one stays
 		}
 		remaining := strings.Join(slices.Delete(lines, first, last), "")
-		return cmp.Or(remaining, "\n"), nil // not empty: a server ignores an empty file at first, as if it were being written
+		return cmp.Or(remaining, "\n"), nil // never empty: a running Caddy first takes an empty file for one that is still being written
 	})
 }
 
@@ -88,8 +88,8 @@ func List(path string) ([]*Key, error) {
 // editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 
-// createNewFile creates the file at path, which must not exist. If another command has created it,
-// createNewFile waits until the file is gone, at most for editTimeout.
+// createNewFile creates the file at path. If the file exists, another command has created it, and
+// createNewFile waits until it is gone, at most for editTimeout.
 func createNewFile(path string) (*os.File, error) {
 	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -100,9 +100,9 @@ func createNewFile(path string) (*os.File, error) {
 }
 
 // edit atomically replaces the content of the file at path by the result of change, if this result
-// is a valid file of keys. The file keeps its owner and mode. If there is no file and create is
-// true, edit makes a file that only its owner can read. If root runs edit, the new file belongs to
-// the directory's owner.
+// is a valid file of keys. An existing file keeps its owner and mode. If there is no file and
+// create is true, edit makes a file that only its owner can read. If root runs the command, the
+// owner of such a file is the owner of its directory.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -167,8 +167,8 @@ func formatEntry(id string, options []Option) (string, error) {
 }
 
 // quote returns an argument as it is written in the file, with quotes if it needs them. It returns
-// false if the file's syntax cannot express the argument: an argument with control characters, with
-// a backtick, or that is not UTF-8.
+// false if the syntax of the file cannot express the argument: the argument has control characters
+// or a backtick, or is not UTF-8.
 func quote(arg string) (quoted string, ok bool) {
 	if unquotedArg.MatchString(arg) {
 		return arg, true

@@ -19,8 +19,8 @@ const (
 	maxSize = 16 << 20
 )
 
-// File is a file of API keys. After Watch, it reads the file again whenever the file changes. A
-// File is safe for concurrent use.
+// File is a file of API keys. After a call of Watch, it reads the file again whenever the file
+// changes. A File is safe for concurrent use.
 type File struct {
 	path   string
 	logger *slog.Logger
@@ -29,7 +29,7 @@ type File struct {
 	// After Open, only the goroutine of Watch uses the next four fields.
 	info       fs.FileInfo       // of the version that was read last, even if it had an error
 	sum        [sha256.Size]byte // of the content of that version
-	recheck    bool              // the file may have changed without a new modification time
+	recheck    bool              // poll reads the file even if it seems unchanged: it may have changed without a new modification time
 	unreadable bool              // the last attempt to read the file failed, and this was logged
 
 	stop func()
@@ -57,14 +57,14 @@ func (f *File) Set() *Set {
 	return f.set.Load()
 }
 
-// Watch begins to check the file for changes until Close is called.
+// Watch starts a goroutine that checks the file for changes until Close is called.
 func (f *File) Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stop = cancel
 	go f.watch(ctx)
 }
 
-// Close ends the checks. It does not wait for a file system that hangs.
+// Close ends the goroutine of Watch. It does not wait for a file system that hangs.
 func (f *File) Close() { f.stop() }
 
 func (f *File) watch(ctx context.Context) {
@@ -80,8 +80,8 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// poll reads the file if it has changed. If the new version has an error, poll logs the error once,
-// and the previous version stays in use.
+// poll reads the file if it has changed. If the new version has an error, poll logs the error, and
+// the last version without an error stays in use.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.unreadable && !f.recheck && f.isUnchanged(info) {
@@ -99,7 +99,7 @@ func (f *File) poll(ctx context.Context) {
 	if f.unreadable = false; f.sum == oldSum {
 		return
 	}
-	if len(content) == 0 && f.recheck { // a file that is empty after a recent change is probably being written
+	if len(content) == 0 && f.recheck { // a file that is empty directly after a change is probably still being written
 		f.sum = oldSum
 		return
 	}
@@ -148,8 +148,9 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// The times of files are coarse: a file may have the same time after two quick changes. So for
-	// three seconds after a change, poll reads the file even if its time is the same.
+	// The modification times of files are coarse: two changes within a short time may give a file
+	// the same time. So for three seconds after a change, poll reads the file even if its time is
+	// the same.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

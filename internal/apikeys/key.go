@@ -49,10 +49,11 @@ func (k *Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.B
 type Set struct {
 	Keys   []*Key // in the order of the file
 	byHash map[Hash]*Key
-	users  []string // two different users of the keys, or all if there are fewer
+	users  []string // at most two of the users that the keys have
 }
 
-// Users returns two different users of the keys, or all if there are fewer.
+// Users returns at most two of the users that the keys have. Two are enough to know that there are
+// several.
 func (s *Set) Users() []string { return s.users }
 
 // Find returns the entry of the key that a client has sent, or nil. Find need not run in constant
@@ -69,7 +70,7 @@ const (
 	hashPrefix = "sha256:"
 )
 
-// validID matches the ids of keys. They are labels of metrics.
+// validID matches the ids of keys. The ids are also labels of metrics.
 var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
 
 var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ -")
@@ -77,7 +78,7 @@ var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ 
 // parse reads the content of a file of keys. Its errors have the file's name and the line, but no
 // secret.
 func parse(content []byte, name string) (*Set, error) {
-	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty text would be an error
+	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // without the line end, an empty file would be an error
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +141,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
 	k.User = cmp.Or(k.User, k.ID)
-	// Use is counted by the hash and not by the id, since another file may have the same id, and
-	// since the counts of a new key with an old id must begin at zero.
+	// What a key has used is counted by the hash and not by the id, since another file may have the
+	// same id, and since the counts of a new key with an old id must begin at zero.
 	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil
 }
@@ -211,7 +212,7 @@ func readMaxConcurrent(k *Key, arg string) bool {
 	return err == nil && n > 0
 }
 
-// readWindow reads the window of a limit. Its length may also have days, such as 7d.
+// readWindow reads the window of a limit. A length may also be in days, such as 7d.
 func readWindow(text string) (quota.Window, error) {
 	if length, err := caddy.ParseDuration(text); err == nil {
 		text = length.String()
@@ -219,7 +220,7 @@ func readWindow(text string) (quota.Window, error) {
 	return quota.ParseWindow(text)
 }
 
-// readLimit returns the reader of a limit. Its arguments are a number and a window.
+// readLimit returns the reader of a limit. The limit has two arguments: a number and a window.
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) != 2 {

@@ -4,8 +4,8 @@ package apikeys
 
 import "os"
 
-// adoptOwner does nothing: a file has the rights of its directory here.
+// adoptOwner does nothing: on these systems, a file has the rights of its directory.
 func adoptOwner(string, *os.File) error { return nil }
 
-// keepOwner does nothing: a file has the rights of its directory here.
+// keepOwner does nothing: on these systems, a file has the rights of its directory.
 func keepOwner(string, *os.File) error { return nil }

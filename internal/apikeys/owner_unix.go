@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// adoptOwner gives file the owner of path's directory, if root runs the command. That owner is the
-// user that Caddy runs as, and Caddy must be able to read the file.
+// adoptOwner makes the owner of path's directory the owner of file, if root runs the command. It
+// assumes that this owner is the user that Caddy runs as, who must be able to read the file.
 func adoptOwner(path string, file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -24,8 +24,8 @@ func adoptOwner(path string, file *os.File) error {
 	return nil
 }
 
-// keepOwner gives file, which will replace the file at path, the owner and the mode of the file at
-// path. Otherwise, if root runs the command, Caddy might not be able to read the new file.
+// keepOwner prepares file to replace the file at path: it gives file the same owner and mode.
+// Otherwise, if root runs the command, Caddy might not be able to read the new file.
 func keepOwner(path string, file *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, both are much
+// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, they are much
 // smaller.
 const maxCheckBody = 1 << 20
 
@@ -101,12 +101,13 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string) erro
 	return nil
 }
 
-// loginText returns a text about the login of an app-server and, if it is known, its plan.
+// loginText returns a text about the login of an app-server. If the login has a plan that is known,
+// the text also says how much of its limits is used.
 func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
 	var login struct{ Type, Email, PlanType string }
 	if err == nil && len(account.Account) > 0 {
-		_ = json.Unmarshal(account.Account, &login) // an account of another form leaves Type empty
+		_ = json.Unmarshal(account.Account, &login) // if the account has another form, Type stays empty
 	}
 	text := "the provider needs no login"
 	switch {
@@ -129,11 +130,11 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// askModel asks the model with a request to the gateway, as a client would. The error says what is
-// wrong and what to do.
+// askModel sends a question to the model through a gateway, as a client would. The error says what
+// is wrong and what to do.
 func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
 	g := gateway.New(conversation.Sole(process), gateway.Options{
-		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends earlier
+		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before the idle timeout
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
 		User:   func(*http.Request) string { return "" },
 		Logger: slog.New(slog.DiscardHandler),

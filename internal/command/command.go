@@ -25,9 +25,9 @@ import (
 
 // AppServer is a configured app-server.
 type AppServer struct {
-	IDs    []string // of its processes, as in /codex/status; at least one
+	IDs    []string // the ids of its processes, as in /codex/status; at least one
 	Config appserver.Config
-	number int // in the configuration, from 1 on
+	number int // its position in the configuration, from 1 on
 }
 
 // AppServersFunc is a function that returns the app-servers in a Caddy configuration, in order and
@@ -58,8 +58,8 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// withConfig adds the flags --config and --adapter to a command, and makes the command call run. A
-// Ctrl-C cancels the context of run.
+// withConfig adds the flags --config and --adapter to a command, and makes the command call run.
+// Ctrl-C and SIGTERM cancel the context of run.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
@@ -71,24 +71,25 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. alternative is empty,
-// or a text about another choice that the command offers. The error has this text before its
-// advice.
+// loadConfig returns the configuration that the flags name. Without the flag --config, it returns
+// the configuration in the Caddyfile of this directory; if it cannot, the error advises to name a
+// configuration with --config. alternative is empty, or the beginning of this advice: what the
+// operator can name instead.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"
 	switch {
 	case err != nil && fl.String("config") == "":
-		err = fmt.Errorf("%w%s", err, advice) // for example, the directory belongs to another user
+		err = fmt.Errorf("%w%s", err, advice) // for example, the Caddyfile is wrong, or this user may not read it
 	case err == nil && file == "":
 		err = errors.New("there is no Caddyfile in this directory" + advice)
 	}
 	return config, file, err
 }
 
-// readConfig reads the configuration that the flags name. It drops the lines that Caddy logs
-// meanwhile, so that they do not appear in the terminal before the output of the command.
+// readConfig reads the configuration that the flags name, or else the Caddyfile of this directory.
+// file is empty if there is none. readConfig drops the lines that Caddy logs meanwhile, so that
+// they do not appear in the terminal before the output of the command.
 func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {

@@ -36,8 +36,9 @@ it without spending a second credit.`,
 	return withConfig(cmd, spendCredit)
 }
 
-// spendCredit asks the operator for a confirmation, and then spends a reset credit of the login of
-// an app-server of the running Caddy. The credit resets the usage windows of the login's plan.
+// spendCredit spends a reset credit of the login of an app-server of the running Caddy. The credit
+// resets the usage windows of the login's plan. Without the flag --yes, spendCredit first asks the
+// operator for a confirmation.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -50,7 +51,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	out := cmd.OutOrStdout()
 	if !fl.Bool("yes") {
 		fmt.Fprintf(out, "Spend one of %s of %s? It resets the windows of the plan now. [y/N] ", creditsText(server), server.ID)
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer means no
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // if nothing can be read, the answer is no
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 			return errors.New("no credit was spent")
 		}

@@ -61,8 +61,8 @@ func withPermissionAdvice(err error) error {
 	return err
 }
 
-// ownerWarning returns a warning if only root can read a file of keys, else "". As a service, Caddy
-// runs as another user and could not read such a file.
+// ownerWarning returns a warning if root runs the command and only root can read the file of keys;
+// else it returns "". As a service, Caddy runs as another user and could not read such a file.
 func ownerWarning(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {

@@ -33,8 +33,8 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 	return withConfig(cmd, configured.signIn)
 }
 
-// signIn runs `codex login` for an app-server. If a Caddy is running, signIn then restarts its
-// app-servers, so that they use the new login.
+// signIn runs `codex login` for an app-server. If a Caddy is running, signIn then restarts this
+// app-server there, so that the app-server uses the new login.
 func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.load(fl)
 	if err != nil {
@@ -79,7 +79,7 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 }
 
 // restartAll replaces those app-servers of the running Caddy whose ids are in ids. It returns how
-// many it has replaced.
+// many app-servers it has replaced.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {

@@ -4,5 +4,5 @@ package command
 
 import "io/fs"
 
-// ownedByRoot reports false: there is no root here.
+// ownedByRoot returns false: these systems have no user root.
 func ownedByRoot(fs.FileInfo) bool { return false }

@@ -37,7 +37,8 @@ by its admin API, or else what the configuration and the files of the logins say
 }
 
 // showStatus writes the states of the app-servers of the running Caddy. If it cannot reach a Caddy,
-// it writes what the configuration says about the app-servers.
+// it writes what the configuration says about the app-servers. But with the flag --address, it then
+// returns the error.
 func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	out, document := cmd.OutOrStdout(), status.Document{}
 	adminErr := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
@@ -62,9 +63,10 @@ func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Comm
 	return nil
 }
 
-// loginStatus returns the output of `codex login status`, joined to one line.
+// loginStatus returns the output of `codex login status` in one line. If there is no output, it
+// returns the error.
 func (a *AppServer) loginStatus(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex takes a moment
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex needs some time to start
 	defer cancel()
 	cmd, err := a.Config.LoginCommand(ctx, "status")
 	if err != nil {

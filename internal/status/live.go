@@ -33,7 +33,7 @@ const answeringIndex = 3
 // Request is a request that is under way, as the page and the admin API show it. It has no text of
 // the conversation.
 type Request struct {
-	ID         string    `json:"request_id"` // x-request-id
+	ID         string    `json:"request_id"` // as in the header x-request-id
 	User       string    `json:"user,omitempty"`
 	Route      string    `json:"route"` // "chat", "responses", "completions", "messages", "ollama" or "images"
 	Model      string    `json:"model"` // as the client named it, shortened
@@ -41,7 +41,7 @@ type Request struct {
 	State      State     `json:"state"`
 	Since      time.Time `json:"since"`                // when it arrived; for a parked turn, when its answer ended
 	AppServer  string    `json:"app_server,omitempty"` // the id of the app-server that was the first to run one of the choices
-	Characters int64     `json:"characters"`           // of text, reasoning and arguments so far
+	Characters int64     `json:"characters"`           // of the text, reasoning and arguments that have arrived
 
 	Process *appserver.Process `json:"-"` // of the app-server; nil: none yet
 }
@@ -93,8 +93,8 @@ func (e *Entry) Release() {
 // Enter changes the state.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
-// SetProcess sets the process that runs the request. If its choices run in several processes, only
-// the first call has an effect.
+// SetProcess sets the process that runs the request. Only the first call has an effect, even if the
+// choices of the request run in several processes.
 func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 
 // Add counts characters of output that has arrived.
@@ -114,8 +114,8 @@ func (e *Entry) Request() Request {
 	return r
 }
 
-// List returns the requests of the users for which wanted returns true: at most limit requests, the
-// oldest first.
+// List returns the requests of the users for which wanted returns true, the oldest first. If there
+// are more requests than limit allows, it returns only the oldest ones.
 func (s *Set) List(wanted func(user string) bool, limit int) []Request {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.entries))

@@ -29,7 +29,7 @@ type Turns struct {
 // AppServer is the status of one process.
 type AppServer struct {
 	ID           string `json:"id"`                // as in metrics, events and /codex/restart
-	Program      string `json:"program,omitempty"` // without its arguments, which may contain secrets
+	Program      string `json:"program,omitempty"` // the name of the program; the arguments are left out, since they may contain secrets
 	Home         string `json:"home,omitempty"`
 	Instructions string `json:"instructions,omitempty"` // "append" if the provider refuses instructions in place of Codex's own prompt, else empty
 	appserver.Status
@@ -51,17 +51,18 @@ func (a AppServer) Public(remedy string) AppServer {
 type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "spent" or "signed_out"
 	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out, or why turns do not use it for a while
-	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
-	// RestsUntil is when a turn tries the login again, if turns do not use it now.
+	ResetsAt time.Time `json:"resets_at,omitzero"` // when a spent plan resets
+	// RestsUntil is set if turns do not use the login now: it is the time when a turn tries the
+	// login again.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
 	Allowed *bool             `json:"allowed,omitempty"`
 	Windows []Window          `json:"windows,omitempty"` // of the plan
-	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought in addition to the plan
+	Credits *codexrpc.Credits `json:"credits,omitempty"` // those that the account has bought in addition to the plan
 	// ResetCredits are credits for resetting the windows.
 	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
-	SignIn       *SignIn                `json:"sign_in,omitempty"` // the one under way, or the last one
+	SignIn       *SignIn                `json:"sign_in,omitempty"` // the sign-in that is under way, or else the last one
 }
 
 // SignInState is how far a sign-in is.
@@ -81,10 +82,10 @@ type SignIn struct {
 	URL       string      `json:"url,omitempty"`  // where the code is to be entered
 	Code      string      `json:"code,omitempty"` // only in the state SignInWaiting
 	ExpiresAt time.Time   `json:"expires_at,omitzero"`
-	Reason    string      `json:"reason,omitempty"` // why it failed, for the operator alone
+	Reason    string      `json:"reason,omitempty"` // why the sign-in failed; only the operator may see it
 }
 
-// UnderWay reports whether the sign-in goes on.
+// UnderWay reports whether the sign-in has not ended yet.
 func (s *SignIn) UnderWay() bool { return s.State == SignInStarting || s.State == SignInWaiting }
 
 // Reset is the outcome of an attempt to reset the windows of a plan for a credit.
@@ -116,7 +117,7 @@ type Window struct {
 
 // Conversations counts the threads, turns and requests of the conversations of an app-server.
 type Conversations struct {
-	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
+	Kept      int            `json:"kept"`      // threads that wait for the next request of a conversation; those with a parked turn are included
 	Spare     int            `json:"spare"`     // threads that wait for the first request of a conversation
 	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
 	Continued int            `json:"continued"` // requests that went on in a kept thread

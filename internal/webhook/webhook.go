@@ -22,7 +22,7 @@ const (
 	timeout    = 10 * time.Second // for posting one event
 )
 
-// errFull is the error of Handle while too many events wait.
+// errFull is the error of Handle if maxWaiting events already wait.
 var errFull = errors.New("codex_webhook: too many events wait to be posted")
 
 func init() { caddy.RegisterModule(new(Webhook)) }
@@ -68,16 +68,17 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup waits for the end of the request that is being posted. Caddy ends the context before it
-// calls Cleanup, so events that wait are dropped.
+// Cleanup waits until no event is being posted. Caddy ends the context before it calls Cleanup, so
+// the events that still wait are dropped.
 func (h *Webhook) Cleanup() error {
-	if h.done != nil { // nil if Provision failed
+	if h.done != nil { // it is nil if Provision failed
 		<-h.done
 	}
 	return nil
 }
 
-// Handle queues an event and returns at once, since the code that emits the event waits for Handle.
+// Handle queues an event. It never waits, since the code that emits the event waits for Handle. If
+// the queue is full, it returns errFull.
 func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	body, err := json.Marshal(e.CloudEvent())
 	if err != nil {

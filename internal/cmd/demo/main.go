@@ -1,6 +1,6 @@
 // Command demo runs Caddy with this module, and serves the API and the playground on localhost. If
 // the user has no Codex login, a scripted model answers. `make run` starts the demo. Without make,
-// `go run ./internal/cmd/demo` starts it with an installed codex.
+// `go run ./internal/cmd/demo` starts it with the codex on the PATH.
 package main
 
 import (
@@ -94,7 +94,8 @@ func run(ctx context.Context, port int) error {
 	return stopCaddy(folder, nil)
 }
 
-// findCodex returns the absolute path of the program codex. name is a path, or a name on the PATH.
+// findCodex returns the absolute path of the program codex. The parameter is a path, or a name to
+// look up on the PATH.
 func findCodex(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -103,7 +104,7 @@ func findCodex(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// printStage prints text, which says what the demo does now, with the time since the start.
+// printStage prints what the demo does now, and the time since the start.
 func printStage(text string) {
 	fmt.Printf("[%3.0f s] %s\n", time.Since(time.Unix(*beganFlag, 0)).Seconds(), text)
 }
@@ -142,9 +143,9 @@ func freeLoopbackAddresses(port int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// newFolder makes a directory below dir. Caddy and Codex write into it instead of the user's
-// directories. newFolder first removes what a killed demo has left there. Since the port is in the
-// directory's name, no other demo can be using the directory.
+// newFolder makes a directory below dir, into which Caddy and Codex write instead of the user's
+// directories. Before that, it removes what a killed demo has left there. The port is in the
+// directory's name, so no other running demo uses the directory.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
@@ -212,8 +213,8 @@ http://:%d {
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
 
-// waitReady waits until /readyz reports that Codex is ready, or until ctx ends. After a minute, it
-// returns an error with the last answer of /readyz.
+// waitReady waits until /readyz reports that Codex is ready. It also returns nil if ctx ends before
+// that. After a minute, it returns an error with the last answer of /readyz.
 func waitReady(ctx context.Context, port int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
 	if err != nil {
