@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxInFlight bounds the calls that wait for an answer. With a hundred or more such calls, the
-	// app-server silently loses requests. With 64 it never lost one.
+	// maxInFlight bounds the calls that wait for an answer; urgent calls do not count. If a hundred
+	// or more calls wait, the app-server silently loses requests. With 64 it never lost one.
 	maxInFlight = 64
-	// callTimeout is how long a call may wait for its answer.
+	// callTimeout is how long a call without a deadline may take, including the wait for a slot and
+	// all retries.
 	callTimeout = 30 * time.Second
 )
 
@@ -38,31 +39,32 @@ type call struct {
 	urgent bool
 }
 
-// callbacks has the methods that are called while a call is made.
+// callbacks has the methods that are called when a call is sent and when it is answered.
 type callbacks interface {
 	// onSent is called when the goroutine that writes to the connection has received the call.
 	onSent()
-	// onAnswer is called when the answer arrives: before the call returns, and before the next
-	// message is read. The goroutine that reads the connection calls onAnswer, so onAnswer must not
-	// block. answer is valid until onAnswer returns. If late is true, the caller no longer waits
-	// for the answer.
+	// onAnswer is called when the answer arrives, even if the answer is an error. The goroutine
+	// that reads the connection calls onAnswer before it reads the next message, so onAnswer must
+	// not block. answer is valid until onAnswer returns. If late is false, the call returns only
+	// after onAnswer. If late is true, the caller no longer waits for the answer.
 	onAnswer(answer message, late bool)
 }
 
 // pendingCall is a call that waits for its answer. The lock of its callTable guards it.
 type pendingCall struct {
 	call                  // a copy of the call, without its params
-	outcome    chan error // capacity 1: gets nil when the answer has come, or an error if no answer will come
+	outcome    chan error // capacity 1: gets nil when the answer has come, or an error when the wait ends without an answer
 	resultJSON string     // the result in the answer; empty if call.result is nil
 	refusal    *CallError // the error in the answer; nil: the answer has no error
-	expires    time.Time  // when the wait for the answer ends; zero: the wait has ended
+	expires    time.Time  // when the table stops waiting for the answer; zero: it has stopped
 	hasSlot    bool       // the call occupies a slot
 	abandoned  bool       // the caller has left without the answer
 }
 
-// call calls a method. It waits for a free slot, and tries again if the app-server is overloaded.
-// It gives up when ctx ends or at spec.deadline. Errors: a *CallError, an error that matches
-// ErrClosed or ErrTimeout, or the cause of the end of ctx.
+// call calls a method. Unless the call is urgent, it waits for a free slot, and tries again if the
+// app-server is overloaded. It gives up when ctx ends or at spec.deadline. An error is a
+// *CallError, matches ErrClosed or ErrTimeout, is the cause of the end of ctx, or says that the
+// params cannot be encoded or the answer cannot be decoded.
 func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -92,7 +94,7 @@ func (c *Conn) call(ctx context.Context, spec call) error {
 // errAnsweredEarly is the error when the app-server answers a call that was not sent yet.
 var errAnsweredEarly = errors.New("the app-server answers a call before it was asked")
 
-// attempt sends a call once and waits for its answer.
+// attempt makes one attempt of a call: it sends the call and waits for the answer.
 func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if !spec.urgent {
 		if err := c.takeSlot(ctx, spec); err != nil {
@@ -105,7 +107,7 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	}
 	select { // the goroutine that writes receives line when it has written the previous line
 	case c.out.calls <- line:
-	case err = <-p.outcome: // the call has timed out, or the connection has ended
+	case err = <-p.outcome: // the call has timed out, the connection has ended, or an answer came too early
 		c.calls.unregister(id, p)
 		return cmp.Or(err, errAnsweredEarly)
 	case <-ctx.Done():
@@ -130,9 +132,9 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	return err
 }
 
-// prepareCall encodes a call as a line and registers the call. attempt calls prepareCall after the
-// call has got its slot. So calls that wait for a slot keep no lines in memory. A retry encodes the
-// line again.
+// prepareCall encodes a call as a line and registers the call. attempt calls prepareCall only after
+// the wait for a slot, so that waiting calls keep no lines in memory. A retry encodes the line
+// again.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
@@ -148,7 +150,7 @@ func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, e
 		return id, p, nil, err
 	}
 	if err := c.calls.register(id, p); err != nil {
-		return id, p, nil, err // the connection has ended and needs no slots
+		return id, p, nil, err // the connection has ended, so the slot need not be freed
 	}
 	return id, p, line, nil
 }

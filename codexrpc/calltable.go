@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the calls that stay registered although nobody waits for them. Such a call
-// stays registered so that a late answer is still handled.
+// maxAbandoned bounds the table: if more calls are registered, a call that has timed out is
+// removed. Otherwise a timed-out call with callbacks stays registered, so that they handle a late
+// answer.
 const maxAbandoned = 1024
 
 // callTable is the table of a connection's calls. It has the calls that wait for an answer, and the
@@ -25,7 +26,7 @@ type callTable struct {
 	registered map[int64]*pendingCall
 	timer      *time.Timer    // runs expireDue; nil before the first call
 	timerAt    time.Time      // when timer fires; zero: timer does not run
-	timeouts   map[string]int // by method: how many of its calls in a row have timed out
+	timeouts   map[string]int // for each method: how many of its calls in a row have timed out
 }
 
 func newCallTable() callTable {
@@ -77,10 +78,10 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 	}
 }
 
-// abandon ends the wait for an answer. If the wait has just ended in another way, abandon returns
-// false, and p.outcome gets the result. If timedOut is true, abandon frees the slot of the call.
-// Otherwise the call keeps its slot until its answer or a timeout, since the app-server still works
-// on the call.
+// abandon records that the caller stops waiting for the answer. If the wait has already ended in
+// another way, abandon returns false, and p.outcome gets the result. If timedOut is true, abandon
+// frees the slot of the call. Otherwise the app-server still works on the call, so the call keeps
+// its slot until the answer arrives, at most for callTimeout.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *callTable) setTimer(at time.Time) {
 	t.timerAt = at
 }
 
-// expireDue ends the wait for the calls whose time has passed.
+// expireDue ends the wait for the calls that have expired, and sets the timer for the next call.
 func (t *callTable) expireDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,10 +143,10 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.releaseAbandoned(id, p)
 }
 
-// releaseAbandoned frees the slot of a call that nobody waits for. A call without callbacks is also
-// removed from the table. A call with callbacks stays registered, since the callbacks also handle a
-// late answer; but it is removed if more than maxAbandoned calls are registered. The caller holds
-// the lock.
+// releaseAbandoned frees the slot of a call that nobody waits for. It removes the call from the
+// table if the call has no callbacks, or if more than maxAbandoned calls are registered. Otherwise
+// the call stays registered, since its callbacks also handle a late answer. The caller holds the
+// lock.
 func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
@@ -154,7 +155,8 @@ func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call. For a registered call, the caller holds the lock.
+// freeSlot gives back the slot of a call, if the call has one. While the call is registered, the
+// caller must hold the lock.
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.hasSlot {
 		p.hasSlot = false
@@ -175,7 +177,7 @@ func (t *callTable) fail(err error) {
 			p.outcome <- err // never blocks: p.outcome gets only this element
 		}
 	}
-	t.registered = nil // a nil map reads as empty; nothing is added after the end
+	t.registered = nil // a nil map reads as empty; register adds nothing after the end
 }
 
 // removeAnswered removes and returns the call that an answer belongs to, or returns nil if there is

@@ -4,10 +4,10 @@
 // JSON object on each line, and [DialWebSocket] makes one for a WebSocket. A [Conn] multiplexes
 // calls, notifications and the app-server's own requests over a transport. A [Thread] is one
 // conversation with Codex, and a turn is one answer of the model in it. One goroutine reads the
-// connection. It never waits for a consumer: each Thread has a bounded queue, and gets only the
-// events with its id and the id of its turn.
+// connection. This goroutine never waits for a consumer, since each Thread has a bounded queue. A
+// Thread gets only the events with its id and the id of its turn.
 //
-// Package appserver, in the directory below, starts and supervises the program. Neither package
+// Package appserver, in a subdirectory, starts and supervises the program. Neither package
 // depends on Caddy or on the OpenAI API. The types of the protocol follow codex-cli 0.169.0, as
 // `codex app-server generate-ts --experimental` prints them. Unknown notifications are counted (see
 // [Stats]) and have no other effect.
@@ -27,8 +27,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Conn is one connection to an app-server. All methods are safe for concurrent
-// use.
+// Conn is one connection to an app-server. All methods are safe for concurrent use.
 type Conn struct {
 	transport     Transport
 	logger        func() *slog.Logger
@@ -39,13 +38,13 @@ type Conn struct {
 	stats         counts
 	turnCompleted atomic.Bool // see HasCompletedTurn
 	done          chan struct{}
-	loops         sync.WaitGroup // the reader and the writer
+	loops         sync.WaitGroup // the goroutines of readLoop and writeLoop
 	tasks         sync.WaitGroup // background work, for which Close waits
 
 	mu         sync.Mutex
 	err        error // why the connection ended; nil: it has not ended; set before done is closed
 	threads    map[string]*Thread
-	unfinished []string // threads whose turns may have run when the connection ended
+	unfinished []string // ids of the threads whose turns may have been running when the connection ended
 }
 
 // inbox is state that only the goroutine that reads the connection uses.
@@ -54,20 +53,20 @@ type inbox struct {
 	wakeList wakeList
 }
 
-// serverState is what the app-server has reported about its login and its configuration.
+// serverState is what the app-server has reported about its login, its limits and its
+// configuration.
 type serverState struct {
 	limits          limits
 	loginChanges    atomic.Uint64          // see LoginChanges
 	hasPlan         atomic.Bool            // see HasPlan
-	signInResult    chan error             // capacity 1: the result of a sign-in
-	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
+	signInResult    chan error             // capacity 1: gets the result of the sign-in; a nil error: it succeeded
+	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not known yet
 	configProblem   atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
 
 // NewConn makes a connection over t, and starts two goroutines that read and write. They end when
-// the transport fails or [Conn.Close] is called; Close also closes t. The connection
-// calls logger anew for each line that it logs, from any goroutine. If logger is nil, nothing is
-// logged.
+// the transport fails or [Conn.Close] is called; Close also closes t. The connection calls logger
+// again for each line that it logs, from any goroutine. If logger is nil, nothing is logged.
 func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -105,15 +104,15 @@ func (c *Conn) Threads() int {
 	return len(c.threads)
 }
 
-// Busy reports whether the connection has an open thread or a call in flight. A call
-// that has timed out does not count.
+// Busy reports whether the connection has an open thread or a call in flight. Calls that have timed
+// out do not count, nor does [Conn.Diagnostics].
 func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.threads)+c.calls.inFlight() > 0
 }
 
-// Close ends the connection and waits for its goroutines.
+// Close ends the connection, closes its transport and waits for its goroutines.
 func (c *Conn) Close() error {
 	c.Fail(errors.New("closed by this client"))
 	err := c.transport.Close()
@@ -122,14 +121,16 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// HasCompletedTurn reports whether any turn has completed on this connection.
+// HasCompletedTurn reports whether any turn on this connection has had its [EventTurnCompleted].
+// Failed and interrupted turns count, too.
 func (c *Conn) HasCompletedTurn() bool { return c.turnCompleted.Load() }
 
 // LoginChanges returns how often the app-server has reported a change of its login.
 func (c *Conn) LoginChanges() uint64 { return c.server.loginChanges.Load() }
 
-// Fail ends the connection: every call and every turn fails with the cause. If the connection has
-// already ended, Fail does nothing. Unlike Close, it neither closes the transport nor waits.
+// Fail ends the connection. Every call and every turn fails with an error that matches [ErrClosed]
+// and cause. If the connection has already ended, Fail does nothing. Unlike Close, it neither
+// closes the transport nor waits.
 func (c *Conn) Fail(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -195,7 +196,8 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification updates c.server, or passes an event to the thread that the event names.
+// handleNotification updates c.server, or passes the event to its thread. It ignores all other
+// notifications, and counts those that are unknown or have no thread or turn.
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
@@ -262,7 +264,7 @@ type counts struct {
 	Stats
 }
 
-// add adds one to a field.
+// add adds one to field, a field of c.
 func (c *counts) add(field *uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,15 +283,15 @@ var decliningAnswers = map[string]any{
 	"mcpServer/elicitation/request":         map[string]any{"action": "decline", "content": nil, "_meta": nil},
 }
 
-// toolCallFailed is the answer to a tool call whose result will not come during this turn. The
-// result comes with the client's next request, which starts another turn.
+// toolCallFailed is the answer to a tool call that gets no result during this turn. The result may
+// come with the next request of the client, which starts another turn.
 var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers one request from the app-server. If the request is a tool call of an open
-// thread, handleRequest only parks it: the thread records the call and answers it when the client
-// has sent the result. handleRequest never blocks.
+// handleRequest answers one request from the app-server; it never blocks. If a tool call has an
+// open thread that accepts it, handleRequest does not answer: the thread answers the call when the
+// client has sent the result.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

@@ -49,8 +49,8 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
-// acceptDelta queues a delta for the consumer of the thread. It reports false if the delta belongs
-// to another turn.
+// acceptDelta queues a delta for the consumer of the thread. It reports false if the delta does not
+// belong to the running turn.
 func (t *Thread) acceptDelta(d *delta) bool {
 	t.mu.Lock()
 	turnID := t.turnID

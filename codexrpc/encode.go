@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs, without encoding/json. encoding/json would
-// copy a long input several times. For a short turn, encoding/json would take as long for the
-// settings of the thread as all other work takes.
+// This file encodes the calls that every turn needs, without encoding/json, which would copy a long
+// input several times. In a short turn, encoding/json would need as much time for the settings of
+// the thread as everything else needs.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -138,7 +138,8 @@ func (c Config) appendJSON(dst []byte) ([]byte, error) {
 	return appendMap(dst, c.Own, c.Fixed, c.Place)
 }
 
-// appendMap appends a JSON object: first the fixed members, then the map's members, sorted by name.
+// appendMap appends a JSON object. It writes the fixed members as they are, then the members of the
+// map, sorted by name.
 func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
@@ -174,7 +175,8 @@ func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, e
 	return append(dst, '}'), nil
 }
 
-// encodeCall encodes a call as one line. The returned slice has spare capacity for a newline.
+// encodeCall encodes a call as one line. The returned slice usually has spare capacity for a
+// newline.
 func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
@@ -185,7 +187,7 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 		line, err = p.AppendJSON(callHead(id, method, 2<<10))
 	case *TurnStartParams:
 		line, err = p.appendJSON(callHead(id, method, p.size()))
-	case *Thread: // the thread is the only parameter of the call
+	case *Thread: // the only parameter of the call is the id of the thread
 		line = append(wirejson.AppendString(append(callHead(id, method, 0), `{"threadId":`...), p.id), '}')
 	case Constant:
 		line = append(callHead(id, method, len(p)), p...)

@@ -20,8 +20,8 @@ var (
 	// ErrTimeout is matched by the error of a call that was not answered in time.
 	ErrTimeout = errors.New("the codex app-server did not answer in time")
 
-	// ErrUnresponsive is matched, like ErrClosed, by the error of a connection that was ended
-	// because its app-server was silent for too long.
+	// ErrUnresponsive is matched by the error of a connection that was ended because its app-server
+	// was silent for too long. That error also matches ErrClosed.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
 	// ErrOverloaded is matched by the error of a call if the app-server has refused each attempt
@@ -42,7 +42,7 @@ type CallError struct {
 	Method  string          // the method that was called
 	Code    int             // the JSON-RPC code, for example -32600
 	Message string          // the app-server's own text
-	Data    json.RawMessage // the error's data member, verbatim; often absent
+	Data    json.RawMessage // the error's data member, verbatim; nil: there is none, or it is too long
 }
 
 // Error names the method, the app-server's message and the code.
@@ -67,21 +67,26 @@ func tooLargeCall(method string, size, limit int) *CallError {
 	}
 }
 
-// ErrNotLoggedIn is matched by the error when the model provider needs a login and nobody is logged
-// in. [Conn.Initialize] checks this, since Codex would retry a turn without a login for ever.
+// ErrNotLoggedIn is matched by an error of [Conn.Initialize] or [Conn.RenewLogin] if the model
+// provider needs a login and nobody is logged in. Initialize checks this, since without a login
+// Codex would retry a turn for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// ErrMisconfigured is matched by the error when Codex cannot use its configuration. Codex itself
-// would ignore the configuration and use its defaults, perhaps with another model provider.
+// ErrMisconfigured is matched by an error of [Conn.Initialize] if Codex cannot use its
+// configuration. Codex itself would ignore the configuration and use its defaults, perhaps with
+// another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
-// The errors of [DialWebSocket] and [Conn.Initialize].
+// Errors of [DialWebSocket], [Conn.Initialize] and [Conn.SpendResetCredit].
 var (
-	// ErrTooOld is matched by the error when the release of Codex is too old for this client.
+	// ErrTooOld is matched by the error if the release of Codex is too old for this client, or does
+	// not know the called method.
 	ErrTooOld = errors.New("is too old")
-	// ErrUnreachable is matched by the error when no server answers at an address.
+	// ErrUnreachable is matched by the error if no app-server answers at an address: nothing
+	// answers there, or a server in front of it answers with an HTTP status of 500 or more.
 	ErrUnreachable = errors.New("cannot connect")
-	// ErrRefused is matched by the error when the server at an address refuses the connection.
+	// ErrRefused is matched by the error if the server at an address answers with an HTTP status
+	// below 500 instead of a WebSocket.
 	ErrRefused = errors.New("the connection is refused")
 )
 
@@ -102,10 +107,10 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is the text in additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the limit that caused the failure ends; zero: not known. For a spent plan
-	// (CodeUsageLimit), it is when the plan resets. For other limits, it is when a client may ask
-	// the provider again. [Thread.ExplainLimit] sets ResetsAt, since the app-server sends a time
-	// only for some failures of pictures.
+	// ResetsAt is when the limit that caused the failure ends; zero: not known. For CodeUsageLimit,
+	// the plan resets at this time. For other limits, a client may ask the provider again at this
+	// time. The app-server sends the time only with some failures of pictures; for all other
+	// failures, [Thread.ExplainLimit] finds it.
 	ResetsAt time.Time
 }
 

@@ -51,8 +51,8 @@ const (
 	// tools, one per line).
 	EventOffered
 	// EventOwnCall is the notification rawResponseItem/completed for a call of one of Codex's own
-	// tools. Only calls whose type differs from that of clients' tools have this kind. Fields: Name
-	// (of the tool, or else the type of the call).
+	// tools, unless the call is a function_call. Fields: Name (of the tool, or the type of the call
+	// if there is no name).
 	EventOwnCall
 	// EventItemCut is the notification rawResponseItem/completed for a message that the model did
 	// not finish; its status is incomplete. Fields: ItemID.
@@ -127,9 +127,8 @@ type Event struct {
 }
 
 // copyStrings replaces the event's strings with copies, since they share the memory of the line,
-// which the next line overwrites. Each string is copied on its own, so that a short text does not
-// keep a long message in memory. If a constant or a string of the thread is equal, copyStrings uses
-// that one instead of a copy. [Thread.mayBelong] has already copied the turn's id.
+// which the next line overwrites. If a constant or a string of the thread is equal, copyStrings
+// uses that one instead of a copy. [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)

@@ -18,11 +18,10 @@ const (
 	oldestMinor = 150
 )
 
-// Initialize performs the handshake, which must come before all other calls. It calls initialize,
-// sends the notification initialized, and calls getAuthStatus, which needs no network. It returns
-// the app-server's version, for example "0.169.0". It fails with [ErrTooOld], with
-// [ErrMisconfigured], or, if a login is needed and missing, with [ErrNotLoggedIn]. It does not
-// check whether the model provider accepts the login; [Conn.Account] does.
+// Initialize performs the handshake, which must come before all other calls. It returns the
+// app-server's version, for example "0.169.0", or [UnknownVersion]. Its error may match
+// [ErrTooOld], [ErrMisconfigured] or [ErrNotLoggedIn]. Initialize checks only whether there is a
+// login; [Conn.Account] checks whether the model provider accepts the login.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -55,8 +54,8 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 }
 
 const (
-	// ignoredConfigPrefix is the beginning of a warning's summary if Codex ignores its whole
-	// configuration. That warning arrives before the answer to getAuthStatus. Other warnings
+	// ignoredConfigPrefix is the beginning of the summary in the warning that Codex ignores its
+	// whole configuration. This warning arrives before the answer to getAuthStatus. Other warnings
 	// concern single settings.
 	ignoredConfigPrefix = "Invalid configuration"
 	// maxConfigWarning bounds the stored text of a warning that Codex ignores its configuration, in
@@ -75,8 +74,8 @@ func (c *Conn) storeConfigWarning(params string) {
 	c.server.configProblem.Store(&text)
 }
 
-// configError returns an error if storeConfigWarning has stored a warning: the app-server ignores
-// its configuration.
+// configError returns an error if storeConfigWarning has stored a warning, which means that the
+// app-server ignores its configuration.
 func (c *Conn) configError() error {
 	text := c.server.configProblem.Load()
 	if text == nil {
@@ -102,22 +101,24 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 	return result.AuthMethod, result.RequiresOpenAIAuth, err
 }
 
-// hasLogin reports whether the app-server is logged in or its model provider needs no login.
+// hasLogin reports whether the app-server is logged in or its model provider needs no login. It
+// also sets the result of HasPlan.
 func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	method, required, err := c.authStatus(ctx, false)
 	c.server.hasPlan.Store(required && method == "chatgpt")
 	return method != "" || !required, err
 }
 
-// HasPlan reports whether the app-server used a ChatGPT login at the handshake. Such a login has a
-// plan, and Codex asks ChatGPT's back end for the account before it asks the model.
+// HasPlan reports whether, at the handshake, the model provider required a login and the app-server
+// had a ChatGPT login. Such a login has a plan. With it, Codex asks ChatGPT's back end for the
+// account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.server.hasPlan.Load() }
 
-// RenewLogin makes the app-server renew the tokens of its login. The old tokens then stop working.
-// Other app-servers with the same CODEX_HOME read the new tokens when their own are about to
-// expire. If the back end refuses the renewal, the error is a *CallError or [ErrNotLoggedIn]. Even
-// if ctx ends the call, the issuer may have replaced the old tokens. So do not stop the app-server
-// before it has stored the new ones.
+// RenewLogin makes the app-server renew the tokens of its login; the old tokens stop working. Other
+// app-servers with the same CODEX_HOME read the new tokens when their own are about to expire. If
+// the renewal is refused, the error is a *CallError or [ErrNotLoggedIn]. Even if ctx ends the call,
+// the old tokens may have stopped working. So do not stop the app-server before it has stored the
+// new ones.
 func (c *Conn) RenewLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, true)
 	if err == nil && method == "" && required {
@@ -164,9 +165,9 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// ConfiguredModel returns the model in the app-server's configuration, or "" if there is none. It
-// keeps the app-server's answer for later calls, since the configuration does not change during a
-// connection.
+// ConfiguredModel returns the model in the app-server's configuration. It returns "" if there is
+// none, or if the app-server refuses the call. It keeps the result for later calls, since the
+// configuration does not change during a connection.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	if cached := c.server.configuredModel.Load(); cached != nil {
 		return *cached, nil
@@ -186,8 +187,9 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	return result.Config.Model, err
 }
 
-// DefaultModel returns the model to use if the client names none: the default model, or else the
-// first. It ignores hidden models. If all are hidden, it returns "", and Codex chooses.
+// DefaultModel returns the model to use if the client names none. Of the models that are not
+// hidden, this is the default model, or else the first. If all are hidden, DefaultModel returns "",
+// and Codex chooses the model.
 func DefaultModel(models []Model) string {
 	first := ""
 	for _, m := range models {
@@ -205,8 +207,8 @@ func DefaultModel(models []Model) string {
 // maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
 
-// AtLeast reports whether a version such as 0.169.0 is 0.minor or newer. For a version that cannot
-// be parsed, it returns true.
+// AtLeast reports whether a version such as 0.169.0 is at least 0.minor.0. For a version that
+// cannot be parsed, it returns true.
 func AtLeast(version string, minor int) bool {
 	var versionMajor, versionMinor int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &versionMajor, &versionMinor); err != nil {

@@ -12,7 +12,7 @@ const MaxUnanswered = 2
 
 // Heartbeat has the settings of [Conn.Monitor].
 type Heartbeat struct {
-	Every     time.Duration // the pause between two probes
+	Every     time.Duration // the pause between two probes; after a missed probe or a call that timed out, there is no pause
 	Wait      time.Duration // how long the answer to a probe may take
 	MaxMissed int           // how many missed probes in a row end the connection
 }
@@ -25,11 +25,11 @@ type Probe struct {
 	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
-// Monitor probes the app-server in the background until the connection ends, and calls report with
-// each result. The first probe starts at once. After MaxMissed missed probes in a row, Monitor ends
-// the connection with [ErrUnresponsive]. A probe is missed if, within h.Wait, neither its answer
-// arrives nor any other data moves on the transport. Other data counts, since megabytes of other
-// messages may delay the answer.
+// Monitor probes the app-server in the background until the connection ends. The first probe starts
+// immediately. A probe is missed if, within h.Wait, neither its answer arrives nor any other data
+// moves on the transport. Other data counts, since megabytes of other messages may delay the
+// answer. After h.MaxMissed missed probes in a row, Monitor ends the connection with
+// [ErrUnresponsive]. After every other probe, it calls the function report with the result.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	if !c.addTask() {
 		return

@@ -79,8 +79,8 @@ func (s *scanner) id() string {
 // scanner reads the JSON of a line.
 type scanner struct{ wirejson.Scanner }
 
-// maxNesting bounds the levels of nested JSON in a line. Codex accepts values with 128 levels, and
-// wraps them into some more levels in its own messages.
+// maxNesting bounds the levels of nested JSON in a line. Codex accepts values of some 128 levels,
+// and its own messages add only a few levels to such a value.
 const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
@@ -142,9 +142,9 @@ func encode(v any) ([]byte, error) {
 // minEchoSize is the minimum size, in bytes, of the lines that isEcho checks.
 const minEchoSize = 8 << 10
 
-// isEcho reports whether a large line only repeats input from this client. The app-server sends
-// injected history and the user's message back. Such a line is as long as the input and has no use,
-// so dispatch drops it without parsing it.
+// isEcho reports whether a line of at least minEchoSize bytes only repeats input from this client.
+// The app-server sends injected history and the user's message back. Such a line is as long as the
+// input and has no use, so dispatch drops it without parsing it.
 func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < minEchoSize {
 		return false
@@ -157,8 +157,8 @@ func (c *Conn) isEcho(line []byte) bool {
 		}
 		return true
 	case method == methodRawItemCompleted:
-		// Any other raw item is either injected history or a new item of the model. A new item has
-		// the id of the running turn.
+		// Every other raw item is either injected history or a new item of the model. Only a new
+		// item has the id of the running turn.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
 		return t == nil || turnID == "" || turnID != t.currentTurnID()
@@ -232,8 +232,9 @@ func (e *tooLargeError) findID(member string) string {
 	return id
 }
 
-// handleTooLarge fails the turn of a skipped message, since the client would miss a part of the
-// answer. If the message only repeats what the client has sent, the turn continues.
+// handleTooLarge fails the running turn if the skipped message belongs to it, since the client
+// would miss a part of the answer. If the message only repeats what the client has sent, the turn
+// continues.
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)

@@ -190,8 +190,8 @@ func (s *scanner) turn(e *Event) {
 	}
 }
 
-// item reads an item into e. It sets e.Text only for a completed message or picture, and e.Name
-// only for a started call or a completed picture.
+// item reads an item into e. When item returns, e.Text is set only for a completed message or
+// picture, and e.Name only for a started call or a completed picture.
 func (s *scanner) item(e *Event) {
 	var picture struct{ result, prompt, status string }
 	for more := s.Object(); more; more = s.More('}') {
@@ -275,16 +275,17 @@ const roleAssistant = "assistant"
 const encryptedContent = "encrypted_content"
 
 // rawItem has those members of a raw item (an item of the Responses API) that this client uses.
-// Codex also sends each item in its own form, but that form lacks the arguments as the model wrote
-// them, the encrypted content and the status.
+// Codex also sends each item in a form of its own, but that form lacks the arguments as the model
+// wrote them, the encrypted content and the status.
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
 	action, annotations, tools, output, whole string // JSON; whole is the item itself, set only for a reasoning item
 }
 
-// rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays as it
-// is. Consumers then get the content from another event, about the item in Codex's own form.
+// rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays
+// eventRawItem, and params drops the event. Consumers then get the content from another event,
+// about the same item in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -397,9 +398,9 @@ func toolNames(tools string) string {
 	return names.String()
 }
 
-// messageContent reads the content of a message. If the content has one part, messageContent
-// returns the text of the part and its annotations. annotations is a JSON array, or "" if there are
-// none. If the content has more parts, both results are "".
+// messageContent reads the content of a message. If the content has exactly one part,
+// messageContent returns the text of the part, and its annotations as a JSON array, or "" if there
+// are none. Otherwise both results are "".
 func (s *scanner) messageContent() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
@@ -466,8 +467,8 @@ func (s *scanner) usage() (u *Usage) {
 }
 
 // price reads usageMetadata and returns the provider's price for the response: the member amount,
-// or else the cost in the member metadata. metadata is the provider's own usage object. Its counts
-// of tokens are not read, since they are the same as in the usage.
+// or else the member cost of metadata. The member metadata is the provider's own usage object. Its
+// counts of tokens are not read, since they are the same as in the usage.
 func (s *scanner) price() (price string) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {

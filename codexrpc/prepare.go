@@ -7,8 +7,8 @@ import (
 
 // PrepareThread starts a thread in the background. params is JSON from
 // [ThreadStartParams.AppendJSON]. If too many calls are in flight, PrepareThread returns false and
-// starts nothing. Otherwise it calls ready once: with the thread, or with nil if the start has
-// failed.
+// starts nothing. Otherwise it returns true, and the function ready is called after the start: with
+// the thread, or with nil if the start has failed.
 func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
 	case c.calls.slots <- struct{}{}:

@@ -65,12 +65,12 @@ type Model struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// ThreadStartParams are the parameters of thread/start. For an empty field, the app-server uses its
-// own configuration. If BaseInstructions is not nil, its text replaces Codex's own prompt, even if
-// the text is empty.
+// ThreadStartParams are the parameters of thread/start. If a parameter is omitted, the app-server
+// uses its own configuration. If BaseInstructions is not nil, its text replaces Codex's own prompt,
+// even if the text is empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
-	ServiceTier           string        `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it, or it is "flex"
+	ServiceTier           string        `json:"serviceTier,omitempty"` // Codex ignores a tier that is neither "flex" nor in the model's catalogue entry
 	BaseInstructions      *string       `json:"baseInstructions,omitempty"`
 	DeveloperInstructions string        `json:"developerInstructions,omitempty"`
 	Cwd                   string        `json:"cwd,omitempty"`
@@ -78,7 +78,7 @@ type ThreadStartParams struct {
 	Sandbox               string        `json:"sandbox,omitempty"`
 	Ephemeral             bool          `json:"ephemeral"`
 	ExperimentalRawEvents bool          `json:"experimentalRawEvents"`
-	Environments          []struct{}    `json:"environments"` // empty: no access to the host
+	Environments          []struct{}    `json:"environments"` // empty but not nil: no access to the host
 	Config                Config        `json:"config,omitzero"`
 	DynamicTools          []DynamicTool `json:"dynamicTools,omitempty"`
 }
@@ -108,11 +108,11 @@ func (c Config) Effort() string {
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
-// Constant is JSON on one line. It is encoded once, and then sent many times as it is.
+// Constant is JSON on one line. It is encoded only one time and sent many times unchanged.
 type Constant string
 
 // DynamicTool declares a tool of the client. The app-server requires the members description and
-// inputSchema, but they may be empty.
+// inputSchema, so they are never omitted.
 type DynamicTool struct {
 	Type        string          `json:"type"` // always "function"
 	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,128}$

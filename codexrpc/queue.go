@@ -31,8 +31,8 @@ var batches = sync.Pool{New: func() any {
 	return &batch{events: make([]Event, 0, 8), text: make([]byte, 0, 512)}
 }}
 
-// free puts b back into the pool, for other queues. b may be nil. The events must not be used any
-// more.
+// free puts b into the pool, for other queues, unless b is too large. b may be nil. The events must
+// not be used any more.
 func (b *batch) free() {
 	if b == nil || cap(b.events) > maxPooledEvents || cap(b.text) > maxPooledText {
 		return
@@ -56,7 +56,7 @@ type queue struct {
 	bytes         int    // the size of the queued events; at most limit
 	err           error  // why no more events will come; nil: the queue has not ended
 
-	wakeList   *wakeList // the list of the connection; nil: consumers are woken at once
+	wakeList   *wakeList // the list of the connection; nil: consumers are woken immediately
 	inWakeList bool      // the queue is in wakeList.queues; only the goroutine that reads the connection uses it
 }
 
@@ -68,11 +68,11 @@ func (q *queue) init(wakeList *wakeList) {
 const maxLinesBeforeWake = 32
 
 // wakeList lists the queues that have new events and whose consumers were not woken yet. The
-// consumers are woken when all lines that arrived together have been read. Waking a consumer after
-// each line would cost more than reading the line, and would make many small chunks instead of one.
-// Only the goroutine that reads the connection uses wakeList.
+// consumers are woken when no further line is buffered, or after maxLinesBeforeWake lines. Waking a
+// consumer after each line would cost more than reading the line, and would make many small chunks
+// instead of one. Only the goroutine that reads the connection uses wakeList.
 type wakeList struct {
-	transport readingAhead // nil: scheduleWake wakes consumers at once
+	transport readingAhead // nil: the transport does not read ahead, so scheduleWake wakes consumers immediately
 	queues    []*queue
 	lines     int // lines that were read since the first queue was added to queues
 }
@@ -93,9 +93,9 @@ func (w *wakeList) lineRead() {
 	w.queues, w.lines = w.queues[:0], 0
 }
 
-// scheduleWake makes lineRead wake the queue's consumer when all lines that have arrived are read.
-// If the transport does not read ahead, scheduleWake wakes the consumer at once. Only the goroutine
-// that reads the connection calls scheduleWake.
+// scheduleWake makes lineRead wake the queue's consumer. If the transport does not read ahead,
+// scheduleWake wakes the consumer immediately. Only the goroutine that reads the connection calls
+// scheduleWake.
 func (q *queue) scheduleWake() {
 	switch {
 	case q.wakeList == nil || q.wakeList.transport == nil:
@@ -119,18 +119,18 @@ func (q *queue) push(e *Event) bool {
 		q.append(e)
 	}
 	q.mu.Unlock()
-	q.scheduleWake() // after Unlock, so that a consumer that runs at once finds the lock free
+	q.scheduleWake() // after Unlock, so that the woken consumer finds the lock free
 	return fits
 }
 
 // maxJoined bounds the text of an event that is joined from several deltas, in bytes, so that no
-// client gets a very long chunk.
+// client gets a very long chunk because it is slow.
 const maxJoined = 2 << 10
 
-// pushDelta appends a delta of a thread's turn. If a delta of the same item still waits at the end
-// of the queue, pushDelta joins the two to one event. So a fast consumer gets each delta, and a
-// slow consumer gets fewer events and does not fall further behind. pushDelta returns false only
-// for the delta that overflows the queue.
+// pushDelta appends a delta of a thread's turn. If the last event in the queue is a delta of the
+// same item, pushDelta joins the two, up to maxJoined bytes. So a fast consumer gets each delta,
+// and a slow consumer gets fewer events and does not fall further behind. pushDelta returns false
+// only for the delta that overflows the queue.
 func (q *queue) pushDelta(d *delta) bool {
 	q.mu.Lock()
 	if q.err != nil {
@@ -150,7 +150,7 @@ func (q *queue) pushDelta(d *delta) bool {
 		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
-	if !joins || !fits { // otherwise the first delta of the event has already woken the consumer
+	if !joins || !fits { // otherwise the first delta of the event has already scheduled the wake
 		q.scheduleWake()
 	}
 	return fits
@@ -182,8 +182,8 @@ func (q *queue) closeDelta() {
 	}
 }
 
-// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes ends the
-// queue with ErrTooSlow and returns false. The caller holds the lock.
+// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes drops the
+// queued events, ends the queue with ErrTooSlow and returns false. The caller holds the lock.
 func (q *queue) addBytes(n int) bool {
 	q.bytes += n
 	if q.bytes <= q.limit {
@@ -200,7 +200,8 @@ func (q *queue) clear() {
 	q.batch, q.bytes, q.deltaOpen = nil, 0, false
 }
 
-// fail ends the queue with an error. The consumer gets the error after the queued events.
+// fail ends the queue with err, unless the queue has already ended. The consumer gets the error
+// after the queued events.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,7 +211,7 @@ func (q *queue) fail(err error) {
 	q.signal()
 }
 
-// drop ends the queue with an error and drops its events.
+// drop ends the queue like fail, and drops its events.
 func (q *queue) drop(err error) {
 	q.fail(err)
 	q.mu.Lock()
@@ -219,14 +220,15 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch frees consumerBatch, which the consumer has read. The caller holds the lock.
+// freeConsumerBatch frees consumerBatch, whose events the consumer no longer uses. The caller holds
+// the lock.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
 	q.consumerBatch = nil
 }
 
-// reset drops the queued events. If the queue has ended, reset keeps them and returns the queue's
-// error.
+// reset drops the queued events and returns nil. If the queue has ended, reset keeps the events and
+// returns the queue's error.
 func (q *queue) reset() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // RateLimits are the limits of the account's plan (RateLimitSnapshot).
 type RateLimits struct {
-	// Primary and Secondary are the plan's windows, for example of five hours
-	// and of a week; nil: not known.
+	// Primary and Secondary are the plan's windows, for example of five hours and of a week; nil:
+	// not known.
 	Primary, Secondary *RateWindow
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
@@ -71,8 +71,8 @@ func (w *RateWindow) Name() string {
 	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
 }
 
-// RetryAt returns when the account can be used again: the latest reset of its spent windows. It
-// returns false if no window is spent, or if no future reset of a spent window is known.
+// RetryAt returns when the account can be used again: the latest future reset of its spent windows.
+// It returns false if no window is spent, or if no future reset of a spent window is known.
 func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	var at time.Time
 	for _, w := range l.Windows() {
@@ -103,8 +103,8 @@ func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.server.lim
 
 // RateLimits asks the app-server for the limits of the account's plan; the app-server may ask the
 // provider. If the app-server refuses, for example because the provider needs no account,
-// RateLimits returns the limits that came with the model's responses. If there are none, it
-// returns the refusal, a *CallError.
+// RateLimits returns the limits of [Conn.LastRateLimits]. If there are none, it returns the
+// refusal, a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
@@ -122,11 +122,11 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit finds out when a limit ends. err is the failure of a turn on this thread. If err is
-// a *TurnError about a limit and the end of the limit is known, ExplainLimit returns a copy of err
-// with ResetsAt; otherwise it returns err as it is. For a spent plan, the time comes from the
-// limits that the app-server has reported, else from [Conn.RateLimits], else from the message. For
-// other limits, it comes from [Conn.AskedToWait].
+// ExplainLimit adds the end of a limit to err, the failure of a turn on this thread. If err is a
+// *TurnError about a limit whose end is known, ExplainLimit returns a copy of err with ResetsAt.
+// Otherwise it returns err unchanged. For a spent plan, it looks for the time in
+// [Conn.LastRateLimits], then in [Conn.RateLimits], then in the message of err. For other limits,
+// the time comes from [Conn.AskedToWait].
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var turnErr *TurnError
 	if !errors.As(err, &turnErr) {
@@ -170,9 +170,9 @@ func (c *Conn) AskedToWait(d time.Duration) { c.server.limits.recordWait(time.No
 // AM" or "try again at Nov 23rd, 2026 2:05 PM".
 var resetPattern = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
 
-// parseResetTime returns the time that a message about a spent plan names. Codex writes the time in
-// the local zone, without seconds. Since the plan may reset at any second of that minute,
-// parseResetTime returns the minute's end.
+// parseResetTime returns the time that a message about a spent plan names, or false if the message
+// names no future time. Codex writes the time in the local zone, without seconds. Since the plan
+// may reset at any second of that minute, parseResetTime returns the minute's end.
 func parseResetTime(message string, now time.Time) (time.Time, bool) {
 	match := resetPattern.FindStringSubmatch(message)
 	if match == nil {
@@ -198,13 +198,12 @@ type limits struct {
 	mu   sync.Mutex
 	last RateLimits // last.At is zero if no limits are known
 
-	waitAskedAt, waitUntil time.Time     // when the provider last asked to wait, and until when to wait
-	waitSignal             chan struct{} // closed when the provider asks to wait; nil: no call waits for it
+	waitAskedAt, waitUntil time.Time     // when the provider last asked to wait, and when that wait ends
+	waitSignal             chan struct{} // closed when the provider next asks to wait; nil: nobody waits for that
 }
 
 const (
-	// maxWaitAge bounds the time between the provider's request to wait and a failure that this
-	// request explains.
+	// maxWaitAge is how long a call of AskedToWait explains the failures that come after it.
 	maxWaitAge = time.Second
 	// logLag is how long recentWait waits for the log line that explains a failure.
 	logLag = 20 * time.Millisecond
@@ -220,9 +219,9 @@ func (l *limits) recordWait(now time.Time, d time.Duration) {
 	}
 }
 
-// recentWait returns the end of the wait that the provider has asked for; zero: the provider has
-// not asked within the last maxWaitAge. The app-server's log line about the request may not have
-// been read yet. So recentWait waits for that line, at most for logLag.
+// recentWait returns the time until which the provider has asked to wait; zero: the provider has
+// not asked within the last maxWaitAge. If it has not, recentWait waits up to logLag for a call of
+// AskedToWait, since the log line behind that call may be read after the failure.
 func (l *limits) recentWait(ctx context.Context) time.Time {
 	until, signal := l.recentWaitOrSignal()
 	if signal == nil {
@@ -238,9 +237,9 @@ func (l *limits) recentWait(ctx context.Context) time.Time {
 	return until
 }
 
-// recentWaitOrSignal returns the end of the wait that the provider has asked for. If the provider
-// has not asked within the last maxWaitAge, recentWaitOrSignal returns a channel that is closed
-// when the provider asks.
+// recentWaitOrSignal returns the time until which the provider has asked to wait. If the provider
+// has not asked within the last maxWaitAge, recentWaitOrSignal instead returns a channel that is
+// closed when the provider asks.
 func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,10 +252,11 @@ func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) 
 	return time.Time{}, l.waitSignal
 }
 
-// update merges a RateLimitSnapshot with the earlier one of the same LimitID. The plan, the credits
-// and resets each keep their earlier value if they are null now. If both windows are null, the
-// earlier windows and the earlier Reached stay. allowed replaces the earlier value even if it is
-// nil (not known), since the earlier value may be wrong by now.
+// update stores a RateLimitSnapshot and merges it with the earlier one if both have the same
+// LimitID. The plan, the credits and resets keep their earlier values if the new ones are null. If
+// both windows are null, the earlier windows and the earlier Reached stay. Allowed becomes the
+// parameter allowed even if that is nil (not known), since the earlier value may be wrong by now. A
+// snapshot without any value changes nothing.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -296,7 +296,8 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	l.last = received
 }
 
-// maxUnixTime is the year 10000 in Unix seconds. Later times cannot be encoded as JSON.
+// maxUnixTime is the beginning of the year 10000 in Unix seconds. Times from then on cannot be
+// encoded as JSON.
 const maxUnixTime = 253402300800
 
 // rateWindow is the JSON of a RateWindow (RateLimitWindow).

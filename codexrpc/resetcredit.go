@@ -20,12 +20,12 @@ const (
 // the windows in which the plan counts the account's use.
 type ResetCredits struct {
 	Available int `json:"available"`
-	// ExpiresAt is when the first credit expires; zero: no credit expires, or it is not known.
+	// ExpiresAt is when the next credit expires; zero: no credit expires, or it is not known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// readResetCredits reads a RateLimitResetCreditsSummary. It returns nil if summary is null or has
-// another form.
+// readResetCredits reads a RateLimitResetCreditsSummary. It returns nil if summary is null or
+// cannot be read.
 func readResetCredits(summary json.RawMessage) *ResetCredits {
 	var v *struct {
 		AvailableCount int
@@ -51,10 +51,10 @@ const (
 	ResetDone      ResetOutcome = "reset"           // a credit was spent
 	ResetUseless   ResetOutcome = "nothingToReset"  // no window needs a reset; no credit was spent
 	ResetNoCredit  ResetOutcome = "noCredit"        // the account has no credit
-	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an attempt with the same key has spent a credit
+	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an earlier attempt with the same key has spent a credit; this one spent none
 )
 
-// SpendResetCredit spends one of the account's credits and so resets the windows of the plan. The
+// SpendResetCredit spends one of the account's credits, which resets the windows of the plan. The
 // provider chooses the credit. key must not be empty; a second call with the same key spends no
 // second credit. If Codex does not know the method, the error matches [ErrTooOld].
 func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, error) {
@@ -66,7 +66,7 @@ func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, 
 	switch {
 	case ok && (refused.Code == codeMethodNotFound || strings.Contains(refused.Message, "unknown variant")):
 		return "", fmt.Errorf("this codex %w to spend reset credits; update it", ErrTooOld)
-	case ok: // the error omits the body of the provider's answer
+	case ok: // the returned error omits the body of the provider's answer
 		message, _, _ := strings.Cut(refused.Message, "; content-type=")
 		return "", fmt.Errorf("codex says: %s", truncate(message, maxSpendError))
 	}

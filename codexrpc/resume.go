@@ -61,9 +61,9 @@ func (t *Thread) Completed() bool {
 	return t.completed
 }
 
-// NextTurn prepares the thread for another turn. It fails if the last turn has not completed. After
-// NextTurn, the caller may inject items and then calls StartTurn. After an error, the caller must
-// close the thread.
+// NextTurn prepares the thread for another turn. It fails unless the last turn has completed
+// ([Thread.Completed]). After NextTurn, the caller may inject items before it calls StartTurn.
+// After an error, the caller must close the thread.
 func (t *Thread) NextTurn() error {
 	if err := t.queue.reset(); err != nil {
 		return err
@@ -180,7 +180,8 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	return nil
 }
 
-// removeParked removes a parked call and returns the id of its request.
+// removeParked removes a parked call and returns the id of its request. If the call is not parked,
+// it returns errOtherCalls.
 func (t *Thread) removeParked(callID string) (requestID []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

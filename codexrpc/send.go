@@ -16,7 +16,7 @@ const writeTimeout = 30 * time.Second
 
 // outbox has the messages for the goroutine that writes to the connection.
 type outbox struct {
-	maxWrite int         // the most bytes of a message; 0: no bound
+	maxWrite int         // bounds a message, in bytes; 0: no bound
 	calls    chan []byte // calls, notifications and answers to parked tool calls
 	replies  chan []byte // other answers to requests from the app-server
 }
@@ -84,7 +84,7 @@ func (c *Conn) writeLoop() {
 		}
 		if err := c.transport.Write(message, writeTimeout); err != nil {
 			c.Fail(fmt.Errorf("writing to the app-server: %w", err))
-			_ = c.transport.Close() // ends the Read of the goroutine that reads
+			_ = c.transport.Close() // ends the Read of readLoop
 			return
 		}
 	}

@@ -19,8 +19,9 @@ const MaxMessage = 96 << 20
 // readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// maxWritePart is how much of a message is written at once, in bytes. A pipe buffers far less. So
-// when the write of a part returns, the other side has read nearly all of the part (see Progress).
+// maxWritePart is how much of a message one call of Write gets, in bytes. A pipe buffers far less.
+// So when the write of a part returns, the other side has read nearly all of the part (see
+// Progress).
 const maxWritePart = 1 << 20
 
 // maxKeptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long
@@ -32,16 +33,16 @@ type Stdio struct {
 	r         io.ReadCloser
 	w         io.WriteCloser
 	br        *bufio.Reader
-	longLine  []byte // a line that did not fit into br
-	limit     int
+	longLine  []byte        // a line that did not fit into br
+	limit     int           // bounds a line, in bytes; MaxMessage except in tests
 	progress  atomic.Uint64 // see Progress
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// NewStdio makes a transport that reads lines from r and writes lines to w.
-// Write timeouts work only if w has SetWriteDeadline, as the *os.File of a pipe
-// does. Otherwise a write may wait for ever.
+// NewStdio makes a transport that reads lines from r and writes lines to w. Write timeouts work
+// only if w has SetWriteDeadline, as the *os.File of a pipe does. Otherwise a write may wait for
+// ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	s := &Stdio{r: r, w: w, limit: MaxMessage}
 	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.progress}, readBuffer)
@@ -128,7 +129,7 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 			return err
 		}
 	}
-	// encode leaves room for the line end, so that a large message is not copied.
+	// The encoded message has room for the line end, so that a large message is not copied.
 	message = append(message, '\n')
 	for len(message) > maxWritePart {
 		if _, err := s.w.Write(message[:maxWritePart]); err != nil {
@@ -141,8 +142,8 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	return err
 }
 
-// Close closes the writing side, which asks a child to end. Then it closes the reading side, which
-// ends a running Read.
+// Close closes the writing side, which makes a child process end. Then it closes the reading side,
+// which ends a running Read.
 func (s *Stdio) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = errors.Join(s.w.Close(), s.r.Close()) })
 	return s.closeErr

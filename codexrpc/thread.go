@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// maxParked bounds the parked (unanswered) tool calls of one turn. Further calls are refused at
-// once, which does not end the turn.
+// maxParked bounds the parked (unanswered) tool calls of one turn. Further calls are refused
+// immediately, which does not end the turn.
 const maxParked = 4096
 
 // maxPreviousTurns is how many ids of earlier turns a thread remembers, to recognise late events of
@@ -26,7 +26,7 @@ type Thread struct {
 	id         string
 	conn       *Conn
 	queue      queue
-	lastItemID string // the item of the last event; only the goroutine that reads the connection uses it
+	lastItemID string // the id of the item of the last event; only the goroutine that reads the connection uses it
 
 	registered bool // addThread has accepted the thread
 
@@ -37,19 +37,19 @@ type Thread struct {
 	turnEnded     bool          // the turn has ended
 	modelWrote    bool          // the model has written something since the turn began or its calls were answered
 	completed     bool          // the turn has ended without a failure or an interruption
-	refusesCalls  bool          // later tool calls are refused, see stopParking
+	refusesCalls  bool          // further tool calls are refused, see stopParking
 	endSignal     chan struct{} // closed when the turn has ended; nil: Ended was not called
 	turnID        string        // empty: not known yet
 	previousTurns []string      // the ids of the last maxPreviousTurns turns before this one
 	onInput       func()        // see OnInput; nil: none
 	parked        []parkedCall  // unanswered item/tool/call requests
-	answerCount   int           // how many parked requests were answered
-	outputCount   int           // how many calls have an output; if more than answerCount, Codex answered some calls itself
+	answerCount   int           // how many parked requests of the turn were answered
+	outputCount   int           // how many calls of the turn have an output; if more than answerCount, Codex answered some calls itself
 	callsChanged  chan struct{} // closed when parked or outputCount changes; nil: nobody waits for a change
 }
 
-// StartThread starts a thread. If ctx ends before the app-server answers, StartThread fails, and
-// the thread is unloaded in the background once the answer arrives.
+// StartThread starts a thread. If ctx ends before the app-server answers, StartThread fails. When
+// the answer arrives later, the thread is unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
 	return c.startThread(ctx, call{method: methodThreadStart, params: &params})
 }
@@ -73,8 +73,8 @@ type startingThread Thread
 
 func (*startingThread) onSent() {}
 
-// onAnswer registers the thread, so that it gets all its events: onAnswer runs before the next
-// message is read.
+// onAnswer registers the thread before the next message is read, so that the thread gets all its
+// events. If the answer is late, onAnswer unloads the thread instead.
 func (s *startingThread) onAnswer(answer message, late bool) {
 	t := (*Thread)(s)
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
@@ -169,7 +169,7 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// OnInput sets the function that is called when Codex has read the input of the next turn, and so
+// OnInput sets the function f that is called when Codex has read the input of the next turn, and so
 // has decoded the images in it. f may be nil and must be quick. f is not called if the turn has no
 // input, or if the turn ends before Codex has read the input.
 func (t *Thread) OnInput(f func()) {
@@ -221,11 +221,11 @@ func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 // Wake adds an element to the channel of Ready if the channel is empty.
 func (t *Thread) Wake() { t.queue.signal() }
 
-// Recv returns the queued events of the turn, in order. It does not wait, so it may return neither
-// events nor an error. The events are valid until the next Recv or Close. If the turn's events were
-// cut off, Recv returns the reason after the queued events: an error that matches ErrClosed,
-// ErrTooSlow or ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known,
-// Recv returns no events.
+// Recv returns the queued events of the turn, in order; they are valid until the next Recv or
+// Close. It does not wait, so it may return neither events nor an error. Before the turn's id is
+// known, it returns no events. If the events were cut off, Recv returns the reason when no queued
+// events are left: an error that matches ErrClosed, ErrTooSlow or ErrMessageTooLarge, or the error
+// of FailBeginning.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.currentTurnID()
 	if turnID == "" {
@@ -261,8 +261,9 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 	return t.conn.interrupt(ctx, t.id, t.currentTurnID())
 }
 
-// accept queues an event of the thread for its consumer. It returns false if the event belongs to
-// another turn. Only the goroutine that reads the connection calls accept.
+// accept queues an event of the thread for its consumer; eventTurnStarted only sets the id of the
+// turn. accept returns false if the event cannot belong to the running turn (see mayBelong). Only
+// the goroutine that reads the connection calls accept.
 func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case eventTurnStarted:
@@ -284,7 +285,7 @@ func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case EventTurnCompleted:
 		t.conn.turnCompleted.Store(true)
-		t.endTurn(e.Status == StatusCompleted) // before the consumer gets the event, since the consumer may call NextTurn at once
+		t.endTurn(e.Status == StatusCompleted) // before push, since the consumer may call NextTurn as soon as it gets the event
 	case EventCallOutput:
 		t.countOutput()
 	}
@@ -293,18 +294,18 @@ func (t *Thread) accept(e *Event) bool {
 	return true
 }
 
-// countOverflow counts an event that did not fit into the queue.
+// countOverflow counts an overflow of the queue if fits is false.
 func (t *Thread) countOverflow(fits bool) {
 	if !fits {
 		t.conn.stats.add(&t.conn.stats.Overflowed)
 	}
 }
 
-// mayBelong reports whether an event may belong to the running turn. If the turn's id is known,
-// mayBelong compares the ids. Otherwise it refuses all events of the turns in t.previousTurns. It
-// also refuses function calls and outputs, since these repeat injected items under another turn's
-// id. It accepts all other events; Recv later drops the events of other turns. If mayBelong returns
-// true, it has replaced the event's turn id by a copy that does not share the memory of the line.
+// mayBelong reports whether an event may belong to the running turn. If the turn's id is known, the
+// event must have the same id. Otherwise the event's turn id must not be in t.previousTurns, and
+// the event must be no function call or output, since these repeat injected items under another
+// turn's id. Recv later drops accepted events of other turns. If mayBelong returns true, it has
+// replaced e.turnID by a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,8 +329,8 @@ func (t *Thread) currentTurnID() string {
 	return turnID
 }
 
-// setTurnID sets the id of the running turn if it is not known yet. Only the goroutine that reads
-// the connection calls setTurnID.
+// setTurnID sets the id of the running turn if the id is not known yet. It ignores the ids of
+// earlier turns. Only the goroutine that reads the connection calls setTurnID.
 func (t *Thread) setTurnID(turnID string) {
 	t.mu.Lock()
 	isNew := t.turnID == "" && !slices.Contains(t.previousTurns, turnID)

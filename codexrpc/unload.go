@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// closeTimeout bounds the unloading of a thread.
+	// closeTimeout bounds work in the background, such as the unloading of a thread.
 	closeTimeout = 20 * time.Second
 	// finishTimeout is how long the unloading waits for the end of the turn.
 	finishTimeout = 15 * time.Second
-	// refusedGrace is how long to wait for turn/completed if the app-server has refused to
-	// interrupt the turn. It usually refuses because the turn has just ended by itself.
+	// refusedGrace is how long to wait for turn/completed if the interruption of the turn has
+	// failed. Usually the app-server has refused it because the turn has just ended by itself.
 	refusedGrace = time.Second
 )
 
-// Close ends the thread. It returns at once and does the work in the background: it interrupts an
-// unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread. At
-// the end, even after a failure, it calls released, which may be nil. released may close the
-// connection. Close must not be called twice.
+// Close ends the thread. It returns immediately and works in the background: it interrupts an
+// unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread.
+// After that, even after a failure, it calls the function released, unless that is nil. This
+// function may close the connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
@@ -35,7 +35,7 @@ func (c *Conn) addTask() bool {
 
 // background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
 // from now. After f, background calls onDone if it is not nil. If the connection has ended,
-// background runs f without a goroutine, since every call that f makes fails at once.
+// background runs both without a goroutine, since every call that f makes fails immediately.
 func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	deadline := time.Now().Add(closeTimeout)
 	if !c.addTask() {
@@ -77,12 +77,13 @@ func (t *Thread) unregister() {
 }
 
 // RefuseCalls answers the parked tool calls of the turn with a failure, in the background, and
-// refuses later calls at once. It is for a model response that breaks off after tool calls: Codex
-// reports the break only when the calls are answered. After the turn, the caller must close the
-// thread.
+// makes the thread refuse further calls. It is for a model response that breaks off after tool
+// calls: Codex reports the break only when the calls are answered. After the turn, the caller must
+// close the thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
-// answerParked answers the parked tool calls of the turn with a failure.
+// answerParked answers the parked tool calls of the turn with a failure, and makes the thread
+// refuse further calls.
 func (t *Thread) answerParked(deadline time.Time) {
 	parked := t.stopParking()
 	if len(parked) == 0 {
@@ -104,7 +105,7 @@ func (t *Thread) answerParked(deadline time.Time) {
 
 var errClosedThread = errors.New("the thread was closed")
 
-// interruptAndWait interrupts the turn and waits until it has ended.
+// interruptAndWait interrupts the turn and waits for its end, at most for finishTimeout.
 func (t *Thread) interruptAndWait() {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), finishTimeout, ErrTimeout)
 	defer cancel()
@@ -148,8 +149,9 @@ func runningThreads(threads map[string]*Thread) (ids []string) {
 	return ids
 }
 
-// InterruptAll interrupts the turns of the threads with these ids, which may have been started on
-// another connection. It ignores refusals, since these mean that the turn has already ended.
+// InterruptAll interrupts the turns of the threads with these ids. The turns may have been started
+// on another connection. InterruptAll only logs failures, since the app-server refuses if the turn
+// has already ended. It stops when ctx or the connection ends.
 func (c *Conn) InterruptAll(ctx context.Context, threads []string) {
 	for _, id := range threads {
 		if err := c.interrupt(ctx, id, ""); err != nil {

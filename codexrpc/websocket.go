@@ -33,7 +33,8 @@ const (
 	// maxSentMessage bounds a message to the app-server, in bytes. If a message is larger, Codex
 	// ends the connection.
 	maxSentMessage = 64 << 20
-	// closeGrace is how long Close waits for the closing handshake, which is optional.
+	// closeGrace is how long Close waits for the closing handshake. After that, Close ends the
+	// connection without it.
 	closeGrace = time.Second
 )
 
@@ -43,7 +44,7 @@ type WebSocket struct {
 	raw       net.Conn      // the TCP or unix connection below ws and its TLS
 	progress  atomic.Uint64 // see Progress
 	buf       []byte        // the last message
-	limit     int
+	limit     int           // bounds a message to read, in bytes; MaxMessage except in tests
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -83,7 +84,7 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 	return s, nil
 }
 
-// client returns an HTTP client that upgrades s.raw to a WebSocket. The client follows no
+// client returns an HTTP client that uses s.raw as its connection. The client follows no
 // redirections, since the token is for this address only.
 func (s *WebSocket) client() *http.Client {
 	dial := func(context.Context, string, string) (net.Conn, error) { return s.raw, nil }
@@ -93,7 +94,7 @@ func (s *WebSocket) client() *http.Client {
 	}
 }
 
-// countedConn counts the reads of a connection that returned data.
+// countedConn is a connection that counts the reads that returned data.
 type countedConn struct {
 	net.Conn
 	r countedReader
@@ -164,7 +165,7 @@ func (s *WebSocket) Write(message []byte, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := s.write(ctx, message); err != nil {
-		return s.endError(err) // a Write may notice the end of the connection before a Read does
+		return s.endError(err) // Write may notice the end of the connection before Read does
 	}
 	return nil
 }
@@ -284,7 +285,7 @@ func dialError(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", ErrUnreachable, address, err)
 }
 
-// refusalError returns the error when the server has answered with an HTTP response instead of a
+// refusalError returns the error for a server that has answered with an HTTP response instead of a
 // WebSocket. The error says what an operator can do.
 func refusalError(address string, withToken bool, response *http.Response) error {
 	bodyText := ""

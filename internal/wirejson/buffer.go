@@ -9,12 +9,12 @@ type Buffer struct {
 	memory *[]byte // nil: no memory is borrowed
 }
 
-// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events need more.
+// maxPooled bounds the memory that Release gives back to the pool, in bytes. Few events need more.
 const maxPooled = 16 << 10
 
 var memoryPool = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
 
-// Take returns the memory as an empty slice.
+// Take returns the memory as an empty slice. If b has no memory, Take borrows some from the pool.
 func (b *Buffer) Take() []byte {
 	if b.memory == nil {
 		b.memory = memoryPool.Get().(*[]byte)
@@ -22,11 +22,12 @@ func (b *Buffer) Take() []byte {
 	return (*b.memory)[:0]
 }
 
-// Keep makes the next [Buffer.Take] return the memory of p. p is the result of the last Take,
-// perhaps grown by append. Take must have been called.
+// Keep makes the next [Buffer.Take] return the memory of p. p must be the result of the last Take,
+// perhaps grown by append.
 func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
-// Release gives the memory back to the pool. The result of Take must not be used any more.
+// Release gives the memory back to the pool, unless it is too large. The result of Take must not be
+// used any more.
 func (b *Buffer) Release() {
 	if b.memory != nil && cap(*b.memory) <= maxPooled {
 		memoryPool.Put(b.memory)

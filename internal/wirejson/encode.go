@@ -19,7 +19,7 @@ func Append(dst []byte, v any) []byte {
 	return out.Bytes()[:out.Len()-1] // drops the newline that the encoder adds
 }
 
-// OrNull returns a pointer to s, or nil if s is empty. The JSON of the result is s or null.
+// OrNull returns a pointer to s, or nil if s is empty, so that an empty s is encoded as null.
 func OrNull[S ~string](s S) *S {
 	if s == "" {
 		return nil

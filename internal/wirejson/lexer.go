@@ -10,13 +10,13 @@ const (
 	lexerBeforeValue                   // before the first byte of the value
 	lexerTokens                        // inside the value, outside its strings
 	lexerString                        // inside a string
-	lexerEscape                        // behind a backslash in a string
+	lexerEscape                        // after a backslash in a string
 	lexerHex                           // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token outside of strings. The lexer uses it to notice a
-// surplus quote. Such a quote begins a string where JSON does not allow one, or ends a string too
-// early, so that the next token is wrong.
+// lexerToken is the kind of the last token. The lexer uses it to notice a surplus quote. Such a
+// quote begins a string where JSON does not allow one, or ends a string too early, so that the next
+// token is wrong.
 type lexerToken uint8
 
 const (
@@ -37,10 +37,10 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte. It is no parser: it checks the
-// characters of each token, and which tokens are next to a string, but nothing else. That is enough
-// to notice soon that a quote is missing or surplus. It only counts the open brackets, so a deep
-// value needs no more memory. The zero value reads nothing; [Lexer.Begin] starts it.
+// Lexer finds the end of a JSON value that comes byte by byte. It is no parser: it checks only the
+// characters of each token, and which tokens are next to a string. That is enough to notice soon
+// that a quote is missing or surplus. Open brackets are only counted, so a deep value needs no more
+// memory. The zero value ignores all bytes; [Lexer.Begin] starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken
@@ -55,15 +55,15 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBeforeValue} }
 func (l *Lexer) Active() bool { return l.state > lexerBeforeValue }
 
 // Step looks at the next byte. After a verdict other than MoreJSON the lexer is off: it ignores all
-// bytes until the next Begin. It is also off if the first byte of a value begins no object, array
-// or string, since such a value counts as plain text.
+// bytes until the next Begin. The lexer also turns off if the first byte of a value begins no
+// object, array or string, since such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBeforeValue:
 		l.before(b)
 	case lexerTokens:
 		return l.token(b)
-	case lexerString: // in which JSON allows no control character
+	case lexerString: // JSON allows no control character in a string
 		switch {
 		case b == '"':
 			l.state = lexerTokens
@@ -132,8 +132,8 @@ func (l *Lexer) token(b byte) Verdict {
 	return MoreJSON
 }
 
-// valueEnded records the end of a string, object or array. If nothing is open any more,
-// the whole value has ended.
+// valueEnded records the end of a string, object or array. If nothing is open any more, the whole
+// value has ended.
 func (l *Lexer) valueEnded() Verdict {
 	l.last = tokenValue
 	if l.depth == 0 {

@@ -20,7 +20,8 @@ func spaceEnd(s []byte, start int) int {
 	return start
 }
 
-// valueEnd returns the offset after the value that begins at start. s must be valid JSON.
+// valueEnd returns the offset of the first byte after the value that begins at start. s must be
+// valid JSON.
 func valueEnd(s []byte, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {
@@ -48,8 +49,9 @@ func valueEnd(s []byte, start int) int {
 	return len(s)
 }
 
-// stringEnd returns the offset after the string whose opening quote is at start. It jumps from
-// quote to quote. A quote that follows an odd number of backslashes is part of the string.
+// stringEnd returns the offset of the first byte after the string whose opening quote is at start.
+// It jumps from quote to quote. A quote that follows an odd number of backslashes is part of the
+// string.
 func stringEnd(s []byte, start int) int {
 	for from := start + 1; ; {
 		n := bytes.IndexByte(s[from:], '"')
@@ -68,8 +70,8 @@ func stringEnd(s []byte, start int) int {
 	}
 }
 
-// decodeEscape decodes the escape at the start of s, and returns the character and the length of
-// the escape. A surrogate without its partner becomes U+FFFD, as in encoding/json.
+// decodeEscape decodes the valid escape at the start of s, and returns the character and the length
+// of the escape. A surrogate without its partner becomes U+FFFD, as in encoding/json.
 func decodeEscape[T text](s T) (char rune, size int) {
 	if s[1] != 'u' {
 		return rune(escapes[s[1]]), 2
@@ -88,7 +90,8 @@ func decodeEscape[T text](s T) (char rune, size int) {
 // the escape stands.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// codeUnit reads the code unit of an escape \uXXXX at the start of s.
+// codeUnit reads the code unit of an escape \uXXXX at the start of s. ok is false if s does not
+// start with such an escape.
 func codeUnit[T text](s T) (unit rune, ok bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -109,7 +112,7 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 }
 
 // PlainEnd skips printable ASCII characters that need no escape in a JSON string, and returns the
-// offset of the first other byte. It begins at start, and looks at eight bytes at once.
+// offset of the first other byte. It begins at start, and reads eight bytes at a time.
 func PlainEnd(s []byte, start int) int {
 	const everyByte, topBits = 0x0101010101010101, 0x8080808080808080
 	i := max(start, 0) // start is not negative; max shows that to the compiler, which then omits bounds checks below
@@ -117,7 +120,8 @@ func PlainEnd(s []byte, start int) int {
 		word := binary.LittleEndian.Uint64(s[i : i+8])
 		quote, slash := word^everyByte*'"', word^everyByte*'\\'
 		// The lowest set bit belongs to the first byte that is not plain. Higher bits may be wrong:
-		// a byte that is not plain changes the bytes above it, by a carry or a borrow.
+		// a byte that is not plain may change the results of the bytes after it, by a carry or a
+		// borrow.
 		special := word | (word + everyByte) | (word - everyByte*' ') | (quote - everyByte) | (slash - everyByte)
 		if special &= topBits; special != 0 {
 			return i + bits.TrailingZeros64(special)/8

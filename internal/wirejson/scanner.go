@@ -8,8 +8,9 @@ import (
 )
 
 // maxDepth is how deep the arrays and objects of a body may be nested. Codex reads messages of at
-// most 127 levels and drops deeper ones without an answer. The deepest part of a request is the
-// schema of a tool. The schema is nested as deeply in the message to Codex as in the body.
+// most 127 levels and drops deeper ones without an answer. The deepest part of a body is the schema
+// of a tool. In the message to Codex, the schema is at the same depth as in a chat completion
+// request.
 const maxDepth = 127
 
 // SyntaxError is an error in a JSON text, at a byte offset (from 0).
@@ -23,20 +24,20 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.pro
 
 // Scanner reads and checks a JSON text in one pass. The text must follow RFC 8259, be UTF-8, and
 // not be nested too deeply. After an error, the scanner is at the end of the text. The returned
-// strings share the memory of the text.
+// strings may share the memory of the text.
 type Scanner struct {
 	data       []byte
 	pos        int
 	depth      int
 	depthLimit int // the largest allowed depth
 	err        SyntaxError
-	// loneHalves has the offsets of escapes that are one half of a surrogate pair. JSON allows such
-	// escapes, but UTF-8 has no form for them, and Codex rejects them.
+	// loneHalves has the offsets of escapes that are only one half of a surrogate pair. JSON allows
+	// such escapes, but UTF-8 has no form for them, and Codex rejects them.
 	loneHalves []int
 }
 
-// NewScanner returns a scanner at the beginning of a text. levels bounds the levels of arrays and
-// objects: the scanner recurses, and without a bound it could exhaust the stack.
+// NewScanner returns a scanner at the beginning of a text. levels bounds how deep arrays and
+// objects may be nested: the scanner recurses, and without a bound it could exhaust the stack.
 func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, depthLimit: levels} }
 
 // ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most depth levels of
@@ -63,10 +64,11 @@ func check(data []byte, depth int) (loneHalves []int, err *SyntaxError) {
 	return s.loneHalves, nil
 }
 
-// OK reports whether no error has been found so far.
+// OK reports whether the scanner has found no error yet.
 func (s *Scanner) OK() bool { return s.err.problem == "" }
 
-// End reports whether only white space is left to read, and no error has been found.
+// End reports whether only white space is left to read, and no error has been found. If anything
+// else is left, the scanner fails.
 func (s *Scanner) End() bool {
 	if s.skipSpace(); s.OK() && s.pos < len(s.data) {
 		s.fail("unexpected data after the JSON value")
@@ -88,8 +90,8 @@ func (s *Scanner) fail(problem string) {
 	s.pos = len(s.data)
 }
 
-// unexpected fails with an error about the next byte, or about the end of the text. wanted is what
-// should have come instead.
+// unexpected fails with an error about the next byte, or about the end of the text. wanted
+// describes what should have come instead.
 func (s *Scanner) unexpected(wanted string) {
 	switch {
 	case !s.OK():
@@ -102,8 +104,8 @@ func (s *Scanner) unexpected(wanted string) {
 	}
 }
 
-// Peek skips white space and returns the next byte, or 0 at the end of the text. A NUL byte in the
-// text is also returned as 0: where a token is expected, both are errors.
+// Peek skips white space and returns the next byte, or 0 at the end of the text. It also returns 0
+// for a NUL byte in the text, which is not allowed where a token is expected.
 func (s *Scanner) Peek() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // the usual case
 		return s.data[s.pos]
@@ -118,7 +120,7 @@ func (s *Scanner) skipSpace() byte {
 	return 0
 }
 
-// Skip skips text and returns true if text comes next. Otherwise it returns false.
+// Skip reports whether text comes next. If so, it skips the text.
 func (s *Scanner) Skip(text string) bool {
 	if len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
 		return false
@@ -164,8 +166,9 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, or past the closing bracket if there is
-// none. end is the closing bracket. More reports whether there is a next element.
+// More goes to the next element of an array or an object, and reports whether there is one. If
+// there is none, More goes past the closing bracket, which is end. The scanner fails if neither a
+// comma nor end comes next.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -183,7 +186,7 @@ func (s *Scanner) More(end byte) bool {
 	return false
 }
 
-// Name reads the name of a member, and the colon behind it.
+// Name reads the name of a member, and the colon after it.
 func (s *Scanner) Name() string {
 	name, ok := s.plainString()
 	if !ok {
@@ -201,8 +204,8 @@ func (s *Scanner) Name() string {
 	return name
 }
 
-// plainString reads the next string if it has only ASCII characters and no escapes, as nearly all
-// strings do.
+// plainString reads the next string if it has only printable ASCII characters and no escapes, as
+// nearly all strings do. Otherwise it reads nothing and returns false.
 func (s *Scanner) plainString() (text string, ok bool) {
 	data, start := s.data, s.pos+1
 	if start >= len(data) || data[start-1] != '"' {
@@ -217,8 +220,8 @@ func (s *Scanner) plainString() (text string, ok bool) {
 }
 
 // Find goes to the value at the end of a path of members. If several members have the same name,
-// Find takes the first. It reports false if there is no such value. It does not read the text after
-// the value.
+// Find uses the first. It reports false if there is no such value. It reads neither the value nor
+// the text after it.
 func (s *Scanner) Find(path ...string) bool {
 next:
 	for _, name := range path {
@@ -318,7 +321,8 @@ func (s *Scanner) skipString() {
 	s.fail("unexpected end in a string")
 }
 
-// skipEscape skips an escape sequence from its backslash.
+// skipEscape skips the escape that begins with the next byte, a backslash. It records the escape if
+// it is only one half of a surrogate pair.
 func (s *Scanner) skipEscape() {
 	if s.pos+1 >= len(s.data) {
 		s.pos = len(s.data)
@@ -356,7 +360,8 @@ func (s *Scanner) Integer() int64 {
 }
 
 // plainInteger reads the next number if the number has only digits, at most 18, and if a comma or a
-// closing brace follows. Nearly all numbers have this form.
+// closing brace follows. Nearly all numbers have this form. Otherwise plainInteger reads nothing
+// and returns false.
 func (s *Scanner) plainInteger() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {

@@ -71,7 +71,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return v, nil
 }
 
-// Given reports whether the value is there and not null.
+// Given reports whether the value is neither absent nor null.
 func (v Value) Given() bool {
 	k := v.Kind()
 	return k != KindAbsent && k != KindNull
@@ -88,7 +88,7 @@ func (v Value) OrAbsent() Value {
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 
-// RawText returns the bytes between the quotes of a string, with the escapes.
+// RawText returns the bytes between the quotes of a string, without decoding the escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
 // Text returns a copy of the text of a string.
@@ -100,7 +100,8 @@ func (v Value) Text() string {
 	return unescaped(raw)
 }
 
-// Bytes returns the text of a string. It is a view of the value if there are no escapes.
+// Bytes returns the text of a string. The result is a part of the value if there are no escapes,
+// else a copy.
 func (v Value) Bytes() []byte {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -119,7 +120,7 @@ func (v Value) Is(s string) bool { return v.Kind() == KindString && string(v.Byt
 func (v Value) IsEmptyArray() bool { return v.Kind() == KindArray && v[spaceEnd(v, 1)] == ']' }
 
 // Equals reports whether the value equals the value of a JSON text. Numbers are compared as
-// numbers: some clients write 1 as 1.0.
+// numbers, since some clients write 1 as 1.0. All other values are compared byte by byte.
 func (v Value) Equals(text string) bool {
 	if string(v) == text || v.Kind() != KindNumber || text == "" {
 		return string(v) == text
@@ -153,7 +154,8 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
 // MembersKnowing is [Value.Members] for callers that know the value of one member already, such as
-// a long one from [Value.Pick]. known is that value; its text is not read again. known may be nil.
+// a long one from [Value.Pick]. known is that value, as a part of v. MembersKnowing does not read
+// its text again. known may be nil.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -175,7 +177,7 @@ type Member struct {
 func Into(name string, v *Value) Member { return Member{name, v} }
 
 // Pick looks for the wanted members of an object, and sets their variables. If a member is absent,
-// its variable stays as it is.
+// its variable does not change.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)

@@ -21,7 +21,7 @@ type String struct {
 	escaped bool // raw holds backslash escapes
 }
 
-// Size returns the length of the text in bytes, with its escapes.
+// Size returns the length of the text in bytes, before the escapes are decoded.
 func (t String) Size() int { return len(t.raw) }
 
 // String returns the decoded text. It is a view of the JSON if there are no escapes.
@@ -33,9 +33,9 @@ func (t String) String() string {
 }
 
 // Part returns the decoded text of a string that may be a part of a longer one, cut within a
-// character. Half of a surrogate pair at the beginning or the end of the string does not become
-// U+FFFD: Part encodes the half in three bytes, as if it were a character. The text may be in buf,
-// so it is valid until buf changes.
+// character. If the string begins or ends with half of a surrogate pair, this half does not become
+// U+FFFD: Part encodes it in three bytes, as if it were a character. The result may share the
+// memory of buf, so it is valid until buf changes.
 func (t String) Part(buf *[]byte) string {
 	if !t.escaped {
 		return t.raw
@@ -95,7 +95,7 @@ func IsObject(value string) bool { return value != "" && value[0] == '{' }
 type Cursor struct {
 	text  Value
 	pos   int
-	known Value // a value in the text that Skip need not read, since its length is known
+	known Value // a value in the text that Skip need not read, since its length is known; nil: none
 }
 
 // NewCursor returns a cursor at the beginning of v.
@@ -108,7 +108,7 @@ func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 func (c *Cursor) Enter() { c.pos++ }
 
 // Next goes to the next element, or to the name of the next member. After the last one, it goes
-// behind the closing bracket and reports false.
+// past the closing bracket and reports false.
 func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
 	}
@@ -127,7 +127,7 @@ func (c *Cursor) Name() Value {
 	return name
 }
 
-// Skip goes behind the value at the cursor and returns it.
+// Skip moves the cursor past the value at the cursor and returns the value.
 func (c *Cursor) Skip() Value {
 	start := c.pos
 	if len(c.known) > 0 && &c.known[0] == &c.text[start] {
@@ -138,8 +138,8 @@ func (c *Cursor) Skip() Value {
 	return c.text[start:c.pos:c.pos]
 }
 
-// Pick goes behind the value at the cursor and returns it. If the value is an object, Pick also
-// picks the wanted members, see [Value.Pick].
+// Pick moves the cursor past the value at the cursor and returns the value. If the value is an
+// object, Pick also picks the wanted members, see [Value.Pick].
 func (c *Cursor) Pick(wanted ...Member) Value {
 	var kind Value
 	return c.PickTyped(&kind, wanted...)
@@ -167,7 +167,8 @@ func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	return c.text[start:c.pos:c.pos]
 }
 
-// Read calls read, which must move the cursor behind the value, and returns the value.
+// Read calls the function read, which must move the cursor past the value at the cursor. Read
+// returns this value.
 func (c *Cursor) Read(read func()) Value {
 	start := c.pos
 	read()
@@ -180,7 +181,7 @@ func (c *Cursor) Read(read func()) Value {
 //		use(w.Key, w.Value)
 //	}
 //
-// For any other value, Next reports false at once.
+// For any other value, the first Next reports false.
 type Walker struct {
 	text   string
 	cursor Cursor // a cursor in text
