@@ -16,14 +16,14 @@ type Acceptance struct {
 	conn *codexrpc.Conn
 
 	mu                sync.Mutex
-	logins            uint64   // how often the login had changed when the record was begun
-	strict            bool     // instructions that replace Codex's prompt were refused
-	instructionModels modelSet // models with which such instructions were accepted
-	parallelModels    modelSet // lite models (see [Model].Lite) that may call several tools at a time
-	serialModels      modelSet // lite models that may call only one tool at a time
+	logins            uint64   // conn.LoginChanges() at the last call of lock
+	strict            bool     // the provider has refused instructions that replace Codex's prompt, with at least one model
+	instructionModels modelSet // models with which the provider has accepted such instructions
+	parallelModels    modelSet // lite models (see [Model].Lite) with which several tool calls at a time were accepted
+	serialModels      modelSet // lite models with which several tool calls at a time were refused
 }
 
-// acceptances maps each connection of a process to its record.
+// acceptances has the records of the connections of a process.
 type acceptances struct {
 	mu     sync.Mutex
 	byConn map[*codexrpc.Conn]*Acceptance
@@ -37,7 +37,8 @@ func (records *acceptances) find(conn *codexrpc.Conn) *Acceptance {
 }
 
 // Acceptance returns the record of what the provider has accepted and refused over a connection of
-// the process.
+// the process. If there is none, Acceptance makes one, and removes the records of connections that
+// have ended.
 func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 	records := &p.acceptance
 	records.mu.Lock()
@@ -51,7 +52,7 @@ func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 	return a
 }
 
-// lock locks the record. It empties the record if the login has changed since the record was begun.
+// lock locks the record. If the login has changed since the last call, lock empties the record.
 func (a *Acceptance) lock() {
 	a.mu.Lock()
 	if logins := a.conn.LoginChanges(); logins != a.logins {
@@ -59,8 +60,8 @@ func (a *Acceptance) lock() {
 	}
 }
 
-// Strict reports whether the provider has refused a request whose instructions replace Codex's own
-// prompt.
+// Strict reports whether the provider has refused a request, with any model, whose instructions
+// replace Codex's own prompt.
 func (a *Acceptance) Strict() bool {
 	a.lock()
 	defer a.mu.Unlock()
@@ -84,7 +85,8 @@ func (a *Acceptance) InstructionsAccepted(model string) {
 }
 
 // InstructionsRefused records that the provider has refused instructions that replace Codex's own
-// prompt, in a request with this model. It reports whether this is the first refusal for any model.
+// prompt, in a request with this model. It returns true if the record had no such refusal before,
+// with this or another model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -94,10 +96,10 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	return first
 }
 
-// ParallelCalls reports whether the provider has accepted or refused requests in which this lite
-// model (see [Model].Lite) could call several tools at a time. Codex lets a lite model call only
-// one tool at a time, unless the thread uses the file [Model].Full. Both results are false until
-// the provider has answered a request of such a thread.
+// ParallelCalls reports whether the provider has accepted, and whether it has refused, requests in
+// which this lite model (see [Model].Lite) could call several tools at a time. Codex allows a lite
+// model to do so only in a thread that uses the file [Model].Full. Both results are false until the
+// provider has answered a request of such a thread.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -105,7 +107,7 @@ func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 }
 
 // ParallelCallsAccepted records that the provider has accepted a request in which this lite model
-// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests.
+// could call several tools at a time, see [Acceptance.ParallelCalls].
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -113,16 +115,17 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 }
 
 // ParallelCallsRefused records that the provider has refused a request in which this lite model
-// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests. Only one
-// refusal is recorded for each model; first reports whether this call has recorded it.
+// could call several tools at a time, see [Acceptance.ParallelCalls]. It returns true if it has
+// added the model to the record. It returns false if the record already had the model, or cannot
+// store it.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.serialModels.add(model)
 }
 
-// SerialModels returns the lite models that may call only one tool at a time, since the provider
-// has refused requests in which they could call several. The models are sorted by name.
+// SerialModels returns the lite models for which the provider has refused requests in which they
+// could call several tools at a time. The models are sorted by name.
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()
@@ -132,8 +135,8 @@ func (a *Acceptance) SerialModels() []string {
 	return slices.Sorted(maps.Keys(a.serialModels))
 }
 
-// maxModelSet bounds the number of models in a modelSet. maxModelSetName bounds the name of a
-// model, in bytes, since the name may come from a client.
+// maxModelSet bounds the number of models in a modelSet. maxModelSetName bounds the length of a
+// model's name in bytes, since the name may come from a client.
 const (
 	maxModelSet     = 256
 	maxModelSetName = 256
@@ -142,8 +145,8 @@ const (
 // modelSet is a bounded set of the names of models. The zero value is empty.
 type modelSet map[string]bool
 
-// add adds a model if the set has room and the name is not too long. It reports whether it has
-// added the model.
+// add adds a model, unless the set already has it, the set is full, or the name is too long. It
+// reports whether it has added the model.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

@@ -18,32 +18,36 @@ const (
 	// accountTimeout bounds one request to Codex for the account of the login. For each request,
 	// Codex asks the back end three times, and waits up to five seconds each time.
 	accountTimeout = 20 * time.Second
-	// accountPause is the pause after the first failed request for the account. The pauses double
-	// up to maxAccountPause.
+	// accountPause is the pause after the first failed request for the account. Each further
+	// failure doubles the pause up to maxAccountPause, but a request without an answer resets the
+	// pause.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
 // signInAgain is a part of Codex's error message about a login whose refresh token the provider has
-// refused for good.
+// permanently refused.
 const signInAgain = "sign in again"
 
-// maxAccountWait is how long a turn waits for the account. Codex itself would wait up to half a
-// minute for a back end that does not answer.
+// maxAccountWait is how long a turn waits at most for the account. Codex itself would wait up to
+// half a minute for a back end that does not answer.
 const maxAccountWait = 3 * time.Second
 
-// accountState records the requests for the account of the serving instance.
+// accountState is what is known of the account of the serving instance's login. learnAccount sends
+// the requests for it.
 type accountState struct {
 	conn   *codexrpc.Conn // the connection over which the requests are sent
-	asked  time.Time      // when the first request was sent
+	asked  time.Time      // when the instance began to serve; the first request is sent then
 	known  bool           // a request has succeeded
 	silent bool           // the back end has not answered the last request in time
 }
 
 // AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
-// It returns the connection for the turn: conn or, if the app-server was replaced, the new
-// app-server's connection. It returns a *NotReadyError if the back end does not answer, and the
-// cause of ctx if ctx ends. If the back end fails in another way, AwaitAccount returns the
-// connection: Codex asks again in the turn, and reports the failure at once.
+// For other logins it does not wait. It returns the connection for the turn: conn or, if another
+// instance serves by now, the connection of that instance.
+//
+// The error is a *NotReadyError if the back end does not answer, and the cause of ctx if ctx ends.
+// If the back end fails in another way, AwaitAccount returns no error: Codex asks again in the
+// turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.published.mu.Lock()
@@ -73,7 +77,8 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 }
 
 // learnAccount asks Codex for the account of a serving instance until a request succeeds or the
-// instance's connection has ended. It publishes each failure in the status.
+// instance's connection has ended. It publishes each result. If a request has no result after
+// maxAccountWait, learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
@@ -106,8 +111,9 @@ func (p *Process) learnAccount(in *instance) {
 	}
 }
 
-// publishAccount publishes err, the result of a request for the account of the serving instance. It
-// logs the first failure, and the first success after a failure.
+// publishAccount publishes err, the result of a request for the account of an instance; nil means
+// success. It does nothing if the instance no longer serves, or if the account is already known. It
+// logs the first failure and, after a failure, the success.
 func (s *supervisor) publishAccount(in *instance, err error) {
 	if in != s.serving || in.conn.Err() != nil || s.published.account.known {
 		return
@@ -138,12 +144,12 @@ func (s *supervisor) publishAccount(in *instance, err error) {
 // errSilent means that the account back end has not answered in time.
 var errSilent = errors.New("the account back end does not answer")
 
-// errRefused means that the provider refuses the login for good.
+// errRefused means that the provider has permanently refused the login.
 var errRefused = errors.New("the provider refuses the login; run `codex login`")
 
-// CheckAccount asks the back end for the account of the login. The error says what is wrong with
-// the back end or the login. It contains no addresses, so clients may see it. A provider that needs
-// no login has no account; CheckAccount then returns nil.
+// CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
+// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with
+// the back end or the login. It contains no addresses, so clients may see it.
 func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
@@ -164,9 +170,10 @@ func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 // HTTP status.
 var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 
-// backendError returns what is wrong with the back end. Codex does not report how the back end has
-// answered the call for the account. So backendError asks for the limits of the plan instead: Codex
-// reports how the back end answers that call.
+// backendError returns an error that says what is wrong with the back end. message is Codex's error
+// about the account, which does not say how the back end has answered. So backendError also makes
+// Codex ask the back end for the limits of the plan: Codex's error for that request says how the
+// back end has answered.
 func backendError(ctx context.Context, conn *codexrpc.Conn, message string) error {
 	var callErr *codexrpc.CallError
 	if _, err := conn.RateLimits(ctx); errors.As(err, &callErr) {
@@ -182,8 +189,9 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 
 const (
 	// backendPollPause is the pause between two checks whether a silent account back end answers
-	// again. backendPollTimeout bounds a check. Both are short: a start of the app-server takes
-	// half a second, and requests should be served within two seconds after the back end answers.
+	// again. backendPollTimeout bounds a check. Both are short: requests should be served within
+	// two seconds after the back end answers again, and half a second of that is the start of a new
+	// app-server.
 	backendPollPause, backendPollTimeout = 300 * time.Millisecond, 700 * time.Millisecond
 	// accountHost is the default address of the account back end, and accountPath is the path for
 	// the account.
@@ -191,17 +199,17 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend asks the account back end itself, while Codex waits for an answer to its own
-// request; ctx ends with that request. If the back end answers awaitAccountBackend twice in a row
-// before ctx ends, Codex's request is lost, and Codex would repeat it only after five seconds. In
-// that case, awaitAccountBackend replaces the instance.
+// awaitAccountBackend asks the account back end directly, while Codex waits for the answer to its
+// own request. ctx ends when Codex's request has ended. If the back end gives two answers in a row
+// before that, Codex's request is lost, and Codex would repeat it only after five seconds. In that
+// case, awaitAccountBackend replaces the instance.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
 		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	for answers := 0; answers < 2; { // two in a row: at the time of the first, Codex may be about to get its own answer
+	for answers := 0; answers < 2; { // two in a row: after only one, Codex may be about to get its own answer
 		select {
 		case <-time.After(backendPollPause):
 		case <-ctx.Done():
@@ -219,7 +227,8 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 }
 
 // accountAnswers reports whether the back end returns the account of the instance's login within
-// backendPollTimeout.
+// backendPollTimeout. It returns false without asking if it cannot read the login, or if the base
+// URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
 	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueRelease is the minor version of a release of Codex. From this release on, Codex is known
-// to use the catalogue (the list of models) that the settings of a thread name.
+// catalogueRelease is the minor version of the first release of Codex that is known to use the
+// catalogue (the list of models) that the settings of a thread name.
 const catalogueRelease = 169
 
 // checkCatalogueSupport returns an error if a release of Codex ignores the catalogue that the
@@ -33,9 +33,9 @@ func checkCatalogueSupport(version string) error {
 }
 
 // modelChanges are new values for members of each model in the catalogue. With these values, Codex
-// offers no tools of its own, does not replace a long history by a summary, and passes service
-// tiers on to the provider. No other setting has these effects. The provider, not Codex, then
-// decides whether a history is too long.
+// offers no tools of its own, passes service tiers on to the provider, and does not replace a long
+// history by a summary: the provider decides whether a history is too long. No other setting has
+// these effects.
 var modelChanges = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
@@ -48,8 +48,8 @@ var modelChanges = map[string]json.RawMessage{
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
-// notLite is a further change for a lite model. Without it, Codex lets such a model call only one
-// tool at a time.
+// notLite is a further change for the file [Model].Full of a lite model. Without it, Codex lets a
+// lite model call only one tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
 // serviceTiers lists the service tiers that Codex passes on to the provider only if the model's
@@ -68,7 +68,7 @@ const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_re
 const backendModelsFile = "models_cache.json"
 
 // catalogue has the models of an instance: the models that the program knows, and the models that
-// only the back end of its login lists. A zero or nil catalogue has no models.
+// only the back end of its login lists.
 type catalogue struct {
 	dir          string // the directory for the files of the models
 	fallbackPath string // the path of the file with fallbackCatalogue
@@ -77,7 +77,7 @@ type catalogue struct {
 
 	mu              sync.Mutex
 	models          []Model
-	backendModified time.Time // the modification time of backendPath when it was last read; zero: never read
+	backendModified time.Time // the modification time of backendPath when the file was last read; zero: it was never read
 }
 
 // Model describes a model in Codex's catalogue or in the back end's list. The zero Model stands for
@@ -85,16 +85,15 @@ type catalogue struct {
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions": Codex's own prompt for the model; empty: not known
-	// Lite is true if the entry has "use_responses_lite". If a thread has no tools, a lite model
-	// may get the thread's base prompt twice. Codex does not send an empty base prompt to a lite
-	// model.
+	// Lite is "use_responses_lite". A lite model may get the base prompt of a thread without tools
+	// twice. Codex does not send an empty base prompt to a lite model.
 	Lite bool
 	// Catalogue is the path of the file for model_catalog_json in the settings of a thread with
 	// this model. With this file, Codex offers no tools of its own and does not shorten the
 	// history. The file has only this model, since each thread keeps its catalogue in memory: a
-	// catalogue of all models would take 1 MB more. Empty: there is no file.
+	// catalogue of all models would take 1 MB more for each thread. Empty: there is no file.
 	Catalogue string
-	// Full, for a lite model, is the path of a file like Catalogue in which "use_responses_lite" is
+	// Full is the path of another file for model_catalog_json, in which "use_responses_lite" is
 	// false. With this file (the full form), the model can call several tools at a time, and the
 	// provider can run web searches. Empty: the model is not lite.
 	Full string
@@ -102,18 +101,18 @@ type Model struct {
 	// ("supports_reasoning_effort_updates").
 	Efforts bool
 
-	// Clients may see the fields from here to the blank line. A field is zero if the model's entry
-	// lacks the member.
+	// Clients may see Title, Window, Blind, Least and Most. Each is zero if the model's entry lacks
+	// the member.
 	Title       string // "display_name"
 	Window      int    // "context_window" in tokens, before modelChanges removes it
-	Blind       bool   // "input_modalities" is given and does not list "image"
+	Blind       bool   // the model takes no pictures: "input_modalities" is given and does not list "image"
 	Least, Most string // the lowest and the highest effort in "supported_reasoning_levels"
 
-	hidden   bool
-	priority int // lists begin with the lowest; the default model has 1
+	hidden   bool // "visibility" is not "list"
+	priority int  // the order in lists, the lowest first; the default model has 1
 }
 
-// list returns the models as an app-server lists them.
+// list returns the models in the form and the order in which an app-server lists them.
 func (c *catalogue) list() []codexrpc.Model {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +125,8 @@ func (c *catalogue) list() []codexrpc.Model {
 }
 
 // find returns the entry of a model. It looks the name up as Codex does: the name is a slug,
-// perhaps with a suffix such as a date, and perhaps after the name of a provider and a slash. find
-// returns the zero Model for an unknown name.
+// perhaps with a suffix such as a date, and perhaps after the name of a provider and a slash. For
+// an unknown name, or if c is nil, find returns the zero Model.
 func (c *catalogue) find(name string) Model {
 	if c == nil {
 		return Model{}
@@ -141,7 +140,7 @@ func (c *catalogue) find(name string) Model {
 	return *cmp.Or(found, new(Model))
 }
 
-// longestMatch returns the entry with the longest slug that fits the name of a model, or
+// longestMatch returns the entry with the longest slug that fits the name of a model (see find), or
 // nil.
 func longestMatch(models []Model, name string) (found *Model) {
 	for _, name := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
@@ -155,13 +154,14 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// addBackendModels adds the models that only the back end lists, if Codex has stored a new list
-// since the last call. It reports whether it has added any. For a model that is not added, Codex
-// would use the back end's entry unchanged, and offer its own tools. The caller holds the lock.
+// addBackendModels adds the models that only the back end lists. It does nothing if Codex has not
+// stored a new list since the last call. It reports whether it has added any model. For a model
+// that is not added, Codex would use the back end's entry unchanged, and offer its own tools. The
+// caller holds the lock.
 func (c *catalogue) addBackendModels() bool {
 	info, err := os.Stat(c.backendPath)
 	if err != nil || info.ModTime().Equal(c.backendModified) {
-		return false // without a login there is no list
+		return false // there is no list (as without a login), or it was read before
 	}
 	c.backendModified = info.ModTime()
 	before := len(c.models)
@@ -190,8 +190,8 @@ func readList(path string) ([]byte, error) {
 }
 
 // newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It
-// writes the files of each model and fallbackCatalogue to home. If Codex later stores a list that
-// cannot be read, the catalogue logs a warning to log.
+// writes the files of each model and fallbackCatalogue to home. log returns the logger for a
+// warning if the back end's list cannot be read later.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {
@@ -203,7 +203,8 @@ func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*
 	return c, nil
 }
 
-// add adds the models of a list that are not in the catalogue yet, and writes their files.
+// add adds the models of a list that are not in the catalogue yet, and writes their files. It skips
+// models without a name.
 func (c *catalogue) add(list []byte) error {
 	models, err := parseModels(list)
 	if err != nil {
@@ -236,7 +237,8 @@ func (c *catalogue) write(model *listedModel) error {
 	return os.WriteFile(model.entry.Full, model.catalogueJSON(modelChanges, notLite), 0o600)
 }
 
-// maxModels bounds the models of a catalogue, since each model gets a file. Codex has some twenty.
+// maxModels bounds the number of models in a catalogue, since each model gets a file. Codex has
+// some twenty.
 const maxModels = 1000
 
 // listedModel is a model of a list. members are all members of its JSON object; entry has the
@@ -310,7 +312,8 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 // missing: with that effort a model delegates to agents, which are switched off here.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// effortsOf returns the lowest and the highest of the efforts that a model accepts.
+// effortsOf returns the lowest and the highest of the efforts that a model accepts. Both are empty
+// if levels lists no known effort.
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)
@@ -324,13 +327,13 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
-// liteRelease is the minor version of a release of Codex. From this release on, Codex is known not
-// to send an empty base prompt to a lite model.
+// liteRelease is the minor version of the first release of Codex that is known not to send an empty
+// base prompt to a lite model.
 const liteRelease = 166
 
-// Model returns what is known of a model. For a remote app-server, only Lite may be set: the
-// operator starts that app-server with a catalogue that is not known here. If the app-server's
-// release is liteRelease or newer, all its models count as lite.
+// Model returns what is known of a model. The operator starts a remote app-server with a catalogue
+// that is not known here. So for a remote app-server only Lite is set: it is true, for each model,
+// if the app-server's release is liteRelease or newer.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.published.read()
@@ -339,9 +342,9 @@ func (p *Process) Model(name string) Model {
 	return p.models.currentCatalogue().find(name)
 }
 
-// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of the
-// login knows. Without this file, Codex would replace a long history by a summary. Empty: there is
-// no file.
+// FallbackCatalogue returns the path of a file like [Model].Catalogue, for a model that neither
+// Codex nor the back end of the login knows. Without this file, Codex would replace a long history
+// by a summary. Empty: there is no file.
 func (p *Process) FallbackCatalogue() string {
 	if c := p.models.currentCatalogue(); c != nil {
 		return c.fallbackPath

@@ -15,21 +15,21 @@ const (
 	// appServerCommand is the subcommand of Codex in Config.Command. The arguments after it are
 	// those of the app-server.
 	appServerCommand = "app-server"
-	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
-	// quarters of a megabyte.
+	// maxCatalogue bounds a list of models, in bytes. The catalogue that Codex prints usually has
+	// three quarters of a megabyte.
 	maxCatalogue = 16 << 20
 	// maxComplaint bounds how much of the stderr of a catalogueRun is kept for its error, in bytes.
 	maxComplaint = 1 << 10
 )
 
 // catalogueArgs make Codex print the catalogue of its models: the operator's own
-// (model_catalog_json) or the one that came with the program. They also hide the login from this
-// run of Codex. Otherwise the run would first ask the provider, and would renew an expired login:
-// perhaps while an app-server renews it with the same refresh token. If such a run was killed, the
-// new token could be lost.
+// (model_catalog_json) or the one that came with the program. The last argument hides the login
+// from this run. With the login, the run would ask the provider first, and could renew an expired
+// login at the same time as an app-server, with the same refresh token. If the run was killed
+// during a renewal, the new token could be lost.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
-// catalogueRun is a run of the program that prints its catalogue. Each run needs a call of wait.
+// catalogueRun is a run of the program that prints its catalogue. The caller must call wait.
 type catalogueRun struct {
 	cmd            *exec.Cmd
 	waitExit       func() error
@@ -38,8 +38,9 @@ type catalogueRun struct {
 	output, stderr boundedBuffer
 }
 
-// argsFor returns the arguments that make codex run another command in place of the app-server. The
-// error names only the program, since its arguments may be secret.
+// argsFor returns the arguments that make codex run another command in place of the app-server: the
+// arguments before app-server in Config.Command, and then the command. The error names only the
+// program, since its arguments may be secret.
 func (cfg *Config) argsFor(command ...string) ([]string, error) {
 	i := slices.Index(cfg.Command, appServerCommand)
 	if i < 1 {
@@ -96,8 +97,8 @@ func (r *catalogueRun) wait() ([]byte, error) {
 	return r.output.content.Bytes(), nil
 }
 
-// explainError adds the command and the beginning of its stderr to err. It leaves out the operator's
-// arguments, which may be secret, and the backtrace that Codex prints after the error.
+// explainError adds the command and the beginning of its stderr to err. It leaves out the
+// operator's arguments, which may be secret, and the backtrace that Codex prints after the error.
 func (r *catalogueRun) explainError(err error) error {
 	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
 	stderr, _, _ := strings.Cut(r.stderr.content.String(), "Stack backtrace:")
@@ -108,8 +109,8 @@ func (r *catalogueRun) explainError(err error) error {
 }
 
 // boundedBuffer keeps the first bytes that are written to it, up to its limit. If failWhenFull is
-// true, a write beyond the limit fails, which ends the program. Otherwise no write fails: a program
-// with a long stderr can then end by itself and report its own error.
+// true, a write beyond the limit fails, which ends the program. If it is false, further bytes are
+// dropped, so that a program with a long stderr can go on and report its own error.
 type boundedBuffer struct {
 	content      bytes.Buffer // not embedded: its ReadFrom would bypass the limit
 	limit        int

@@ -17,7 +17,8 @@ const (
 	killGrace = 5 * time.Second
 )
 
-// attachProgram connects to a program and waits for its exit in the background.
+// attachProgram connects to a program. In the background, it also logs the program's stderr and
+// waits for the program's exit.
 func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) {
 	in.program = program
 	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
@@ -29,8 +30,9 @@ func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) 
 }
 
 // awaitExit waits for the program's exit, and then kills its process group: the program may be a
-// launcher (such as npm's) whose child lives on and keeps the pipes open. If a process outside of
-// the group keeps the pipes open, awaitExit waits for pipeGrace at most.
+// launcher (such as npm's) whose child lives on and keeps the pipes open. A process outside of the
+// group may still keep them open. So awaitExit ends the connection after pipeGrace, and the reading
+// of stderr after another pipeGrace.
 func (in *instance) awaitExit() {
 	defer close(in.exited)
 	in.exitState = in.program.Wait()
@@ -46,8 +48,8 @@ func (in *instance) awaitExit() {
 // succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited. It returns "" if that explains nothing: the child exited
-// without an error, or endChild terminated it.
+// exitStatus returns how a child exited, or that it has not exited. It returns "" if there is no
+// child, if the child exited without an error, or if endChild terminated the child.
 func (in *instance) exitStatus() string {
 	if in.program == nil {
 		return ""

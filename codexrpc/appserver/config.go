@@ -24,7 +24,7 @@ type Config struct {
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
-	// Dir is the working directory; empty: a new, empty one, removed at the end. Not
+	// Dir is the working directory; empty: a new, empty directory, which is removed at the end. Not
 	// used with Connect.
 	Dir string
 	// Env is added to the environment of the program. The program also gets some variables of this
@@ -33,11 +33,11 @@ type Config struct {
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
 	StartTimeout time.Duration
-	// StopTimeout is how long a stop may take before the process is killed; 0: 5 s.
+	// StopTimeout is how long a stop may take before the program is killed; 0: 5 s.
 	StopTimeout time.Duration
-	// MaxMemory is the limit of the app-server's memory, in bytes: above it, a fresh app-server
-	// replaces this one. 0: no limit. On Linux the process's own memory counts, without the pages
-	// of files; elsewhere the resident memory counts. Not used with Connect.
+	// MaxMemory limits the app-server's memory, in bytes. If the app-server uses more, a new
+	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
+	// pages of files; elsewhere the resident memory counts. Not used with Connect.
 	MaxMemory int64
 	// Provider are the settings by which Codex reaches the model's provider. The operator's
 	// configuration of Codex takes precedence. Not used with Connect.

@@ -18,10 +18,11 @@ import (
 // homeVariable is the variable for the directory of all files of Codex.
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are the variables that an app-server gets from this process's environment. A
-// program needs most of them to run, to reach the network and to log; the last ones are for Codex's
-// login and its built-in providers. isAllowedVariable also allows LC_…, the proxies in lower case,
-// and the variables that the providers name. An app-server does not get the keys of other programs.
+// inheritedVariables are the variables that an app-server gets from this process's environment.
+// Programs need most of them to run, to reach the network and to log; those in the last line are
+// for Codex's login and its built-in providers. isAllowedVariable also allows LC_…, the proxies in
+// lower case, the variables that the providers name and, on Windows, windowsVariables. Other
+// variables are not passed on, since they may be keys of other programs.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -54,10 +55,9 @@ func isAllowedVariable(name string, providerVariables []string) bool {
 	return name == strings.ToLower(name) && strings.HasSuffix(name, "_proxy") && slices.Contains(inheritedVariables, upper)
 }
 
-// environ returns the environment of the programs that use home. It has the inherited variables,
-// the variables for the home and temporary directories, Config.Env (which cannot change
-// CODEX_HOME), and the variables for the proxy and the certificates. If a name occurs twice, the
-// later value counts.
+// environ returns the environment of the programs that use home; temp is their directory for
+// temporary files. If a name occurs twice, the later value counts. So Config.Env replaces inherited
+// variables, but cannot change CODEX_HOME.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	providerVariables := home.config.variableNames()
 	for _, variable := range os.Environ() {
@@ -108,16 +108,16 @@ func noProxyVariables(env []string) []string {
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
 }
 
-// These variables choose the certificates that Codex trusts.
+// These variables choose the certificates that Codex trusts. If none of them is set, Codex parses
+// all certificates of the system with OpenSSL, for each new thread and, over HTTP, for each
+// request. That takes a third of the CPU time of a short turn. So writeCertificates sets all three:
 //
-// Without them, Codex reads the system's certificates for each new thread and, over HTTP, for each
-// request. It parses them with OpenSSL, which takes a third of the CPU time of a short turn.
-//
-// If SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, Codex does not use OpenSSL over HTTP, but the
-// library that it always uses for WebSockets. That library reads a single file if SSL_CERT_FILE and
-// SSL_CERT_DIR are set. Codex itself also reads a file, slowly: the one that CODEX_CA_CERTIFICATE
-// names or, if that variable is not set, the one that SSL_CERT_FILE names. So this package makes
-// CODEX_CA_CERTIFICATE name a file with only one certificate.
+//   - SSL_CERT_FILE names a file with all certificates. If this variable or CODEX_CA_CERTIFICATE is
+//     set, Codex uses a faster library in place of OpenSSL.
+//   - SSL_CERT_DIR names an empty directory. If it is set too, that library reads only
+//     SSL_CERT_FILE.
+//   - CODEX_CA_CERTIFICATE names a file with only one certificate. Codex itself parses this file,
+//     slowly. Without the variable, it would parse the whole SSL_CERT_FILE in the same way.
 const (
 	certFileVariable = "SSL_CERT_FILE"
 	certDirVariable  = "SSL_CERT_DIR"
@@ -125,7 +125,7 @@ const (
 )
 
 // maxCertificates bounds the total size of the certificate files that are read, in bytes.
-// maxCertificateFiles bounds the number of files in a directory.
+// maxCertificateFiles bounds the number of files in a directory of certificates.
 const (
 	maxCertificates     = 16 << 20
 	maxCertificateFiles = 4096
@@ -162,9 +162,8 @@ func systemTrust() *trustStore {
 
 // writeCertificates writes certificates to files in dir, and returns environment variables that
 // name these files. With the variables, Codex trusts the same certificates as without them, but
-// reads them in less time. writeCertificates returns nil if it is not certain that Codex trusts the
-// same certificates, if caVariable is set (even to an empty value), or if it cannot write the
-// files.
+// reads them in less time. If that is not certain, writeCertificates returns nil. It also returns
+// nil if s is nil, if caVariable is set (even to an empty value), or if it cannot write the files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
 	values := make(map[string]string)
 	for _, entry := range env {
@@ -177,14 +176,16 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 	switch {
 	case s == nil || hasCA:
 		return nil
-	case hasFile: // use the operator's certificates, unless they are unusual
+	case hasFile: // the operator has chosen the certificates
 		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
+		// An unreadable file and relative paths are left to Codex. So is a file with TRUSTED
+		// certificates: Codex would not read them if caVariable was set.
 		content, err := readBounded(file)
 		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
-			return nil // Codex reads TRUSTED certificates only if caVariable is not set
+			return nil
 		}
 	case hasDir || slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
-		return nil // with caVariable set, Codex might refuse the certificates of some servers
+		return nil // with the variables, Codex might not trust the same certificates
 	}
 	completeFile, content := s.readCertificates()
 	authority := firstAuthority(content)
@@ -280,7 +281,7 @@ func usesOtherServers(command, env []string, config *providerConfig) bool {
 		texts = append(texts, address)
 	}
 	return slices.ContainsFunc(texts, func(text string) bool {
-		_, after, found := strings.Cut(strings.ToLower(text), "s://") // https, wss
+		_, after, found := strings.Cut(strings.ToLower(text), "s://") // the end of https:// or wss://
 		if !found {
 			return false
 		}

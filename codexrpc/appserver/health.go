@@ -18,12 +18,12 @@ const (
 	// unresponsive.
 	probeWait = 4 * time.Second
 	// maxMissed is how many missed probes in a row end the connection. A probe is missed if neither
-	// its answer nor anything else arrives. For a remote app-server, maxMissedRemote is higher,
-	// since its network may be interrupted for a while.
+	// its answer nor anything else arrives within probeWait. maxMissedRemote is maxMissed for a
+	// remote app-server; it is higher, since the network may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
 	// replaceEvery is the shortest pause between two replacements by replaceForHealth. A
-	// replacement that surely helps needs no pause.
+	// replacement for which surelyHelps is true needs no pause.
 	replaceEvery = time.Minute
 )
 
@@ -41,8 +41,8 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth handles the result of a probe of the serving instance. It ignores draining instances;
-// drain stops them.
+// checkHealth handles the result of a probe of the serving instance. It ignores an instance that no
+// longer serves.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return
@@ -75,10 +75,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, and returns true. If a replacement is already
-// starting, it only returns true. If it has replaced an instance less than replaceEvery ago, it
-// does nothing and returns false, since the new instance seems to have the same fault. It ignores
-// replaceEvery if surelyHelps is true: a new instance will not have the fault.
+// replaceForHealth begins to replace the serving instance, and returns true. If a replacement is
+// already starting, it only returns true. If its last try was less than replaceEvery ago and
+// surelyHelps is false, it does nothing and returns false: the new instance seems to have the same
+// fault. surelyHelps means that a new instance will not have the fault.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.replacement != nil {
 		return true
@@ -115,17 +115,18 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 		return
 	}
 	reason := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(limit)))
-	// An instance that was small once has grown. Its replacement begins small, too.
+	// An instance that was small before has grown; a new instance begins small, too. But while a
+	// replaced instance drains, replaceEvery applies.
 	surelyHelps := in.wasSmall && s.Status().Draining == 0
 	if !s.replaceForHealth(reason, surelyHelps) {
 		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", reason)
 	}
 }
 
-// memory returns the memory of an instance, in bytes. For a child it is the child's own memory, if
-// known: the memory that is freed when the child ends. Own memory does not include the pages of the
-// program, some 110 MB, since all children share them and the system can drop them when it needs
-// memory.
+// memory returns the memory of an instance, in bytes: the own memory of a child if it is known,
+// else the memory that the app-server reports. Own memory is what is freed when the child ends. It
+// does not include the pages of the program, some 110 MB, since all children share them and the
+// system can drop them when it needs memory.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {
@@ -135,8 +136,9 @@ func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	return d.Memory
 }
 
-// warnOnce logs a warning about the memory of an instance. It logs no further warning until the
-// memory has been below the limit again.
+// warnOnce logs a warning about the memory of an instance and sets memoryWarned. If memoryWarned is
+// already set, it does nothing. checkMemory clears memoryWarned when the memory is within the
+// limit.
 func (s *supervisor) warnOnce(in *instance, message, reason string) {
 	if !in.memoryWarned {
 		in.memoryWarned = true

@@ -35,16 +35,16 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 const agentsDir = ".agents"
 
 // logVersions is the highest version of Codex's log that a private home prevents. The log is a
-// database file with its version in its name. For each version from 1 on, a private home has a
-// directory in place of this file, so that Codex cannot make the file. Otherwise the log would grow
-// by some 60 KB with each turn, perhaps in a file system in memory. Old releases of Codex do not
-// start with such directories.
+// database file with its version in its name. For each version from 1 to logVersions, a private
+// home has a directory in place of this file, so that Codex cannot make the file. Otherwise the log
+// would grow by some 60 KB with each turn, perhaps in a file system in memory. Old releases of
+// Codex do not start with such directories.
 const logVersions = 9
 
 // needsLog is a part of the error of those releases of Codex that do not start without their log.
 const needsLog = "failed to initialize sqlite state runtime"
 
-// maxLinks bounds the links to the entries of a home directory.
+// maxLinks bounds the number of links to the entries of a user's home directory.
 const maxLinks = 4096
 
 // privateHome is the directory of one instance:
@@ -67,7 +67,7 @@ type privateHome struct {
 func (h *privateHome) codexDir() string { return filepath.Join(h.path, "codex") }
 func (h *privateHome) userDir() string  { return filepath.Join(h.path, "user") }
 
-// userHome returns the home directory of this process's user, or "".
+// userHome returns the home directory of this process's user, or "" if it is not known.
 func userHome() string {
 	if home, err := os.UserHomeDir(); err == nil {
 		return home
@@ -79,7 +79,8 @@ func userHome() string {
 }
 
 // OperatorHome returns the CODEX_HOME with the login and the settings of the provider: Config.Home,
-// or else the directory that Codex would use. It returns "" if it finds no directory.
+// or else the directory that Codex would use. It returns "" if Codex would use the user's home
+// directory, and that is not known.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -136,8 +137,8 @@ func (h *privateHome) createFiles(logEnabled bool) error {
 	if err := os.WriteFile(h.codexFile(configFile), config, 0o600); err != nil {
 		return err
 	}
-	// Codex would make a directory of this name, and store each picture in it for good. This file
-	// prevents that.
+	// Codex would make a directory of this name, and keep each picture in it for ever. This empty
+	// file prevents that.
 	if err := os.WriteFile(h.codexFile(picturesDir), nil, 0o600); err != nil {
 		return err
 	}
@@ -207,9 +208,10 @@ func unquoted(value string) string {
 	return value
 }
 
-// copyVariables copies the operator's .env file to the private home, but only the lines that set
+// copyVariables copies to the private home those lines of the operator's .env file that set
 // variables which an app-server may have. Codex adds these variables to its environment.
-// copyVariables also adds them to h.variables.
+// copyVariables also adds them to h.variables. NO_PROXY is added only to h.variables: if there is a
+// proxy, noProxyVariables reads it there and sets it for Codex.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -223,7 +225,7 @@ func (h *privateHome) copyVariables() error {
 	for line := range bytes.Lines(content) {
 		if match := assignment.FindSubmatch(line); match != nil && isAllowedVariable(string(match[1]), providerVariables) {
 			h.variables = append(h.variables, string(match[1])+"="+unquoted(string(bytes.TrimSpace(line[len(match[0]):]))))
-			if !strings.EqualFold(string(match[1]), noProxy) { // noProxyVariables sets NO_PROXY if there is a proxy
+			if !strings.EqualFold(string(match[1]), noProxy) {
 				copied = append(copied, line...)
 			}
 		}
@@ -236,8 +238,8 @@ func (h *privateHome) copyVariables() error {
 
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
-// copyInstallationID copies the id that Codex sends with each request, so that the provider does
-// not see a new installation with each private home. If the operator's home has no id (`codex
+// copyInstallationID copies the id that Codex sends with each request. Without a copy, the provider
+// would see a new installation with each private home. If the operator's home has no id (`codex
 // login` makes none), copyInstallationID makes one there, as Codex would.
 func (h *privateHome) copyInstallationID() error {
 	path := filepath.Join(h.operatorHome, installationIDFile)

@@ -12,7 +12,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxConfig bounds a configuration file of Codex, in bytes.
+// maxConfig bounds each file that readBounded reads, in bytes.
 const maxConfig = 4 << 20
 
 // providerConfig has the settings that a private home copies from the operator's config.toml. They
@@ -36,9 +36,9 @@ type providerConfig struct {
 // operatorConfig has the settings that this package reads from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
-	// Profile selects a profile, which only old releases of Codex have. Newer releases ignore it
-	// and use their defaults, perhaps with another provider. So this package refuses a file with a
-	// profile.
+	// Profile selects a profile, which only old releases of Codex have. Newer releases ignore
+	// Profile and use their defaults, perhaps with another provider. So this package refuses a file
+	// with a profile.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`
@@ -56,7 +56,7 @@ type privateConfig struct {
 	Skills             map[string]any  `toml:"skills"`
 }
 
-// readOperatorConfig reads the config.toml in home, if there is one.
+// readOperatorConfig reads the config.toml in home. If there is none, it returns no settings.
 func readOperatorConfig(home string) (operatorConfig, error) {
 	path := filepath.Join(home, configFile)
 	content, err := readBounded(path)
@@ -110,7 +110,7 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // resolve makes the relative paths in c absolute. They are relative to home, the operator's
-// CODEX_HOME.
+// CODEX_HOME. If a provider's auth command has no working directory, resolve sets it to home.
 func (c *providerConfig) resolve(home string) {
 	c.ModelCatalogJSON = resolvePath(home, c.ModelCatalogJSON)
 	for _, provider := range c.ModelProviders {
@@ -172,8 +172,9 @@ func (c *operatorConfig) encodePrivate() ([]byte, error) {
 
 // mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An
 // entry of the keyring belongs to the path of one home, so a private home cannot use the entry of
-// the operator's home. A private home must not have this setting: when Codex renews the login, it
-// would make an entry for the private home and remove the file with the login.
+// the operator's home. With the same setting in a private home, the file with the login would be
+// lost: when Codex renews the login, it would make an entry for the private home and remove the
+// file.
 func (c *providerConfig) mayUseKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

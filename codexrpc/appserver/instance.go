@@ -16,7 +16,7 @@ import (
 type instance struct {
 	program    *Program      // the program of a child; nil: remote
 	exited     chan struct{} // closed when the program has exited
-	exitState  string        // how the program exited; valid once exited is closed
+	exitState  string        // how the program exited; valid after exited was closed
 	terminated atomic.Bool   // endChild has terminated the program
 	stderr     stderrLog
 	copier     sync.WaitGroup // the goroutine that copies the program's stderr to stderr
@@ -24,16 +24,16 @@ type instance struct {
 	login      LoginFile      // the version of the login when the child was started
 	startDone  chan struct{}  // closed when the start has ended, with success or not
 
-	// The result of the start, valid once startDone is closed.
+	// The result of the start, valid after startDone was closed.
 	conn    *codexrpc.Conn // nil: a remote app-server could not be dialled
 	version string
-	models  *catalogue
-	err     error // why the instance cannot be used; nil: it can
+	models  *catalogue // the catalogue; nil: there is none
+	err     error      // why the instance cannot be used; nil: it can
 
 	// Used only by the supervisor.
 	servingSince time.Time // when the instance began to serve
-	memoryWarned bool      // a warning about its memory was logged
-	wasSmall     bool      // its memory was at most half of Config.MaxMemory once
+	memoryWarned bool      // warnOnce has logged a warning; false again when the memory is within the limit
+	wasSmall     bool      // its memory has been at most half of Config.MaxMemory at some time
 }
 
 // pid returns the process id of a child, or 0.
@@ -69,7 +69,8 @@ func (in *instance) stop(timeout time.Duration) error {
 }
 
 // withExitDetails wraps reason with the exit status of a child and the last lines of its stderr. It
-// leaves out the status if endChild terminated the child.
+// returns the errors in selfExplanatory unchanged. It leaves out a status that explains nothing,
+// see exitStatus.
 func (in *instance) withExitDetails(reason error) error {
 	if matchesAny(reason, selfExplanatory) {
 		return reason
@@ -110,9 +111,9 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the programs of an instance that is a child: the app-server, and the run that
-// prints the catalogue (the list of models). That run has its own timeout, so it may end after the
-// handshake. For a remote app-server, startChild does nothing.
+// startChild starts the programs of an instance that is a child: the app-server and, unless
+// Config.Start is set, the run that prints the catalogue (the list of models). That run has its own
+// timeout, so it may end after the handshake. For a remote app-server, startChild does nothing.
 func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil
@@ -123,7 +124,7 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	}
 	program, err := p.cfg.startProgram(p.Dir(), env)
 	if err != nil {
-		_ = in.home.remove() // if this fails, the private directory is removed later
+		_ = in.home.remove() // if this fails, the home is removed later, with the private directory
 		return nil, err
 	}
 	in.attachProgram(program, p.log)
@@ -163,8 +164,9 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.explainStartError(in, err)
 }
 
-// readCatalogue waits for the catalogue (the list of models). It returns an error if Codex prints
-// none: without a catalogue, Codex would offer its own tools to the models.
+// readCatalogue waits for the catalogue (the list of models) and stores it in the instance. It
+// returns an error if Codex prints none: without a catalogue, Codex would offer its own tools to
+// the models.
 func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	if run == nil {
 		return nil // the app-server runs elsewhere, or is not started by a command
@@ -183,9 +185,9 @@ func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 }
 
 const (
-	// maxUnfinished bounds the threads in unfinishedTurns.
+	// maxUnfinished bounds the number of threads in unfinishedTurns.
 	maxUnfinished = 1024
-	// interruptTimeout bounds the time to interrupt all unfinishedTurns. Interrupting one turn
+	// interruptTimeout bounds the time for interrupting all unfinishedTurns. Interrupting one turn
 	// takes a few milliseconds.
 	interruptTimeout = 30 * time.Second
 )
@@ -218,8 +220,8 @@ func (u *unfinishedTurns) removeAll() (threads []string) {
 	return threads
 }
 
-// interruptUnfinished interrupts the turns in s.unfinished over the connection of the serving
-// instance.
+// interruptUnfinished interrupts the turns in s.unfinished, in the background, over the connection
+// of the serving instance. If no instance serves, it does nothing.
 func (s *supervisor) interruptUnfinished() {
 	if s.serving == nil {
 		return

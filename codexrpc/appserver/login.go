@@ -69,7 +69,7 @@ func checkLoginFiles(home string) error {
 		return nil // there is nothing to renew, or Codex reports what is wrong with the login
 	}
 	// A missing lock file is made here, as Codex would make it. Both files are opened for reading
-	// and writing, since opening a pipe only for writing would wait for its reader.
+	// and writing, since opening a pipe only for writing would wait for a reader.
 	for i, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
 		file, err := os.OpenFile(filepath.Join(home, loginFiles[i]), flags, 0o600)
 		if err != nil {
@@ -81,7 +81,7 @@ func checkLoginFiles(home string) error {
 }
 
 // LoginFiles are versions of the file that has the login of a process. Codex reads the file when
-// Codex starts, and later only to renew the same account's tokens.
+// Codex starts. After that, Codex reads it only to renew the tokens of the same account.
 type LoginFiles struct {
 	Now     LoginFile // the version in the file system now
 	Tried   LoginFile // the version when the last app-server was started
@@ -112,7 +112,7 @@ func (l *usedLogin) setServing(file LoginFile) {
 
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	ready := p.Serving() != nil // read before files: files.Serving is set before an app-server takes turns
+	ready := p.Serving() != nil // read before files: so if ready is true, files.Serving is already set
 	p.login.mu.Lock()
 	files, operatorHome := p.login.files, p.login.operatorHome
 	p.login.mu.Unlock()
@@ -123,7 +123,8 @@ func (p *Process) LoginFiles() LoginFiles {
 const (
 	// When an access token expires within renewEarly, renewLoginEarly makes the app-server renew
 	// the login. So no request has to wait for a renewal, and a failed renewal can be tried again.
-	// Codex by itself renews the login five minutes before the token expires, within a request.
+	// Codex by itself would renew the login within a request, five minutes before the token
+	// expires.
 	renewEarly = 10 * time.Minute
 	// renewTimeout bounds a renewal. Codex gives up after 15 seconds.
 	renewTimeout = 20 * time.Second
@@ -153,11 +154,12 @@ func readLogin(home string) (loginTokens, error) {
 }
 
 // tokenExpiry returns when the access token of the login in a CODEX_HOME expires. renewable is
-// false for a login that is not renewed, such as an API key, and if there is no login.
+// false if there is no login, if the login is not renewed (such as an API key), or if its expiry
+// cannot be read.
 func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
-		return time.Time{}, false // Codex reports what is wrong with the login
+		return time.Time{}, false // there is nothing to renew, or Codex reports what is wrong with the login
 	}
 	// The token is a JWT: three parts in base64, the second with the claims.
 	_, rest, _ := strings.Cut(login.Access, ".")
@@ -172,7 +174,8 @@ func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	return time.Unix(claims.End, 0), true
 }
 
-// renewLoginEarly makes a serving instance renew its login in time, until its connection ends.
+// renewLoginEarly makes a serving instance renew its login whenever the access token expires within
+// renewEarly. It ends with the instance's connection.
 func (p *Process) renewLoginEarly(in *instance) {
 	for {
 		wait := maxTokenWait
@@ -194,10 +197,10 @@ func (p *Process) renewLoginEarly(in *instance) {
 }
 
 const (
-	// signInTimeout bounds a sign-in: its start, and the time in which a person has to enter the
-	// code. After the same time, Codex itself stops asking the issuer whether the code was entered.
+	// signInTimeout bounds a sign-in, from its start until a person has entered the code. Codex
+	// itself asks the issuer for at most 15 minutes whether the code was entered.
 	signInTimeout = 15 * time.Minute
-	// codeTime bounds the wait for the code. Codex itself has no bound for that.
+	// codeTime bounds the wait for the code from the issuer. Codex itself has no bound for that.
 	codeTime = 20 * time.Second
 )
 
@@ -208,11 +211,12 @@ var (
 )
 
 // SignIn makes a new login for the app-server. A person has to enter a code in a browser: SignIn
-// calls show with the code. It returns once the login is in the operator's home, or the sign-in has
-// failed. The error is for the operator: it may contain paths, and quote the issuer.
+// calls show with the code, and with the end of the time to enter it. It returns nil when the login
+// is in the operator's home. The error is for the operator: it may contain paths, and quote the
+// issuer.
 //
-// Without a login, the process has no app-server. So SignIn starts an app-server for the sign-in
-// alone. The stderr of this app-server is not logged.
+// A process without a login has no app-server. So SignIn starts an app-server only for the sign-in.
+// The stderr of this app-server is not logged.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
 		return errors.New("the app-server runs elsewhere; run `codex login` there")

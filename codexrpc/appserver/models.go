@@ -22,9 +22,9 @@ const (
 // the last list that the app-server has returned.
 type modelLists struct {
 	mu        sync.Mutex
-	catalogue *catalogue // of the serving instance, else of the last one; nil: there is none
+	catalogue *catalogue // of the instance that serves or served last; nil: there is none
 
-	conn    *codexrpc.Conn // the connection over which the models were asked for; nil: none
+	conn    *codexrpc.Conn // the connection over which the list was asked for; nil: it was never asked for
 	models  []codexrpc.Model
 	err     error         // the last failure while there is no list; nil: there is a list, or no answer yet
 	askedAt time.Time     // when the list was last asked for
@@ -46,8 +46,9 @@ func (l *modelLists) currentCatalogue() *catalogue {
 }
 
 // get returns the list that came over a connection, or nil and the last failure. If there is no
-// list, or the list is old, get asks for a new one in the background. answered is closed after the
-// answer to the request under way; it is nil if no request is under way.
+// list, or the list is older than maxListAge, get asks for a new one in the background, unless a
+// request is under way. answered is closed after the answer to the request under way; it is nil if
+// no request is under way.
 func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,8 @@ func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered
 	return l.models, l.pending, l.err
 }
 
-// fetch asks the app-server for its models.
+// fetch asks the app-server for its models, stores the answer, and closes answered. It drops the
+// answer if l has another connection by then.
 func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
 	defer close(answered)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
@@ -80,10 +82,12 @@ func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
 }
 
 // Models returns the models that an app-server of the process lists. If the list is older than
-// maxListAge, Models renews it in the background. If there is no list yet, Models waits for it up
-// to firstListWait, and after that returns the models of the catalogue. Without a catalogue, Models
-// waits until the app-server answers, and fails if the answer is no list. Models also fails when
-// ctx ends. The caller must not change the models.
+// maxListAge, Models also asks for a new one in the background. The caller must not change the
+// models.
+//
+// If there is no list yet, Models waits for it. With a catalogue, it waits up to firstListWait, and
+// returns the models of the catalogue if it gets no list. Without a catalogue, it waits until the
+// app-server answers, and fails if the answer is no list. It also fails if ctx ends while it waits.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {

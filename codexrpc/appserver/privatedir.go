@@ -30,8 +30,8 @@ const (
 //	tmp/      its temporary files
 //	home-…/   the home of one instance, see [privateHome]
 //
-// This program holds a lock on the directory while it runs. So another program can see that the
-// owner of a directory was killed, and remove the directory.
+// While this program runs, it holds a lock on the directory. If this program is killed, another one
+// can get the lock, and removes the directory, see sweepPrivateDirs.
 type privateDir struct {
 	path     string
 	lock     *os.File    // nil where there are no locks
@@ -117,14 +117,13 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// childFiles are the files and the relay for the children of a process: the private directory, and
-// the relay from which the children get new tokens. Both are made for the first child that needs
-// them.
+// childFiles has what the children of a process share: the private directory, and the relay from
+// which the children get new tokens. Each of the two is made when a child first needs it.
 type childFiles struct {
-	logEnabled atomic.Bool // new instances may write Codex's log, since an earlier one did not start without it
+	logEnabled atomic.Bool // new instances may write Codex's log, because an earlier one did not start without it
 
 	mu      sync.Mutex
-	dir     string        // the working directory; if the configuration has none, it is within private
+	dir     string        // Config.Dir, or else the working directory within private; empty: there is none yet
 	private *privateDir   // nil: there is none
 	relay   *issuer.Relay // nil: there is none
 }
@@ -156,8 +155,9 @@ func (f *childFiles) remove() error {
 	return f.private.remove()
 }
 
-// prepareChild makes the private directory, if there is none, and the home of a child. It
-// returns the environment for the programs of the instance.
+// prepareChild makes the private directory, if there is none, and the home of a child. It returns
+// the environment for the programs of the instance. With Config.Start, it makes no home and returns
+// no environment.
 func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	private, err := p.files.privateDir()
 	if err != nil || p.cfg.Start != nil {
@@ -205,9 +205,9 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 }
 
 // withRelay adds the address of the relay to the environment of an app-server, which then gets new
-// tokens from the relay. It adds nothing if there is no login here, or if the app-server uses the
-// system's proxy settings, which this program does not know. The app-server then asks the issuer
-// itself.
+// tokens from the relay. It adds nothing if there is no CODEX_HOME of an operator, or if the
+// app-server uses the system's proxy settings, which this program does not know. In both cases, the
+// app-server asks the issuer itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
 	if home.operatorHome == "" || home.config.Features.RespectSystemProxy {
 		return env, nil

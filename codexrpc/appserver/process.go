@@ -2,9 +2,10 @@
 // elsewhere.
 //
 // A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
-// initializes the connection. It starts the program again when it fails, replaces it when it hangs
-// or grows too large, and stops it with everything that it has started. [Process.Conn] is the
-// connection to the instance that gets new turns.
+// initializes the connection. If the program fails, the Process starts it again. If the program
+// hangs or grows too large, the Process replaces it. [Process.Stop] stops the program and
+// everything that the program has started. [Process.Conn] is the connection to the instance that
+// gets new turns.
 package appserver
 
 import (
@@ -17,16 +18,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxRetryWait bounds how long Conn waits for the next start.
+// If the next start is more than maxRetryWait away, Conn fails and does not wait for it.
 const maxRetryWait = 2 * time.Second
 
-// Process keeps one app-server running: it starts the program, restarts it with backoff when it
-// fails, replaces it when it grows too large or does not answer, and stops it. For a remote
-// app-server, it keeps a connection instead, with the same states. All methods are safe for
-// concurrent use.
+// Process keeps one app-server running. It restarts a program that fails, with backoff, and
+// replaces a program that grows too large or does not answer. For a remote app-server, it keeps a
+// connection instead, with the same states. All methods are safe for concurrent use.
 type Process struct {
 	cfg               Config
-	address           string // the address of a remote app-server
+	address           string // the address of a remote app-server; empty: there is none, or it is not valid
 	times             times
 	logger            atomic.Pointer[slog.Logger]
 	observer          atomic.Pointer[func(Status)]
@@ -51,7 +51,7 @@ type Process struct {
 // times are the waits of a process. Tests use other waits.
 type times struct {
 	replaceEvery time.Duration      // the shortest pause between two replacements for health
-	heartbeat    codexrpc.Heartbeat // the probes of a child
+	heartbeat    codexrpc.Heartbeat // the probes; MaxMissed is for a child
 	drainLimit   time.Duration      // how long a replaced app-server may finish its turns
 	drainGrace   time.Duration      // how long a replaced app-server runs at least
 }
@@ -89,9 +89,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 }
 
 // SetObserver sets the function that is called after each change: a new state, a replacement, the
-// end of a draining app-server. The calls come one after another, without locks held. The first
-// calls come from Start, later ones from the goroutine that supervises the process. So the observer
-// must be quick and must not call Restart or Stop. A nil observer is not called.
+// end of a draining app-server, news about the account. The calls come one after another, without
+// locks held. The first calls come from Start, later ones from the goroutine that supervises the
+// process. So the observer must be quick and must not call Restart or Stop. A nil observer is not
+// called.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 // notifyObserver calls the observer.
@@ -112,10 +113,10 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
-// Start starts the app-server and supervises it until Stop. When Start returns, all programs have
-// been forked, so that no fork happens while a server swaps its listeners. Start connects to a
-// remote app-server in the background. After a failure, the process tries again with backoff, and
-// Status has the reason. Start does nothing if the process was started or stopped before.
+// Start starts the app-server and supervises it until Stop. When Start returns, the programs of the
+// first start have been forked, so that no fork happens while a server swaps its listeners. Start
+// connects to a remote app-server in the background. After a failure, the process tries again with
+// backoff, and Status has the reason. Start does nothing if Start or Stop was called before.
 func (p *Process) Start() {
 	if p.startOrStopCalled.Swap(true) {
 		return
@@ -140,10 +141,9 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// Conn returns the connection to a ready app-server. It waits while a start is under way or will
-// begin within two seconds, and while the app-server is unresponsive. It fails with a
-// *NotReadyError when the process keeps failing or was stopped, and with the cause of ctx when ctx
-// ends.
+// Conn returns the connection to a ready app-server. If none is ready, Conn waits for one. It fails
+// with a *NotReadyError if the process was stopped, or if the next start is more than maxRetryWait
+// away. It fails with the cause of ctx if ctx ends.
 func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	for {
 		status, conn, changed := p.published.read()
@@ -168,8 +168,9 @@ func (p *Process) Serving() *codexrpc.Conn {
 	return conn
 }
 
-// Dir returns the working directory of the app-server. It returns "" before the first
-// start, and for a remote app-server.
+// Dir returns the working directory of the app-server: Config.Dir or, if that is empty, a directory
+// that is made at the first start. Without Config.Dir, it returns "" before the first start, and
+// for a remote app-server.
 func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.
@@ -188,7 +189,8 @@ func (p *Process) setStatus(next Status) {
 	p.notifyObserver()
 }
 
-// runInSupervisor runs f in the supervisor's goroutine, unless the process is stopped.
+// runInSupervisor runs f in the supervisor's goroutine, unless the process is stopped. It does not
+// wait for the end of f.
 func (p *Process) runInSupervisor(f func(*supervisor)) {
 	select {
 	case p.tasks <- f:

@@ -20,10 +20,10 @@ type Program struct {
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
 	PID            int
-	// Wait waits for the exit and returns how it exited. It is called once.
+	// Wait waits for the exit and returns how the program exited. It is called only once.
 	Wait func() string
 	// Terminate asks the program to exit. Kill ends the program or, if it has already exited, the
-	// rest of its process group. Neither of them waits.
+	// rest of its process group. Neither waits for the exit.
 	Terminate, Kill func()
 }
 
@@ -92,9 +92,9 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 }
 
 // startKilledWithParent starts a command. Where the system allows it (see killWithParent), the
-// command is killed when this process ends, however it ends. wait returns the error of the exit; it
-// must be called only once. For the kernel, the parent is the thread that started the command. So
-// one thread starts the command and waits for its exit.
+// command is killed when this process ends, even by a crash. The kernel kills it as soon as the
+// thread that has started it ends. So that thread waits for the command's exit. wait returns the
+// error of the exit; it must be called only once.
 func startKilledWithParent(cmd *exec.Cmd) (wait func() error, err error) {
 	killWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)
@@ -117,8 +117,8 @@ func closeAll(files ...[]*os.File) {
 	}
 }
 
-// npmPackage is the package that contains npmLauncher. Packages beside it contain the native
-// programs, one package for each platform.
+// npmPackage is npm's package of Codex, which contains npmLauncher. Packages beside it contain the
+// native programs, one package for each platform.
 const (
 	npmPackage  = "@openai/codex"
 	npmLauncher = "/" + npmPackage + "/bin/codex.js"
@@ -140,7 +140,7 @@ var nativePrograms = map[string]string{
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {
-		return name // the start fails, or finds the program from the working directory
+		return name // it is not found, or its path is relative to the working directory
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil || !strings.HasSuffix(path, npmLauncher) {
 		return name

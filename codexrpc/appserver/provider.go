@@ -10,12 +10,12 @@ import (
 )
 
 // Provider are settings for how Codex reaches the model's provider. Codex's own settings are for a
-// person in front of a terminal: Codex asks a failing provider up to 47 times, for half a minute or
-// for ever, sleeps for as long as a Retry-After says, and tries the WebSocket anew in each
-// conversation. With the settings of this package Codex asks once, and the caller restarts a failed
-// turn.
+// person at a terminal: Codex asks a failing provider up to 47 times, waits for as long as a
+// Retry-After header says, and tries a WebSocket again in each conversation. With the settings of
+// this package, Codex asks once, and the caller restarts a failed turn.
 type Provider struct {
-	// Retries is how often the caller restarts a turn that fails before its answer begins.
+	// Retries is how often, at most, the caller restarts a turn that fails before its answer
+	// begins.
 	Retries int
 	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
 	ConnectTimeout time.Duration
@@ -27,23 +27,23 @@ const (
 	// ownOpenAI is the name under which this package configures the provider OpenAI with changed
 	// settings. Codex refuses changed settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
-	// providerRelease is the minor version of a release of Codex. From this release on, Codex is
-	// known to use the login, its workspace and its limits also for the provider ownOpenAI.
+	// providerRelease is the minor version of the first release of Codex that is known to use the
+	// login, its workspace and its limits also for the provider ownOpenAI.
 	providerRelease = 169
 )
 
 // providerSettings are those settings of a thread that choose its model provider. socketMembers and
 // httpMembers are members of a JSON object, without its braces.
 type providerSettings struct {
-	socketMembers codexrpc.Constant // Codex uses a WebSocket, if the provider has WebSockets
-	httpMembers   codexrpc.Constant // Codex uses HTTP only
-	// retries is Provider.Retries, or 0 if Codex itself asks again.
+	socketMembers codexrpc.Constant // with these, Codex uses a WebSocket, if the provider has WebSockets
+	httpMembers   codexrpc.Constant // with these, Codex uses only HTTP
+	// retries is Provider.Retries, or 0 if Codex itself repeats requests to the provider.
 	retries int
 }
 
 // newProviderSettings returns the settings for the provider in a configuration. It does not change
 // what the operator has set. It returns no settings if the provider is built into Codex and is not
-// OpenAI, or if the release may not accept the settings.
+// OpenAI, or if the version is not known or older than providerRelease.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -126,8 +126,8 @@ func (c *providerChoice) setSettings(settings providerSettings) {
 	c.settings = settings
 }
 
-// current returns the settings. httpOnly reports whether new threads use HTTP instead of WebSockets
-// for now.
+// current returns the settings. httpOnly reports whether new threads use HTTP instead of
+// WebSockets, because a socketPause is under way.
 func (c *providerChoice) current() (settings providerSettings, httpOnly bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,14 +145,15 @@ func (p *Process) ProviderSettings() codexrpc.Constant {
 	return settings.socketMembers
 }
 
-// HTTPSettings are [Process.ProviderSettings] without WebSockets.
+// HTTPSettings returns the same settings as [Process.ProviderSettings], but with HTTP in place of
+// WebSockets.
 func (p *Process) HTTPSettings() codexrpc.Constant {
 	settings, _ := p.provider.current()
 	return settings.httpMembers
 }
 
-// ProviderRetries returns how often the caller restarts a turn that fails before its answer begins.
-// It returns 0 if Codex itself repeats requests to the provider.
+// ProviderRetries returns how often, at most, the caller restarts a turn that fails before its
+// answer begins. It returns 0 if Codex itself repeats requests to the provider.
 func (p *Process) ProviderRetries() int {
 	settings, _ := p.provider.current()
 	return settings.retries
@@ -163,11 +164,11 @@ func (p *Process) ProviderRetries() int {
 const firstSign = 6
 
 // FirstSign returns how long the model may take to begin a turn. After that, the caller treats the
-// provider as not answering. 0: not known.
+// provider as not answering. 0: the time is not known.
 func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
 
-// SocketFailed records that a WebSocket to the model's provider has failed, and the provider has
-// then answered over HTTP. New threads use HTTP for a while.
+// SocketFailed records that a WebSocket to the model's provider has failed and that the provider
+// has then answered over HTTP. After that, new threads use HTTP for a while.
 func (p *Process) SocketFailed() {
 	p.provider.mu.Lock()
 	pause, began := p.provider.socketPause.begin(time.Now())
@@ -178,15 +179,14 @@ func (p *Process) SocketFailed() {
 }
 
 const (
-	// firstSocketPause is the pause after a first failure, which may remain the only one.
-	// longestSocketPause is the pause after many failures. The pauses grow, since each new try may
-	// delay a request: by some seconds if the handshake is not answered, by little if it is
-	// refused.
+	// firstSocketPause is the first pause without WebSockets, and longestSocketPause is the
+	// longest. The pauses grow, since each new try of a WebSocket may delay a request: by some
+	// seconds if the handshake is not answered, by little if it is refused.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )
 
-// socketPause is the time without WebSockets after one has failed.
+// socketPause is a time without WebSockets, after a WebSocket has failed.
 type socketPause struct {
 	until  time.Time
 	length time.Duration // the length of the last pause
@@ -194,10 +194,10 @@ type socketPause struct {
 
 func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
-// begin begins a pause, unless a pause is under way. The pause is firstSocketPause long. But if the
-// last pause ended less than its own length ago, the new pause is four times as long as the last
-// one, and at most longestSocketPause. begin returns the length of the pause, and whether the pause
-// has just begun.
+// begin begins a pause, unless a pause is under way. If the last pause ended less than its own
+// length ago, the new pause is four times as long as the last one, and at most longestSocketPause.
+// Otherwise it is firstSocketPause long. begin returns the length of the pause, and whether the
+// pause has just begun.
 func (s *socketPause) begin(now time.Time) (length time.Duration, began bool) {
 	if s.isActive(now) {
 		return s.length, false

@@ -45,7 +45,7 @@ func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
 	return status, s.conn
 }
 
-// update calls change, which changes the fields, and wakes everybody who waits for a change.
+// update calls change with the lock held, and then wakes everybody who waits for a change.
 func (s *publishedStatus) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,11 +64,11 @@ func (s *publishedStatus) setStatus(next Status) {
 	s.update(func() { s.setStatusLocked(next) })
 }
 
-// setStatusLocked sets the status, and keeps the fields that do not depend on the state, such as
-// the number of restarts. The caller holds the lock.
+// setStatusLocked replaces the status. It keeps old values that are still true, such as the number
+// of restarts. The caller holds the lock.
 func (s *publishedStatus) setStatusLocked(next Status) {
 	next.Since = time.Now()
-	if next.State == s.status.State { // the same state, with another instance
+	if next.State == s.status.State { // the state began earlier, perhaps with another instance
 		next.Since = s.status.Since
 	}
 	next.Restarts, next.Replacements = s.status.Restarts, s.status.Replacements
@@ -87,8 +87,8 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	s.status = next
 }
 
-// setServing publishes in as the serving instance. The account of a new instance is not known yet.
-// If old is not nil, setServing publishes old as draining.
+// setServing publishes the serving instance. The account of a new instance is not known yet. If old
+// is not nil, setServing publishes old as draining.
 func (s *publishedStatus) setServing(in, old *instance) {
 	s.update(func() {
 		if old != nil {

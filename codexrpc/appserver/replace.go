@@ -21,12 +21,13 @@ const (
 	maxDraining = 4
 )
 
-// Restart replaces the app-server without ending its turns. Restart launches a fresh app-server, or
-// connects to the remote one again, and returns without waiting for the handshake. Once the new
-// app-server is ready, it runs all new turns. The old app-server is stopped after its last thread
-// has closed. In StateBackoff, Restart starts the app-server at once. Restart fails if there is no
-// app-server to replace (the first one is still starting, for example), if a replacement is
-// starting already, or if maxDraining app-servers are draining.
+// Restart replaces the app-server without ending its turns. It launches a new app-server, or
+// connects to the remote one again, and returns without waiting for the handshake. When the new
+// app-server is ready, it gets all new turns. The old one is stopped when it is idle, or after
+// drainLimit. In StateBackoff, Restart starts the app-server immediately.
+//
+// Restart fails if there is no app-server to replace (for example while the first one is still
+// starting), if a replacement is already starting, or if maxDraining app-servers are draining.
 func (p *Process) Restart() error {
 	if p.Status().State == StateNew {
 		return &NotReadyError{State: StateNew, Reason: "it was never started"}
@@ -80,7 +81,7 @@ func (s *supervisor) handleReplacement() {
 	s.log().Info("the codex app-server was replaced", "reason", s.replaceReason, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 }
 
-// drain waits until a replaced instance is idle and stops it.
+// drain lets a replaced instance finish its turns (see awaitIdle), and then stops it.
 func (p *Process) drain(old *instance) {
 	begin := time.Now()
 	idle := p.awaitIdle(old)
@@ -101,8 +102,9 @@ func (p *Process) drain(old *instance) {
 	})
 }
 
-// awaitIdle waits until the connection of an instance is idle or has ended. It also returns at the
-// drain limit and when the process is stopped. It returns false if turns still run.
+// awaitIdle waits until the connection of an instance has ended or, after the drain grace, has no
+// open threads or calls. Then it returns true. It also returns at the drain limit and when the
+// process is stopped: true if there are no open threads or calls, else false.
 func (p *Process) awaitIdle(old *instance) bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.times.drainLimit)
 	defer cancel()

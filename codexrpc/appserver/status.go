@@ -47,8 +47,8 @@ type Status struct {
 	Since     time.Time `json:"since"`             // when State began
 	Reason    string    `json:"reason,omitempty"`  // why the process is not ready, for its operator; empty when ready or never started
 	Remedy    string    `json:"-"`                 // what to do about Reason, in words that clients may see; empty when nothing is known to be wrong
-	Final     bool      `json:"-"`                 // Reason stays until somebody acts on Remedy
-	SignedOut bool      `json:"-"`                 // the start has failed since nobody is signed in
+	Final     bool      `json:"-"`                 // the failure stays until somebody does what Remedy says
+	SignedOut bool      `json:"-"`                 // the start has failed because nobody is signed in
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
@@ -56,7 +56,7 @@ type Status struct {
 	// see. It is empty if the account is known or was not requested yet. While Account is set,
 	// turns are still tried, except when Silent is true.
 	Account  string `json:"account,omitempty"`
-	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
+	Refused  bool   `json:"-"`        // the provider has permanently refused the login, see Account
 	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
 	Restarts int    `json:"restarts"` // starts after the first
 	// Replacements counts how often a working app-server was replaced on purpose, by a new program
@@ -79,11 +79,11 @@ func (s *Status) notReady() *NotReadyError {
 // NotReadyError is the error of a process that is not ready.
 type NotReadyError struct {
 	State      State
-	Reason     string // this and the next three are from [Status]; Reason may quote the system or the app-server
-	Remedy     string // what to do about Reason; without quotations, so clients may see it
-	Final      bool
-	SignedOut  bool
-	RetryAfter time.Duration // until the next try; 0: it is under way, or none is planned
+	Reason     string        // Status.Reason; it may quote the system or the app-server
+	Remedy     string        // Status.Remedy; it has no quotations, so clients may see it
+	Final      bool          // Status.Final
+	SignedOut  bool          // Status.SignedOut
+	RetryAfter time.Duration // the time until the next start; 0: a start is under way, or none is planned
 }
 
 // Error returns the state and the reason.

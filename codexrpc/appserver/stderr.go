@@ -37,15 +37,16 @@ const (
 type stderrLog struct {
 	windowEnd            time.Time // the end of the window in which lines are counted
 	linesLeft, bytesLeft int       // how many may still be logged in the window
-	dropped              int       // lines that were not logged
+	dropped              int       // lines that were not logged in the window
 
 	mu         sync.Mutex
 	lastLines  []string
-	starting   bool     // the program is starting: its lines are not logged yet, so that the reason of a failed start is logged first
-	startLines []string // the lines that were written while starting was true
+	starting   bool     // lines go to startLines, until the result of the start is logged
+	startLines []string // at most logLines lines of the start
 }
 
-// copy logs the lines of r until r ends, except those for which handleLine returns true.
+// copy reads the lines of r until r ends. It logs each line, and keeps the last lines for tail. It
+// skips lines with sandboxWarning, and lines for which handleLine returns true.
 func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, handleLine func(line string) bool) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	continued := false
@@ -65,7 +66,8 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, handleLine func(l
 }
 
 // logWithinLimit logs a line, or drops it if the limit of the logWindow is reached. It warns at the
-// first dropped line. In the next window, it logs how many lines were dropped.
+// first dropped line. In the next window, it logs how many lines were dropped. During the start, it
+// keeps lines for logStartLines.
 func (s *stderrLog) logWithinLimit(line string, log *slog.Logger) {
 	if now := time.Now(); !now.Before(s.windowEnd) {
 		s.logDropped(log)
@@ -102,7 +104,7 @@ func logLine(line string, log *slog.Logger) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
 }
 
-// logStartLines logs the lines of the start. From then on, lines are logged at once.
+// logStartLines logs the lines of the start. Later lines are logged immediately.
 func (s *stderrLog) logStartLines(log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +143,8 @@ func (s *stderrLog) tail() string {
 	return strings.Join(s.lastLines, " | ")
 }
 
-// truncate shortens text to its first bytes and an ellipsis. It returns text itself if that is not
-// longer than bytes.
+// truncate cuts a text off after a number of bytes, and then adds an ellipsis. It does not change a
+// text that is not longer.
 func truncate(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -161,19 +163,19 @@ var (
 	requestLine = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answerLine  = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// socketRefusalLine matches a line about a WebSocket that the provider has refused: its
-	// handshake with status 429 (a rate limit), or a request over it with 429 or 503 (an overload).
-	// The first group captures the status 503, and is empty for 429. The second group captures the
-	// thread's id.
+	// socketRefusalLine matches a line about a WebSocket that the provider has refused: either the
+	// handshake with status 429 (a rate limit), or a request over the WebSocket with status 429 or
+	// 503 (an overload). The first group captures the status 503, and is empty for 429. The second
+	// group captures the thread's id.
 	socketRefusalLine = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
-	// retryAfterPattern captures the seconds that the provider asks to wait.
+	// retryAfterPattern captures the seconds that the provider asks the client to wait.
 	retryAfterPattern = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
 // ErrSocketLimited is the failure of a turn whose WebSocket the provider has refused because of a
-// rate limit. ErrSocketOverloaded is the failure if the provider was overloaded. See
-// [IsSocketRefused].
+// rate limit. ErrSocketOverloaded is the failure of a turn whose WebSocket the provider has refused
+// because of an overload. See [IsSocketRefused].
 var (
 	ErrSocketLimited error = &codexrpc.TurnError{
 		Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
@@ -191,12 +193,11 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// handleLogLine reads a line of Codex's log. If the line reports that the provider has refused a
-// WebSocket, handleLogLine fails the thread's turn. requested reports whether Codex writes the line
-// only because of HeededLog.
-//
-// If the turn were not failed, Codex would first wait as long as the provider asks, perhaps a
-// minute, and then try HTTP. Until then, the client would get no event.
+// handleLogLine reads a line of Codex's log. If the line says how long the provider asks to wait,
+// handleLogLine records that. If the line reports that the provider has refused a WebSocket,
+// handleLogLine fails the thread's turn. If the turn did not fail, Codex would wait as long as the
+// provider asks, perhaps a minute, and then try HTTP; until then, the client would get no event.
+// requested reports whether Codex writes the line only because of HeededLog.
 func (in *instance) handleLogLine(line string) (requested bool) {
 	switch {
 	case answerLine.MatchString(line):

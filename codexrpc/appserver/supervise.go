@@ -16,13 +16,13 @@ var errStopped = errors.New("it was stopped")
 // next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
-	launched      bool             // an instance was launched before
-	starting      *instance        // being started while no instance serves
-	serving       *instance        // takes new turns
-	replacement   *instance        // replaces serving once its start has ended
+	launched      bool             // start was called before
+	starting      *instance        // is being started while no instance serves; nil: there is none
+	serving       *instance        // takes new turns; nil: there is none
+	replacement   *instance        // is being started to replace serving; nil: there is none
 	replaceReason string           // why serving is replaced
 	retryTimer    <-chan time.Time // fires when the next start is due; nil: none is planned
-	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless it surely helps
+	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
 }
 
 // run is the supervisor's goroutine. It starts instances and runs tasks until the process is
@@ -41,8 +41,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// start launches an instance. No instance may be starting or serving. reason is why the last
-// instance ended, or empty.
+// start launches an instance. It must be called only while no instance is starting or serving.
+// reason is why the last instance ended, or empty.
 func (s *supervisor) start(reason string) {
 	s.retryTimer = nil
 	if s.launched {
@@ -60,7 +60,7 @@ func (s *supervisor) start(reason string) {
 }
 
 // restart replaces the serving instance. If the supervisor is waiting for the next start, no
-// instance serves; in that case, restart starts one at once.
+// instance serves, and restart starts one immediately.
 func (s *supervisor) restart() error {
 	if s.retryTimer == nil {
 		return s.replace("it was asked for")
@@ -69,8 +69,10 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart runs when the start of an instance has succeeded or failed. A started instance
-// becomes the serving one. After a failure, handleStart plans the next start.
+// handleStart runs when the start of an instance has succeeded or failed. It leaves a replacement
+// to handleReplacement. Another started instance becomes the serving one. After a failure,
+// handleStart starts a new instance: immediately if it has turned on Codex's log to avoid the
+// failure, else after a pause.
 func (s *supervisor) handleStart(in *instance) {
 	if in == s.replacement {
 		s.handleReplacement()
@@ -105,15 +107,14 @@ func (s *supervisor) makeServing(in *instance) {
 	}
 }
 
-// enableLogIfNeeded checks whether the stopped instance in failed because Codex's own log was
-// turned off. If so, it turns the log on for all later instances. It returns true only if this call
-// has turned the log on.
+// enableLogIfNeeded checks whether a stopped instance has failed because Codex's own log was turned
+// off. If so, it turns the log on for all later instances. It returns true only if this call has
+// turned the log on.
 func (p *Process) enableLogIfNeeded(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.logEnabled.CompareAndSwap(false, true)
 }
 
-// publish makes new turns use in, the serving instance. old is the instance that it replaces, or
-// nil.
+// publish makes new turns use the serving instance. old is the instance that it replaces, or nil.
 func (p *Process) publish(in, old *instance) {
 	p.models.setCatalogue(in.models)
 	p.login.setServing(in.login)
@@ -127,9 +128,9 @@ func (p *Process) publish(in, old *instance) {
 }
 
 // handleFailure stops the serving instance after its connection has ended. If a replacement is
-// already starting, the replacement will serve next. Otherwise handleFailure starts a new instance:
-// at once if the failed instance has completed a turn or was ready for long, else after a pause, in
-// case the program keeps crashing.
+// already starting, the replacement will serve next. Otherwise handleFailure starts a new instance.
+// It does so immediately if the failed instance has completed a turn or was ready for
+// backoff.stableAfter. If not, the program may keep crashing, and handleFailure waits first.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return
@@ -174,7 +175,7 @@ func (p *Process) stopInstance(in *instance) {
 // scheduleRetry plans the next start after a pause.
 func (s *supervisor) scheduleRetry(reason error) {
 	if errors.Is(reason, errStopped) {
-		return // run stops next
+		return // the process is stopped, so there is no next start
 	}
 	pause := s.backoff.nextPause()
 	status := failedStatus(StateBackoff, reason)
@@ -184,7 +185,8 @@ func (s *supervisor) scheduleRetry(reason error) {
 	s.retryTimer = time.After(pause)
 }
 
-// stopAll stops all instances. Draining instances stop by themselves.
+// stopAll stops the instances that are starting or serving, and waits for the end of those that
+// drain.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
 	for _, in := range []*instance{s.starting, s.serving, s.replacement} {
@@ -195,7 +197,7 @@ func (s *supervisor) stopAll() {
 			s.setStatus(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
 		}
 		stops.Go(func() {
-			<-in.startDone // at once, since p.ctx has ended
+			<-in.startDone // closed soon, since p.ctx has ended
 			s.stopInstance(in)
 			in.stderr.logStartLines(s.log())
 		})
@@ -221,8 +223,8 @@ func newBackoff() backoff {
 }
 
 // nextPause counts a failure and returns the pause before the next start. The pause doubles with
-// each failure, from first to longest. nextPause then subtracts a random part of up to a quarter,
-// so that many processes do not restart at the same moment.
+// each failure, from b.first to b.longest. nextPause then subtracts a random part of up to a
+// quarter, so that many processes do not restart at the same moment.
 func (b *backoff) nextPause() time.Duration {
 	pause := min(b.first<<min(b.failures, 10), b.longest)
 	b.failures++

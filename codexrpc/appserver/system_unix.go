@@ -29,9 +29,10 @@ func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	}
 }
 
-// lockPrivate locks a directory for as long as the returned file is open. It locks the directory
-// itself, since systemd-tmpfiles then leaves old files in it alone. On a file system without locks,
-// lockPrivate returns nil, and removeAbandoned removes nothing.
+// lockPrivate locks a directory for as long as the returned file is open. It fails if another
+// process has locked the directory. It locks the directory itself, since systemd-tmpfiles does not
+// remove old files from a locked directory. On a file system without locks, lockPrivate returns no
+// file, and removeAbandoned removes nothing.
 func lockPrivate(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

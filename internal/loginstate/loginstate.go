@@ -19,7 +19,7 @@ type State string
 const (
 	Unknown   State = "unknown"    // it was not used yet
 	Fine      State = "fine"       // the provider has answered
-	Spent     State = "spent"      // its plan is spent
+	Spent     State = "spent"      // its plan allows no more use until it resets
 	SignedOut State = "signed_out" // nobody is signed in, or the provider refuses the login
 )
 
@@ -27,40 +27,40 @@ const (
 var States = []State{Unknown, Fine, Spent, SignedOut}
 
 const (
-	// spentRest is the longest time for which a login with a spent plan is not used. Then a turn
-	// tries the login again: the plan may have been reset early, or enlarged.
+	// spentRest is the longest time for which a login with a spent plan is not used. After that, a
+	// turn tries the login again: the plan may have been reset early, or enlarged.
 	spentRest = 5 * time.Minute
 	// deniedRest is the shortest time for which a login is not used after Codex has said that its
 	// plan does not allow use yet.
 	deniedRest = time.Minute
-	// signedOutRest is how long a signed-out login is not used. Then a turn tries it again:
-	// somebody may have signed in unnoticed.
+	// signedOutRest is how long a signed-out login is not used. After that, a turn tries the login
+	// again: somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
 	// minFalterRest and maxFalterRest are the first and the longest pause for a login whose
-	// provider fails or limits its rate. Each failure in a row doubles the pause. The first pause
-	// may be short: if there is another login, a failed attempt delays a request by a second at
-	// most.
+	// provider fails or limits the rate of requests. Each failure in a row doubles the pause. The
+	// first pause may be short: if there is another login, a failed attempt delays a request by a
+	// second at most.
 	minFalterRest = time.Second
 	maxFalterRest = time.Minute
 )
 
 // Login is the state of an app-server's login, learnt from what the model's provider answers. A
-// spent or signed-out login is not used for a while (it rests); then one turn tries it again. All
-// methods are safe for concurrent use. The zero value is a login that was not used yet.
+// login that has failed is not used for a while (it rests). After that, one turn tries it again.
+// All methods are safe for concurrent use. The zero value is a login that was not used yet.
 type Login struct {
 	mu         sync.Mutex
 	state      State
 	failure    error     // why the login rests or last rested; nil after a success
-	resetsAt   time.Time // when its plan resets; zero: not known
+	resetsAt   time.Time // when a spent plan resets; zero: not known
 	restsUntil time.Time // until when the login is not used
 	beingTried bool      // one turn is trying the login again
-	// picturesFrom is when the login may be used for pictures again.
+	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
 	// failuresInRow counts the failures in a row that are not the login's fault: the provider
 	// fails, or limits the rate of requests.
 	failuresInRow int
-	// silence sums up how long turns have waited for a sign of the model before they were given up.
-	// Each sign of the model resets it to 0.
+	// silence is how long turns have waited in total for a sign of the model before they were given
+	// up, see GiveUp. It is 0 again after an answer of the provider.
 	silence  time.Duration
 	onChange func() // called without the lock after each change of state or resetsAt; may be nil
 }
@@ -71,7 +71,7 @@ type Status struct {
 	Reason     error     // why it is spent or signed out; nil in other states
 	ResetsAt   time.Time // when a spent plan resets; zero: not known
 	RestsUntil time.Time // when it is tried again; zero: it does not rest
-	Falters    bool      // it rests because the provider limits it by the minute, or fails
+	Falters    bool      // it rests because the provider fails or limits the rate of requests
 }
 
 // OnChange sets a function that is called after each change of the state or of the plan's reset
@@ -96,7 +96,7 @@ func (l *Login) Status() Status {
 }
 
 // Rests reports whether the login rests (is not used) now, and until when. Meanwhile, other logins
-// have to be used.
+// have to be used. If the login rests because a turn tries it, the time may have passed.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,8 @@ func (l *Login) Failure() error {
 }
 
 // Try is called before a turn. If the login has failed and no turn is trying it, this turn tries
-// it: the login then counts as resting until done is called. Otherwise done is nil.
+// it. For other turns, the login then rests until done is called or the turn's result is recorded.
+// Otherwise done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,8 +134,8 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// update calls f, which changes the fields. If the state or the plan's reset time is different
-// afterwards, update calls l.onChange.
+// update calls f with the lock held. If f has changed the state or the plan's reset time, update
+// then calls l.onChange, without the lock.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
 	state, resets := l.state, l.resetsAt
@@ -151,9 +152,9 @@ func (l *Login) update(f func()) {
 
 // Falter records a failure that another login may not have: the provider limits the rate of this
 // login, is down, or cannot be reached. The login then rests (is not used) for retryAfter, the time
-// that the provider asks for. If retryAfter is 0, the login rests for minFalterRest, and each
-// failure in a row doubles this time. The rest is maxFalterRest at most, and does not shorten an
-// earlier rest. A login that is spent or signed out stays so.
+// that the provider asks for. If retryAfter is 0, the rest is minFalterRest, doubled for each
+// earlier failure in a row. The rest is at most maxFalterRest, and does not shorten an earlier
+// rest. A login that is spent or signed out keeps that state.
 func (l *Login) Falter(failure error, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,9 +169,9 @@ func (l *Login) Falter(failure error, retryAfter time.Duration) {
 	l.beingTried = false
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model. waited is
-// how long it waited. When the waits of such turns add up to patience, GiveUp returns true and
-// starts at zero again.
+// GiveUp records that a turn was given up after it had waited for a sign of the model. It adds
+// waited, the length of that wait, to the earlier waits. When the sum reaches patience, GiveUp
+// returns true and starts at zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,6 +223,7 @@ func (l *Login) Reset() {
 }
 
 // Recheck records what Codex says about a spent plan: whether it may be used, and when it resets.
+// Recheck does nothing if the plan is not spent, or if Codex does not say whether it may be used.
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	l.update(func() {
 		if l.state != Spent || limits.Allowed == nil {
@@ -259,15 +261,17 @@ func (l *Login) Fail(failure error) {
 	}
 }
 
-// IsOfLogin reports whether a turn can succeed only after a change of the login or of its plan.
+// IsOfLogin reports whether a turn has failed because of its login: the plan is spent, or the
+// provider refuses the login.
 func IsOfLogin(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful compares two failures, and returns the one that is likely to end sooner. The order
-// is: a process that is being started, a failure that the login has not caused, a spent plan (of
-// two, the one that resets first), a login that the operator must mend.
+// MoreHopeful compares two failures, and returns the failure that is likely to end sooner. It
+// returns the second if that is a [appserver.NotReadyError]: its process will start again. It also
+// returns the second if that is a spent plan and the first is a login that the operator must mend,
+// or a spent plan that resets later or at an unknown time. In all other cases it returns the first.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

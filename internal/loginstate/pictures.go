@@ -3,12 +3,12 @@ package loginstate
 import "time"
 
 // picturesRest is how long a login that has used up its pictures is not used for pictures, if the
-// provider does not say when the login gets more. Other logins make pictures meanwhile.
+// provider does not say when the login may make more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 
-// SpendPictures records that the login has no pictures left until the given time. If until is zero,
-// the time is not known, and SpendPictures assumes picturesRest from now. The login can still be
-// used for everything else.
+// SpendPictures records that the login has no pictures left until the given time. A zero time means
+// that the time is not known; SpendPictures then assumes picturesRest from now. The login can still
+// be used for everything else.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,10 +1,10 @@
 // Package issuer puts a server, the [Relay], between app-servers and the issuer of the tokens of
 // their logins.
 //
-// An issuer accepts each refresh token only once. If Codex sends it again, the login is lost. This
-// can happen in three ways. Codex was killed during a renewal. Codex has given up the call that
-// needed the renewal: some calls end after five seconds. Several app-servers renew one login at the
-// same time.
+// An issuer accepts each refresh token only once. If Codex sends a token twice, the login is lost.
+// That can happen if Codex is killed during a renewal, if Codex gives up the call that needs the
+// renewal (some calls end after five seconds), or if several app-servers renew the same login at
+// the same time.
 //
 // So app-servers ask a Relay instead. The Relay asks the issuer only once for each refresh token,
 // and waits for the answer even if no app-server waits any more. It gives the same answer to all
@@ -57,7 +57,7 @@ type Relay struct {
 	address    string
 	secretPath string         // the secret path of the URL
 	running    sync.WaitGroup // the server, and renewals
-	closed     bool           // guarded by the lock of renewals
+	closed     bool           // Close was called; guarded by the lock of renewals
 	closing    chan struct{}  // closed when closed is set
 
 	mu     sync.Mutex

@@ -18,14 +18,14 @@ const (
 	// askTimeout bounds a renewal. Codex waits for 15 seconds.
 	askTimeout = 30 * time.Second
 	// keepTokens, keepRefusal and keepFailure are how long the relay repeats an answer to later
-	// requests with the same refresh token. keepTokens is for new tokens: within that time, every
-	// app-server has read them. keepRefusal is for a refusal: it is final, so asking the issuer
-	// again is useless. keepFailure is for any other failure: Codex asks again at once, and gets
-	// the same answer.
+	// requests with the same refresh token. keepTokens is for new tokens: after that time, every
+	// app-server has read them. keepRefusal is for a refusal, which is final: asking the issuer
+	// again is useless. keepFailure is for any other failure: Codex asks again immediately, and
+	// gets the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long the relay treats a new refresh token as just issued. If an app-server
-	// asks to renew such a token, the relay answers with the same tokens: the app-server asks only
-	// because it has waited while another one renewed the login.
+	// If an app-server sends a refresh token that was issued less than keepFresh ago, the relay
+	// repeats the answer with that token. The token needs no renewal: the app-server asks only
+	// because it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
 	// storeWait is how long the relay gives an app-server that has received tokens to store them.
 	// If the relay stored them first, the app-server would find a changed login in the file, and
@@ -64,9 +64,9 @@ var renewals = struct {
 	byToken map[string]*renewal
 }{byToken: make(map[string]*renewal)}
 
-// renew returns the renewal for a refresh token, and begins it if there is none. After the renewal,
-// the relay makes sure that the new tokens are in file. renew returns nil if there are too many
-// renewals, or if the relay is closed.
+// renew returns the renewal for a refresh token. If there is none, renew begins one, which calls
+// ask. After the renewal, the relay makes sure that the new tokens are in file. renew returns nil
+// if it cannot begin a renewal: there are too many, or the relay is closed.
 func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -96,7 +96,7 @@ func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 }
 
 // finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
-// number of these requests. For keepFresh, it also remembers the answer for the new refresh token.
+// number of these requests. It also remembers the answer for the new refresh token, for keepFresh.
 func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -109,8 +109,8 @@ func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 }
 
 // storeTokens stores the new tokens of an answer in file. answered means that an app-server has got
-// the answer. In that case, storeTokens first waits storeWait, so that the app-server can store the
-// tokens itself.
+// the answer. In that case, storeTokens first waits storeWait, or until the relay is closing, so
+// that the app-server can store the tokens itself.
 func (r *Relay) storeTokens(file, spentToken string, ans answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)
