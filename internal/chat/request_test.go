@@ -240,7 +240,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"trailing garbage": {withFields(`"n":1`) + `x`, "", "invalid_json", "unexpected data after the JSON value"},
 		"NUL byte":         {"{\"model\":\"a\x00b\"}", "", "invalid_json", "control character 0x00 in a string at byte 11"},
 		"invalid UTF-8":    {"{\"model\":\"a\xffb\"}", "", "invalid_json", "invalid UTF-8 at byte 11"},
-		"too deep":         {withFields(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), "", "invalid_json", "nested more than 127 deep"},
+		"too deep":         {withFields(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), "", "invalid_json", "nested more than 126 deep"},
 		"array as body":    {`[]`, "", "invalid_json", "it is an array, not an object"},
 		"string as body":   {`"x"`, "", "invalid_json", "it is a string, not an object"},
 
@@ -424,7 +424,7 @@ func TestDecodeChatAccepts(t *testing.T) {
 		"the last of two models":  `{"model":"a","model":"m","messages":[{"role":"user","content":"x"}]}`,
 		"escaped member names":    `{"mod\u0065l":"m","messages":[{"r\u006fle":"user","content":"x"}]}`,
 		"a surrogate by itself":   withMessages(`{"role":"user","content":"cut \ud83d"}`),
-		"schema as deep as Codex": withTool(`{"name":"f","parameters":`+strings.Repeat(`{"a":`, 122)+`{}`+strings.Repeat(`}`, 122)+`}`, ""),
+		"schema as deep as Codex": withTool(`{"name":"f","parameters":`+strings.Repeat(`{"a":`, 121)+`{}`+strings.Repeat(`}`, 121)+`}`, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := mustDecode(t, body); r.Model != "m" {

@@ -7,11 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep the arrays and objects of a body may be nested. Codex reads messages of at
-// most 127 levels and drops deeper ones without an answer. The deepest part of a body is the schema
-// of a tool. In the message to Codex, the schema is at the same depth as in a chat completion
-// request.
-const maxDepth = 127
+const (
+	// maxDepth is how deep the arrays and objects of a message to Codex may be nested. Codex drops
+	// deeper messages without an answer.
+	maxDepth = 127
+	// maxBodyDepth is how deep those of a body may be nested. A part of a body, such as the schema of
+	// a tool, is at most one level deeper in the message to Codex than in the body.
+	maxBodyDepth = maxDepth - 1
+)
 
 // SyntaxError is an error in a JSON text, at a byte offset (from 0).
 type SyntaxError struct {

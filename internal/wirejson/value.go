@@ -23,7 +23,7 @@ type Value []byte
 // or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
 // the text. Clients that cut a text within an emoji send such escapes.
 func Parse(text []byte) (Value, *SyntaxError) {
-	loneHalves, err := check(text, maxDepth)
+	loneHalves, err := check(text, maxBodyDepth)
 	if err != nil {
 		return nil, err
 	}

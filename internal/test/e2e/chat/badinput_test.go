@@ -53,3 +53,29 @@ func TestUnknownModel(t *testing.T) {
 		t.Errorf("the model was asked as %q", request.Model)
 	}
 }
+
+// TestDeepBodies checks that Codex answers the deepest body that is taken, in each API, and that a
+// deeper one is refused at once. Codex itself gives no answer to a message that is too deep.
+func TestDeepBodies(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	const most = 126
+	for path, c := range map[string]struct {
+		before string // the body before the schema of a tool
+		levels int    // of the body above the schema
+		after  string
+	}{
+		"/v1/chat/completions": {`{"model":"gpt-5","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":`, 4, `}}]}`},
+		"/v1/responses":        {`{"model":"gpt-5","input":"hi","tools":[{"type":"function","name":"f","parameters":`, 3, `}]}`},
+		"/v1/messages":         {`{"model":"gpt-5","max_tokens":99,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":`, 3, `}]}`},
+	} {
+		for total, want := range map[int]int{most: http.StatusOK, most + 1: http.StatusBadRequest} {
+			properties := total - c.levels - 1
+			body := c.before + strings.Repeat(`{"a":`, properties) + `{}` + strings.Repeat(`}`, properties) + c.after
+			response := s.Do(http.MethodPost, path, strings.NewReader(body), nil)
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s with %d levels: %s", path, total, response.Status)
+			}
+		}
+	}
+}
