@@ -7,9 +7,9 @@ import (
 )
 
 // announcements lists the threads that will soon be kept for the next requests of their
-// conversations. A client may send its next request before the last turn has completely ended; that
-// request waits for the thread. The zero value is empty. An announcements value is safe for
-// concurrent use.
+// conversations. A client may send its next request before the turn of its previous request has
+// completely ended. The next request then waits until the thread is kept. The zero value is empty.
+// An announcements value is safe for concurrent use.
 type announcements struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
@@ -20,7 +20,7 @@ type announcements struct {
 type announcement struct {
 	list *announcements
 	hash Hash
-	done chan struct{} // closed by end; nil: no request waits
+	done chan struct{} // closed by end; nil: no request has waited
 }
 
 // announce adds an announcement. hash identifies the history of the thread. The caller must end the
@@ -56,13 +56,13 @@ func (a *announcement) end() {
 	}
 }
 
-// announcementTimeout bounds the wait for a thread that will soon be kept. After that, the request
-// gets another thread.
+// announcementTimeout bounds how long a request waits for a thread that will soon be kept. After
+// that, the request goes on without the thread.
 const announcementTimeout = 2 * time.Second
 
-// wait waits for the end of the announcement that has the hash of the last link, but at most
-// announcementTimeout. It then returns true. If there is no such announcement, wait returns false
-// at once.
+// wait waits until the announcement with the hash of the last link ends, but at most
+// announcementTimeout and only until ctx ends. It then returns true. If there is no such
+// announcement, wait returns false without waiting.
 func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false

@@ -9,11 +9,12 @@ import (
 )
 
 // Answer identifies the texts and calls of an answer, as a client got them from a turn or sends
-// them back. It stores hashes instead of the texts. The zero value is an empty answer.
+// them back. It stores hashes instead of the texts. White space at the beginning and at the end of
+// the text does not count. The zero value is an empty answer.
 type Answer struct {
-	text    *digest // hash of the text before pending, without the white space at its beginning; nil: pending has all of the text
-	pending []byte  // text that is not hashed yet, up to maxPending bytes
-	hasText bool    // the text has more than white space
+	text    *digest // the hash of the text that precedes pending; nil: no text is hashed yet
+	pending []byte  // the newest text, not hashed yet; at most maxPending bytes
+	hasText bool    // the text is more than white space
 	space   []byte  // white space at the end of the text so far; it is hashed only if more text follows
 	calls   []callHash
 	mixed   bool // there is text after a call
@@ -29,11 +30,11 @@ type callHash struct {
 	arguments Hash
 }
 
-// whiteSpace has the characters that clients remove from both ends of a text.
+// whiteSpace has the characters that clients may remove from both ends of a text.
 const whiteSpace = " \t\r\n"
 
-// Gap marks the boundary between two messages of the answer. It only adds white space to the text,
-// since a client may join the two messages to one.
+// Gap marks the boundary between two messages of the answer. If there is text already, Gap adds
+// white space to it, as clients do that join the messages to one.
 func (a *Answer) Gap() {
 	if a.hasText {
 		a.space = append(a.space, turn.MessageGap...)
@@ -109,8 +110,8 @@ func (a *Answer) textHash() Hash {
 	return *a.text.scratch
 }
 
-// digest adds the answer to a digest. before is the hash of the history before the answer, and
-// calls is the number of calls in that history.
+// digest adds the answer to a digest, after the hash of the history that precedes the answer. calls
+// is the number of calls in that history.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")

@@ -16,8 +16,8 @@ import (
 // Hash identifies the history of a conversation up to some message.
 type Hash [sha256.Size]byte
 
-// digest hashes a sequence of fields. It hashes the length of each field before the field, so that
-// two different sequences never have the same hash.
+// digest hashes a sequence of fields. It hashes the length of each field, and then the field
+// itself, so that different sequences have different hashes.
 type digest struct {
 	hash.Hash
 	scratch *Hash // a buffer, reused to save allocations
@@ -61,9 +61,9 @@ func (d *digest) sum() Hash {
 	return h
 }
 
-// canonicalArguments returns a call's arguments, a JSON value, in canonical form: members in the
-// order of their names, and numbers as encoding/json writes them. Text that is not JSON stays as it
-// is. An empty text becomes an empty object, which is what Codex gets.
+// canonicalArguments returns a call's arguments, a JSON value, in canonical form: members sorted by
+// name, and numbers as [shortNumbers] leaves them. An empty text becomes an empty object, which
+// Codex gets in this case, too. Other text that is not JSON stays as it is.
 func canonicalArguments(text string) string {
 	if text == "" {
 		return "{}"
@@ -84,9 +84,9 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers replaces the numbers in a JSON value by float64 values, so that equal numbers have
-// the same spelling. It does not replace integers: as float64 values, two different large integers
-// may be equal.
+// shortNumbers replaces the numbers that have a fraction or an exponent by float64 values, so that
+// equal numbers have the same spelling. Integers stay as they are: as float64 values, two different
+// large integers may be equal.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -20,8 +20,8 @@ type Link struct {
 	Items int
 	// HasReasoning reports whether the history contains the reasoning of this answer.
 	HasReasoning bool
-	// Calls are the ids of the answer's calls in the request, in order. The results of the calls,
-	// which follow the answer, refer to these ids.
+	// Calls are the ids that the request gives to the answer's calls, in order. The results of the
+	// calls follow the answer, and refer to these ids.
 	Calls []string
 }
 
@@ -68,7 +68,7 @@ type chainReader struct {
 	answer       *Answer        // the answer that is being read; nil: none
 	answerStart  int            // index of the first item of answer
 	callIDs      []string       // the ids of the calls of answer
-	hasReasoning bool           // there was reasoning in answer, or just before it
+	hasReasoning bool           // the history has reasoning in answer, or just before it
 	scratch      []byte         // the buffer for the method bytes
 }
 
@@ -80,7 +80,7 @@ const (
 	typeResult    = "function_call_output"
 )
 
-// readItem reads the item of the history at index.
+// readItem reads one item. index is its position in the history.
 func (r *chainReader) readItem(index int, item wirejson.Value) {
 	var kind, role, content, id, name, arguments, output wirejson.Value
 	item.Pick(
@@ -136,7 +136,7 @@ func textOf(v wirejson.Value) string {
 }
 
 // bytes returns the text of a JSON string, or nil for any other value. The result is valid until
-// the next call, since all calls use the same buffer.
+// the next call of this method, since all calls use the same buffer.
 func (r *chainReader) bytes(v wirejson.Value) []byte {
 	if v.Kind() != wirejson.KindString {
 		return nil
@@ -151,7 +151,8 @@ func (r *chainReader) bytes(v wirejson.Value) []byte {
 // part is one part of the content of a message or of a result.
 type part struct{ raw, text, url, detail wirejson.Value }
 
-// parts iterates over the parts of the content of a message or of a result.
+// parts iterates over the parts of the content of a message or of a result. Content that is not a
+// list has none.
 func parts(content wirejson.Value) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		if content.Kind() != wirejson.KindArray {

@@ -6,17 +6,18 @@
 //
 // A request carries its whole conversation. If a kept thread has all of it except the newest
 // messages, only those messages are sent to the thread, and the provider finds the rest in its
-// prompt cache. A chain of hashes decides whether the thread and the request have the same history.
-// The chain begins with an [Identity], which covers everything that the thread was started with.
-// Then the chain has one [Link] for each answer of the assistant in the history ([NewChain]). The
-// key of a kept thread is the hash of its history: the history of its last request, followed by the
-// answer that the client got ([Chain.After]).
+// prompt cache. Hashes decide which kept thread fits. [NewChain] hashes the history of a request.
+// The [Chain] has a [Link] for each answer of the assistant, with the hash of the history up to the
+// end of that answer. Every hash also covers the [Identity]: what the requests of a conversation
+// have in common besides the messages. A kept thread fits if its own hash is one of these hashes.
+// Its own hash is that of the history of its last request, followed by the answer that the client
+// got ([Chain.After]).
 //
 // Clients may change an answer before they send it back, so the hashes are computed from a
 // canonical form. In that form, these changes make no difference: white space around texts, joined
 // or split messages, other ids of calls, arguments in another spelling, and reasoning, which is
 // left out. Everything else has to be equal.
 //
-// [Memory] has the reasoning of answers. If no kept thread fits a request, the Session starts a new
-// thread with the history of the request and this reasoning.
+// [Memory] stores the reasoning of answers. If no kept thread fits a request, the Session starts a
+// new thread with the history of the request and this reasoning.
 package conversation

@@ -18,7 +18,7 @@ type Identity struct {
 	Thread codexrpc.ThreadStartParams
 	// EffortMayVary is true if each turn of the conversation may have its own reasoning effort.
 	// Even then, requests with an effort and requests without one belong to different
-	// conversations, because a thread that has an effort cannot return to the default.
+	// conversations, because a thread that has an effort cannot return to the model's default.
 	EffortMayVary bool
 }
 

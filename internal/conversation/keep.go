@@ -21,8 +21,8 @@ func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// RecordOutputs adds outputs that the client has got to s.answer. mode is the form in which the
-// client gets tool calls.
+// RecordOutputs records in s.answer the outputs that the client gets. If the thread will not be
+// kept, RecordOutputs does nothing. mode is the form in which the client gets tool calls.
 func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 	if s.current.threads == nil {
 		return
@@ -40,9 +40,9 @@ func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 	}
 }
 
-// Announce announces that the thread will soon be kept for the next request. It is called before
-// the client gets the end of the answer, because the client may send its next request as soon as it
-// has that end.
+// Announce announces that the thread will soon be kept for the next request, if it can be kept. It
+// is called before the client gets the end of the answer, because the client may send its next
+// request as soon as it has that end.
 func (s *Session) Announce() {
 	if s.current.threads == nil || s.answer.Mixed() || s.chain == nil {
 		return
@@ -52,16 +52,16 @@ func (s *Session) Announce() {
 	s.announcement = s.current.threads.announcements.announce(s.historyHash)
 }
 
-// withdrawAnnouncement ends the announcement of the thread, if there is one. The thread will not be
-// kept.
+// withdrawAnnouncement ends the announcement of the thread, if there is one.
 func (s *Session) withdrawAnnouncement() {
 	s.announcement.end()
 	s.announcement = nil
 }
 
-// Keep keeps the thread for the next request, if the thread has exactly the answer that the client
-// got. It is called when the client has got the whole answer. state describes the thread after the
-// turn. usage counts the tokens of the turn.
+// Keep keeps the thread for the next request. It does nothing if Announce has found that the thread
+// cannot be kept, or if the thread differs from what the client got. It is called when the client
+// has got the whole answer. state describes the thread after the turn. usage counts the tokens of
+// the turn.
 func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 	if s.historyHash == (Hash{}) || !state.InSync {
 		return
@@ -80,9 +80,9 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 	current.onClose() // a kept thread does not count as a use of its process
 }
 
-// restoreReasoning returns a copy of the plan. The history of the copy also has the reasoning from
-// the memory. If the memory has no reasoning for this history, restoreReasoning returns nil. The
-// plan itself does not change, since other attempts use it.
+// restoreReasoning returns a copy of the plan whose history also has the reasoning from the memory.
+// It returns nil if there is no reasoning to add, or if that reasoning was refused before. The plan
+// itself does not change, since other attempts use it.
 func (s *Session) restoreReasoning(plan *prompt.Plan) *prompt.Plan {
 	if s.current.threads == nil || s.reasoningRefused || s.chain == nil {
 		return nil

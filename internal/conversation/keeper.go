@@ -23,9 +23,9 @@ type Limits struct {
 }
 
 // keeper stores the threads that are kept for the next requests of their conversations. The turn of
-// such a thread has completed, or is parked: it waits for the results of tool calls. If there are
-// too many threads, the keeper drops the oldest thread of the user who has the most threads. A
-// keeper is safe for concurrent use.
+// a kept thread has completed, or is parked: a parked turn waits for the results of tool calls. If
+// there are too many threads, the keeper drops the oldest thread of the user who has the most
+// threads. A keeper is safe for concurrent use.
 type keeper struct {
 	drop func(*keptThread) // unloads a thread
 
@@ -57,8 +57,8 @@ const (
 // maxDropReasons is how many entries dropReasons may have.
 const maxDropReasons = 4096
 
-// newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes, except
-// a thread that claim returns. drop must not call the keeper.
+// newKeeper returns an empty keeper. The keeper calls drop with each thread that it does not accept
+// or that it removes, except a thread that claim returns. drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*keptThread)) *keeper {
 	k := &keeper{
 		drop:        drop,
@@ -73,7 +73,8 @@ func newKeeper(limits Limits, drop func(*keptThread)) *keeper {
 	return k
 }
 
-// change calls f with the lock held. Then it drops the threads that f has removed and returned.
+// change calls f with the lock held. Then, without the lock, it drops the threads that f has
+// returned.
 func (k *keeper) change(f func() (removed []*keptThread)) {
 	k.mu.Lock()
 	removed := f()
@@ -83,8 +84,8 @@ func (k *keeper) change(f func() (removed []*keptThread)) {
 	}
 }
 
-// add adds a thread. If the thread's history is too large, or the keeper keeps no threads, add
-// drops the thread.
+// add adds a thread. If the thread's history is too large, or the keeper is closed or may keep no
+// threads, add drops the thread.
 func (k *keeper) add(kept *keptThread) {
 	k.change(func() []*keptThread {
 		if !k.closed && k.limits.Max > 0 && kept.size <= k.limits.MaxBytes {
@@ -155,8 +156,7 @@ func (k *keeper) remove(e *list.Element) *keptThread {
 	return kept
 }
 
-// removeFor removes a thread that no request has claimed, and records why. The caller holds the
-// lock.
+// removeFor removes and returns a thread, and records the reason. The caller holds the lock.
 func (k *keeper) removeFor(e *list.Element, reason Reason) *keptThread {
 	k.recordReason(e.Value.(*keptThread).hash, reason)
 	return k.remove(e)
@@ -219,8 +219,8 @@ func (k *keeper) each(f func(*keptThread)) {
 	}
 }
 
-// setLimits changes the limits, and drops threads that exceed them. The other threads expire when
-// they would have expired before.
+// setLimits changes the limits, and drops threads that exceed Max or MaxBytes. Idle and Parked
+// apply only to threads that are added later.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*keptThread {
 		k.limits = limits
@@ -238,7 +238,7 @@ func (k *keeper) dropIf(match func(*keptThread) bool) {
 	k.change(func() []*keptThread { return k.removeIf(Unusable, match) })
 }
 
-// close drops all threads. Threads that are added later are dropped at once.
+// close drops all threads. Threads that are added later are dropped immediately.
 func (k *keeper) close() {
 	k.change(func() (removed []*keptThread) {
 		k.closed = true
@@ -263,8 +263,8 @@ func (k *keeper) expire() {
 	})
 }
 
-// removeIf removes the threads for which match returns true, and records why. The caller holds the
-// lock.
+// removeIf removes and returns the threads for which match returns true, and records the reason for
+// each. The caller holds the lock.
 func (k *keeper) removeIf(reason Reason, match func(*keptThread) bool) (removed []*keptThread) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
@@ -275,8 +275,8 @@ func (k *keeper) removeIf(reason Reason, match func(*keptThread) bool) (removed 
 	return removed
 }
 
-// setTimer makes the timer call expire at the given time or earlier. If a request claims a thread,
-// the timer still fires, and expire may find nothing to do. The caller holds the lock.
+// setTimer makes the timer call expire at the given time or earlier. When a request claims a
+// thread, the timer keeps its time, so expire may find nothing to do. The caller holds the lock.
 func (k *keeper) setTimer(at time.Time) {
 	if !k.closed && (k.firesAt.IsZero() || at.Before(k.firesAt)) {
 		k.firesAt = at

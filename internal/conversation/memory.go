@@ -52,7 +52,8 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	m.remember(entry)
 }
 
-// remember adds an entry. It replaces an entry with the same hash. The caller holds the lock.
+// remember adds an entry. It replaces an entry with the same hash. An entry that is larger than the
+// limit is not added. The caller holds the lock.
 func (m *Memory) remember(entry *memoryEntry) {
 	m.forget(entry.hash)
 	if entry.size > m.limit {
@@ -109,7 +110,8 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		restored = append(restored, history[from:begin]...)
 		for _, item := range e.Value.(*memoryEntry).reasoning {
 			// The client may have joined messages, so item.Before may be too large. The provider
-			// requires another item after each item of reasoning, so position is at most end-1.
+			// requires that an item of the answer follows the reasoning, so position is at most
+			// end-1.
 			position := max(begin, min(links[i].First+item.Before, end-1))
 			restored = append(append(restored, history[begin:position]...), json.RawMessage(item.Item))
 			begin = position

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// hasOtherFreeLogin reports whether turns can now use another login than the given one. A login is
-// not free while it rests: after a failure, no turn uses it for a while.
+// hasOtherFreeLogin reports whether another login than the given one is free. A login is not free
+// while it rests: after a failure, no turn uses it for a while.
 func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
@@ -32,8 +32,8 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records for the login that it has no pictures left, if that is the cause of
-// failure.
+// recordPicture records for the login that it has no pictures left, if the failure of a turn or of
+// a picture shows this.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.current.login.SpendPictures(refused.ResetsAt)
@@ -59,8 +59,9 @@ func (s *Session) avoidsLogin(login *loginstate.Login) bool {
 }
 
 // startWithOtherLogin starts the turn with another login. It uses no login that rests after a
-// failure. If no other login can be used now, it returns false and an error: the failure of the
-// turn or, if another login is likely to work sooner, the failure of that login.
+// failure. If another login could be used, it returns true and the error of the start, or nil.
+// Otherwise it returns false and an error: the failure of the turn or, if another login is likely
+// to work sooner, the failure of that login.
 func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (started bool, err error) {
 	if !s.current.hasOtherLogins {
 		return false, f.err
@@ -82,8 +83,8 @@ func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (star
 }
 
 // openWithOtherLogin opens a thread on a process with another login. It uses no login that rests
-// after a failure. If it opens no thread, other may be the error of a process that will start again
-// soon, or of a login that rests. Otherwise other is nil.
+// after a failure. If it opens no thread, it may return the error of a process that will start
+// again soon, or of a login that rests. Otherwise the error is nil.
 func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.current.place.Process}
 	for range lease.Len() {

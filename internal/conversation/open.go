@@ -39,7 +39,8 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 }
 
 // startOnKept starts the turn on a kept thread that has the request's history except the newest
-// messages. It returns false if there is no such thread, or if the turn cannot start there.
+// messages. It returns false if there is no such thread, or if the turn cannot start there. Only
+// requests for one answer can use kept threads.
 func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := s.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -83,10 +84,10 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	return true
 }
 
-// openLeastBusy opens a thread on the process that the lease picks: the least busy one. If that
-// process does not work, openLeastBusy tries another one that is ready. This is safe, since the
-// model was not asked yet. If no other process is ready and the first one has just ended,
-// openLeastBusy waits until a process has started.
+// openLeastBusy opens a thread on the least busy process. If the turn may make pictures and the
+// login of that process can make none, openLeastBusy prefers a process with another login. If the
+// process does not work, openLeastBusy tries another process that is ready. If no other process is
+// ready, but the first one has just ended, openLeastBusy waits until a process has started.
 func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
@@ -172,8 +173,9 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin returns next with the login and done added. The attempt must call done when its thread
-// is kept or unloaded; until then the process counts as in use.
+// withLogin adds the login and onClose to an attempt. onClose calls done. If the login has failed
+// before, the turn is a trial of the login, and onClose also ends this trial. The process counts as
+// in use until onClose is called, when the thread is kept or unloaded.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.hasOtherLogins, next.onClose = login, lease.Len() > 1, done
@@ -186,7 +188,8 @@ func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, 
 	return next
 }
 
-// start puts the history into the thread of an attempt and starts the turn.
+// start puts the history into the thread of an attempt and starts the turn. It then starts a spare
+// thread for a later request, if one is wanted.
 func (s *Session) start(ctx context.Context, next attempt) error {
 	s.withdrawAnnouncement()
 	s.answer, s.historyHash, s.current = Answer{}, Hash{}, next
@@ -204,15 +207,15 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// maxInjectedBytes bounds how many bytes of a history one call injects. A longer item has a call of
-// its own. Codex reads one call after the other. If several calls inject a history, Codex can read
-// calls for other turns between them.
+// maxInjectedBytes bounds how many bytes of a history one call injects. An item with more bytes has
+// a call of its own. Codex reads one call after the other. If several calls inject a history, Codex
+// can read calls for other turns between them.
 const maxInjectedBytes = 1 << 20
 
 // injectHistory injects the history into the thread, with the reasoning that the memory has for the
-// history. If Codex refuses this reasoning, as another release of Codex may, injectHistory injects
-// the history without it. A history with reasoning is injected by one call: if Codex refused the
-// second of several calls, the thread would already have the items of the first.
+// history. If Codex refuses this reasoning, injectHistory injects the history without it. A history
+// with reasoning is injected by one call: if Codex refused the second of several calls, the thread
+// would already have the items of the first.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restoreReasoning(plan); restored != nil {
@@ -226,9 +229,8 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.current.inject(ctx, plan, 1)
 }
 
-// inject injects the history of a plan into the thread. Each call has minItems items, or all that
-// are left. It has further items as long as all its items together have at most maxInjectedBytes
-// bytes.
+// inject injects the history of a plan into the thread. Each call has at least minItems items, if
+// so many are left. It has more only if all its items together have at most maxInjectedBytes bytes.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, minItems int) error {
 	_, history := plan.WithPlacement(a.place.Instructions)
 	for len(history) > 0 {

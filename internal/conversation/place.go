@@ -24,7 +24,7 @@ type Place struct {
 	Model        string                // Codex's name of the model
 	Instructions prompt.Placement
 	Serial       bool // the model calls one tool at a time, see allowsParallelCalls
-	OverHTTP     bool // Codex asks the model's provider over HTTP only
+	OverHTTP     bool // Codex asks the model's provider over HTTP only, not over a WebSocket
 }
 
 // isOutdated reports whether the process has started a newer app-server than the one of p.Conn. New
@@ -93,8 +93,8 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.place.Conn.StartThread(ctx, s.params)
 }
 
-// allowsParallelCalls reports whether the plan's model is a lite model (see [appserver.Model]) that
-// is used in the full form to call several tools at a time.
+// allowsParallelCalls reports whether the thread of a plan uses a lite model in the full form (see
+// [appserver.Model]) so that the model may call several tools at a time.
 func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Process.Model(p.Model).Full != ""
 }
@@ -108,9 +108,9 @@ func (p Place) usesFullForm(plan *prompt.Plan) bool {
 
 // catalogueFor returns the path of the catalogue for a plan's model, or "" if there is none.
 // Without a catalogue (a file with the properties of models), Codex would read the properties from
-// the back end of its login, and offer its own tools to the model. For an unknown model, the path
-// is also empty if the instructions are appended to the model's prompt, since only Codex has that
-// prompt.
+// the back end of its login, and offer its own tools to the model. A model that Codex does not know
+// gets the fallback catalogue. That catalogue has an empty prompt, so it is not used if the
+// instructions have to follow the model's prompt.
 func (p Place) catalogueFor(plan *prompt.Plan) string {
 	model := p.Process.Model(p.Model)
 	switch {

@@ -21,7 +21,7 @@ import (
 // turnFailure describes the failure of a turn before its first output.
 type turnFailure struct {
 	err                 error
-	loginUnusable       bool // the login is spent or signed out
+	loginUnusable       bool // the login is spent or signed out; false if processReplaced is true
 	processReplaced     bool // the login was unusable, but the process has a newer app-server now, perhaps with another login
 	providerFailed      bool // the provider fails, perhaps only for this login
 	instructionsRefused bool // the provider refuses instructions in the place of Codex's own prompt
@@ -126,8 +126,8 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, place)
 	},
 }, {
-	// If the turn itself failed or was silent, the cause is the provider, and a new thread would
-	// not help.
+	// This remedy does not fit if the turn itself failed or was silent: the cause is then the
+	// provider, and a new thread would not help.
 	name:    "a new thread instead of a prepared one",
 	mayHelp: func(s *Session) bool { return s.current.origin == Prepared },
 	fits: func(s *Session, f *turnFailure) bool {
@@ -177,13 +177,14 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 // mayAppendInstructions reports whether the provider may still refuse instructions in the place of
 // Codex's own prompt. After a refusal, the turn is started again with the instructions behind that
 // prompt. Once the provider has accepted instructions with this model, mayAppendInstructions
-// returns false, and the request need not stay in memory for such a start.
+// returns false, so the request need not stay in memory.
 func (s *Session) mayAppendInstructions() bool {
 	place := &s.current.place
 	return s.opener.Instructions == InstructionsAuto && !place.Instructions.Append && !place.Acceptance.Instructions(place.Model)
 }
 
-// mayRetry reports whether the turn may be started again, after a wait, because the provider fails.
+// mayRetry reports whether the turn may be started again after a wait, if the provider fails. The
+// number of such starts is limited.
 func (s *Session) mayRetry() bool { return s.retries < s.current.place.Process.ProviderRetries() }
 
 // Restart starts a turn again that has failed before its first output, if one of the remedies fits.
@@ -193,7 +194,7 @@ func (s *Session) mayRetry() bool { return s.retries < s.current.place.Process.P
 func (s *Session) Restart(ctx context.Context, failure error) (started bool, err error) {
 	f := s.recordFailure(failure)
 	if s.request.Plan == nil {
-		return false, failure // the plan is forgotten
+		return false, failure // ForgetPlan was called
 	}
 	for i := range remedies {
 		r := &remedies[i]
@@ -244,7 +245,7 @@ func (s *Session) instructionsRefused(failure error) bool {
 	return true
 }
 
-// restartOnNewThread is the start of a remedy: it calls [Session.startOnNewThread].
+// restartOnNewThread is the function start of some remedies. It calls [Session.startOnNewThread].
 func restartOnNewThread(ctx context.Context, s *Session, _ *turnFailure) (started bool, err error) {
 	return true, s.startOnNewThread(ctx)
 }
@@ -293,9 +294,9 @@ const (
 )
 
 // startAfterWait waits and starts the turn again on a new thread. If the client leaves during the
-// wait, startAfterWait returns false and the failure. The new thread uses HTTP instead of a
-// WebSocket if Codex already had to fall back to HTTP. It also does so at the last retry, since no
-// further start could follow if the provider refused the WebSocket.
+// wait, startAfterWait returns false and the failure of the turn. The new thread uses HTTP instead
+// of a WebSocket if Codex already had to fall back to HTTP. It also does so at the last retry,
+// since no further start could follow if the provider refused the WebSocket.
 func (s *Session) startAfterWait(ctx context.Context, f *turnFailure) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetryWait<<min(s.retries, 8), maxRetryWait))
 	defer timer.Stop()

@@ -17,8 +17,8 @@ import (
 const resumeTimeout = 10 * time.Second
 
 // startOrResume sends a kept thread the part of the request that is new to the thread: all that
-// follows link. It starts a turn, or resumes the parked turn (one that waits for the results of
-// tool calls). After an error, the thread cannot be used any more.
+// follows the answer of link. It starts a turn, or resumes the parked turn (one that waits for the
+// results of tool calls). After an error, the thread cannot be used any more.
 func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
@@ -41,7 +41,7 @@ func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link 
 }
 
 // answerCalls sends a parked turn the results of its tool calls and the messages that follow the
-// results in the history.
+// results in the request.
 func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Link) error {
 	if string(plan.Turn.OutputSchema) != k.schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errFollowUpMismatch)
@@ -119,7 +119,7 @@ func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (result
 			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
 				return part.URL != "" && part.Detail != prompt.ResultDetail
 			}) {
-				return nil, nil, errFollowUpMismatch // Codex takes no detail for an image in a result, and uses ResultDetail
+				return nil, nil, errFollowUpMismatch // Codex accepts no detail for an image in a result: it always uses ResultDetail
 			}
 			results = append(results, codexrpc.ToolResult{CallID: pendingCalls[index], Parts: parts})
 		case kind.Is("message") && (role.Is("user") || role.Is("developer")):

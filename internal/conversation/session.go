@@ -19,7 +19,7 @@ type Instructions string
 
 // The values of [Opener].Instructions.
 const (
-	InstructionsAuto    Instructions = "auto"    // like replace, but like append if the provider refuses that
+	InstructionsAuto    Instructions = "auto"    // like replace; like append after the provider has refused replace
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
 	InstructionsAppend  Instructions = "append"  // behind Codex's own prompt
 )
@@ -28,7 +28,7 @@ const (
 type Opener struct {
 	Upstream     Upstream
 	Instructions Instructions
-	Serial       bool // models call one tool at a time
+	Serial       bool // models may call only one tool at a time
 	Logger       *slog.Logger
 }
 
@@ -39,7 +39,8 @@ type Request struct {
 	Host, User string
 	// Live is the request's entry in the list of running requests.
 	Live *status.Entry
-	// Compute runs a function that takes long because it reads the whole history.
+	// Compute calls its argument, a function that takes long because it reads the whole history.
+	// Compute may wait before the call, so that not too many of them run at the same time.
 	Compute func(func())
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
@@ -49,13 +50,13 @@ type Request struct {
 // the thread is kept for a later request or unloaded. A Session is not safe for concurrent use.
 type Session struct {
 	opener  *Opener
-	request Request // its Plan is nil once the turn will not be started again
+	request Request // its Plan is nil after ForgetPlan: the turn will not be started again
 	tools   prompt.ToolNames
 	schema  string // the JSON Schema of the answer; empty: none
 	effort  string // the reasoning effort of the turn; empty: the model's default
 
 	chain         *Chain // the hashes of the request's history; nil: not computed, or they cannot be computed
-	chainComputed bool   // historyChain was called
+	chainComputed bool   // historyChain was called: chain does not change any more
 
 	current          attempt
 	retries          int   // how often the turn was started again after a wait
@@ -128,12 +129,12 @@ func (s *Session) Origin() Origin {
 	return s.current.origin
 }
 
-// explainTimeout bounds each request that asks Codex for details about a failure.
+// explainTimeout bounds the time of each request that asks Codex for details about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain returns failure. If a usage limit has caused the failure, and Codex knows when that limit
-// ends, Explain adds this time. It returns the error of a refused WebSocket unchanged while the
-// turn can be started again over HTTP, since [Session.Restart] looks for that error.
+// Explain returns failure. If a usage limit has caused it and Codex knows when that limit ends, the
+// returned error also says when. If a WebSocket was refused and the turn can still be started
+// again, Explain returns the failure unchanged, since [Session.Restart] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
@@ -160,7 +161,7 @@ func (s *Session) RecordSuccess() {
 		current.place.Process.SocketFailed()
 	}
 	if s.request.Plan == nil {
-		return // no form was tried that the provider may refuse
+		return // the turn could not be started again, so no form was tried that the provider may refuse
 	}
 	accepts, model := current.place.Acceptance, current.place.Model
 	if s.mayAppendInstructions() {
@@ -261,7 +262,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 	}, nil
 }
 
-// accountTimeout bounds the wait for the account of a login before a turn that makes a picture.
+// accountTimeout bounds the wait for the account of a login before a turn that may make pictures.
 const accountTimeout = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with

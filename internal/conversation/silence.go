@@ -8,7 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// errSilent is the failure of a turn whose provider has sent nothing, if another login is free.
+// errSilent is the reason for which a login rests after its provider has sent nothing. If another
+// login is free, it is also the failure of the turn.
 var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }
@@ -17,14 +18,14 @@ var errSilent = &codexrpc.TurnError{
 // Without a rest, the next request with this login would wait just as long.
 const silentRestTime = time.Minute
 
-// countedWaitDivisor excludes short waits of clients that leave. WatchSilence counts such a wait
-// only if it was at least Process.FirstSign divided by countedWaitDivisor.
+// countedWaitDivisor decides which waits of clients that leave are counted by WatchSilence: those
+// of at least Process.FirstSign divided by countedWaitDivisor.
 const countedWaitDivisor = 6
 
-// WatchSilence waits for a first sign of the model, but at most Process.FirstSign. If there is
-// none, the login rests (no turn uses it for a while). If another login is free, WatchSilence also
-// fails the turn, so that it is started again with that login. If clients leave before a sign,
-// WatchSilence adds up their waits; the sum may make the login rest, too.
+// WatchSilence starts a timer. If the model has given no sign when Process.FirstSign has passed,
+// the login rests (no turn uses it for a while). If another login is free, the turn also fails, so
+// that it is started again with that login. The waits of clients that leave before a sign are added
+// up; when the sum reaches Process.FirstSign, the login rests, too.
 //
 // WatchSilence does nothing if there is no other app-server, if Process.FirstSign is 0, or if the
 // turn was already started again because the provider failed with another login. The caller calls

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxKinds bounds the number of different settings that spares remembers.
+	// maxKinds bounds the number of kinds (different settings) that spares remembers.
 	maxKinds = 64
 	// maxKindName bounds the name of a kind of spare threads, in bytes. The name is the parameters
 	// of the threads. If these have more than maxKindName bytes, the name is their hash. Most
@@ -24,9 +24,9 @@ const (
 )
 
 // spares are threads that were started in advance, with the settings of earlier requests and
-// without a history. A request can use a spare thread if it needs exactly the same parameters of
-// thread/start. The request is then faster: the thread is already started, connected to the
-// provider, and has sent the tools.
+// without a history. A request can use a spare thread if the parameters of thread/start are exactly
+// the same for both. Such a request is answered faster: the thread has already started, connected
+// to the provider and sent the tools.
 //
 // spares counts how many threads it should have for each kind of settings. The first request with
 // new settings leaves this number at 0. Each further request that finds no spare thread raises the
@@ -46,8 +46,8 @@ type spares struct {
 }
 
 // kindName returns the name of the kind of threads with these parameters of thread/start. The name
-// is the parameters in their encoded form, so that a thread can be started with a copy of the name
-// instead of encoding the parameters again. If the parameters are long, the name is their hash.
+// is the parameters in their encoded form, so that a thread can be started from the name, without
+// encoding the parameters again. If the parameters are long, the name is their hash.
 func kindName(params []byte) []byte {
 	if len(params) <= maxKindName {
 		return params
@@ -73,9 +73,10 @@ type spare struct {
 }
 
 // claim removes and returns a spare thread of the kind with this name, on the given connection. If
-// there is none, claim returns nil and raises the wanted number of threads of the kind by one. But
-// if the last request for the kind is longer ago than recent, it sets that number to 0. claim also
-// returns the name of the kind, or "" if s keeps no threads at all.
+// there is none, claim returns nil and raises the wanted number of threads of the kind by one, up
+// to s.limit. If the kind had no other request within the last 10 minutes (the constant recent),
+// claim sets that number to 0 instead. claim also returns the name of the kind, or "" if s keeps no
+// threads at all.
 func (s *spares) claim(name []byte, conn *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +101,8 @@ func (s *spares) claim(name []byte, conn *codexrpc.Conn) (*codexrpc.Thread, stri
 	return nil, k.name
 }
 
-// newKind adds a kind. If there are maxKinds already, it first removes the kind without threads
-// that was used least recently. The caller holds the lock.
+// newKind adds a kind. If there are maxKinds already, it first removes one of the kinds without
+// threads: the least recently used one. The caller holds the lock.
 func (s *spares) newKind(name string) *kind {
 	if s.kinds == nil {
 		s.kinds = make(map[string]*kind)
@@ -196,8 +197,8 @@ func (s *spares) remove(k *kind, i int) *codexrpc.Thread {
 	return thread
 }
 
-// follow records that new turns use the connection serving, and unloads the spare threads on all
-// other connections.
+// follow records serving, the connection for new turns, and unloads the spare threads on all other
+// connections.
 func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +216,7 @@ func (s *spares) setLimit(limit int) {
 	}
 }
 
-// close unloads all threads. Threads that are added later are unloaded at once.
+// close unloads all threads. Threads that are added later are unloaded immediately.
 func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,8 @@ func NewThreads(limits Limits, memory *Memory, memoryScarce func() bool) *Thread
 	return t
 }
 
-// SetLimits changes the limits.
+// SetLimits changes the limits, and drops threads that exceed them. If no threads may be kept, it
+// also clears the memory of reasoning.
 func (t *Threads) SetLimits(limits Limits) {
 	t.mu.Lock()
 	t.parksTurns = limits.Parked > 0
@@ -51,7 +52,7 @@ func (t *Threads) SetLimits(limits Limits) {
 	t.spares.setLimit(limits.Spares)
 }
 
-// Stats returns the counts so far.
+// Stats returns how many threads there are now, and the counts of events since the start.
 func (t *Threads) Stats() status.Conversations {
 	kept, parked := t.keeper.counts()
 	spare, prepared := t.spares.counts()
@@ -106,7 +107,8 @@ func (t *Threads) shrink() {
 	}
 }
 
-// Close drops all threads.
+// Close drops all threads. It waits for the turns that keepWhenIdle waits for, and drops their
+// threads, too.
 func (t *Threads) Close() {
 	t.keeper.close()
 	t.spares.close()
@@ -159,9 +161,10 @@ func (k *keptThread) awaitIdle() {
 	}
 }
 
-// keepWhenIdle keeps a thread as soon as it is idle: its turn has completed or, if the turn has
-// tool calls, Codex waits for all their results. Then it ends the announcement, and so wakes the
-// requests that wait for the thread. keepWhenIdle itself returns at once.
+// keepWhenIdle keeps a thread as soon as it is idle. It unloads a thread that does not become idle
+// in time. After that, it ends the announcement, and so wakes the requests that wait for the
+// thread. keepWhenIdle itself does not wait: if the thread is not idle yet, a goroutine does all
+// this.
 func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
 	if kept.isIdle() {
 		t.store(kept)
@@ -223,7 +226,8 @@ func (s *settings) encode() (codexrpc.Constant, error) {
 	return codexrpc.Constant(params), err
 }
 
-// store keeps a thread if it is idle, and unloads it otherwise.
+// store keeps a thread. It unloads the thread instead if it is not idle, or if its turn is parked
+// and parked turns are not kept.
 func (t *Threads) store(kept *keptThread) {
 	t.mu.Lock()
 	parksTurns := t.parksTurns
@@ -255,8 +259,8 @@ func (t *Threads) countClaim(parked bool, err error) {
 	}
 }
 
-// wasDropped reports whether the thread for a history was dropped. If so, the caller calls count to
-// count the reason for the drop.
+// wasDropped reports whether the thread for a history was dropped. If so, the caller calls count,
+// which counts the reason.
 func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
 	reason := t.keeper.takeReason(links)
 	return func() {

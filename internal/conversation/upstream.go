@@ -18,7 +18,7 @@ type Member struct {
 	Threads *Threads          // nil: the member keeps no threads
 	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
-	// other member. It stays nil if a login begins to rest later, since other logins may work.
+	// other member. It does not change if the login begins to rest later.
 	Rests error
 }
 
@@ -30,11 +30,12 @@ type Lease interface {
 	// there is no other. The turn must call done when its thread is kept or unloaded. Until then
 	// the process counts as in use, even after Release.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
-	// Peek returns the member that Pick would return, without counting a turn on it. The caller
-	// must call done.
+	// Peek returns the member that Pick would return now, for a caller that starts no turn. The
+	// caller must call done.
 	Peek() (best Member, done func())
-	// Resume calls claim with the Threads of each member until claim returns true. It returns that
-	// member. As after Pick, the turn must call done.
+	// Resume passes the Threads of one member after the other to claim, until claim returns true,
+	// and returns that member. As after Pick, the turn must call done. If claim never returns true,
+	// found is false and done is nil.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
@@ -57,10 +58,10 @@ const startWait = 10 * time.Second
 // errStartWait means that an app-server was not ready within startWait.
 var errStartWait = errors.New("the app-server was not ready in time")
 
-// Connect waits until a process is ready, and returns its connection.
+// Connect waits until a process is ready, but at most startWait, and returns its connection.
 func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
 	if conn := process.Serving(); conn != nil && conn.Err() == nil && process.Status().State == appserver.StateReady {
-		return conn, nil // without a timer
+		return conn, nil // the usual case, which needs no timer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()

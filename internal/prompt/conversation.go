@@ -1,5 +1,5 @@
-// Package prompt translates requests into what Codex is to be asked. All APIs use one form, the
-// [Conversation]. The decoder of an API fills it, and [Conversation.Plan] makes a [Plan] of it: the
+// Package prompt turns the requests of clients into requests to Codex. The decoders of all APIs
+// fill the same form, the [Conversation]. [Conversation.Plan] turns it into a [Plan]: the
 // parameters of thread/start, the history items of thread/inject_items and the parameters of
 // turn/start.
 package prompt
@@ -24,7 +24,7 @@ type Conversation struct {
 	Search   *WebSearch // nil: the model may not search the web
 	Pictures *Pictures  // nil: the model may make no pictures
 	Format   Format
-	Effort   string
+	Effort   string // the reasoning effort that the request asks for; empty: it asks for no particular effort
 
 	Verbosity   string // empty: the model's own verbosity
 	serviceTier string // the service tier to ask for; empty: none
@@ -68,8 +68,8 @@ func (c *Conversation) ModelID() string { return c.Model }
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
 // Skip checks a field for which Codex has no setting. The value may be absent, null, or of the
-// given kind. If a value is given and is not neutral, Skip adds name to Ignored. If name is empty,
-// Skip adds nothing: such a field never changes an answer.
+// given kind. neutral is the JSON value that has no effect. If another value is given, Skip adds
+// name to Ignored. If name is empty, Skip adds nothing: such a field never changes an answer.
 func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {
@@ -181,5 +181,5 @@ func (c *Conversation) ReadTopLogprobs(v wirejson.Value) *field.Error {
 	return cmp.Or(field.Optional(wirejson.KindNumber, v), field.Refuse(v, NoLogprobs))
 }
 
-// NoLogprobs is the reason for which a request for log probabilities is refused.
+// NoLogprobs says why a request for log probabilities is refused.
 const NoLogprobs = "Codex gives no log probabilities"

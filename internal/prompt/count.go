@@ -81,8 +81,8 @@ func (c *Conversation) count(maxExactBytes int, pause func() error) (result coun
 	return result, err
 }
 
-// forEachText calls a function with each text for the model: quoted if the text is a JSON string,
-// and plain otherwise. It adds the number of messages, calls and tools to frames.
+// forEachText passes each text for the model to one of two functions: to quoted if the text is a
+// JSON string, otherwise to plain. It adds the number of messages, calls and tools to frames.
 func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]

@@ -106,9 +106,9 @@ func (c *Call) appendCall(dst []byte, name string) []byte {
 }
 
 // AppendParts appends the content as an array of parts of the Responses API. A text gets the type
-// textType and the further members textMembers, each with a comma before it. An image without a
-// detail of its own gets detail, unless detail is empty. Texts and URLs are copied as they are in
-// the body.
+// textType and the further members textMembers, each with a comma before it. The parameter detail
+// is the detail of images that have none of their own; empty: they get none. Texts and URLs are
+// copied as they are in the body.
 func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')

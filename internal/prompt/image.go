@@ -17,7 +17,8 @@ import (
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
-// API. Without it, Codex would use another detail for a turn's input, and none for a history.
+// API. Without it, Codex would use another detail for an image in a turn's input, and no detail for
+// an image in a history.
 const defaultDetail = "auto"
 
 // ResultDetail is the detail that Codex gives to an image in a tool's result, if the result arrives
@@ -39,7 +40,8 @@ func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	return f
 }
 
-// checkURL checks that the URL of an image is an https URL, or a data URL with an image.
+// checkURL checks that the URL of an image is an https URL, or a data URL with an image. It marks
+// an image at an https URL as remote, and corrects the media type image/jpg.
 func (p *Part) checkURL() *field.Error {
 	if f := field.Expect(wirejson.KindString, p.URL); f != nil {
 		return f
@@ -124,7 +126,8 @@ func (p *Part) checkImageData(afterScheme []byte) *field.Error {
 	return p.checkBase64(data)
 }
 
-// imageType returns the element of [ImageTypes] that a media type equals, or an empty string.
+// imageType returns the element of [ImageTypes] that equals media apart from upper and lower case,
+// or an empty string.
 func imageType(media []byte) string {
 	index := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
 	if index < 0 {
@@ -152,7 +155,7 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	return p.checkPixels(mediaType, data)
 }
 
-// sniff returns the media type of base64 data. It looks at the first bytes.
+// sniff returns the media type of base64 data. It decodes and checks only the first bytes.
 func sniff(data []byte) string {
 	var head [3 * signatureChars / 4]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureChars)])
@@ -216,10 +219,9 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 }
 
 // SetImages replaces https URLs by images. data has the fetched images by their https URLs: each is
-// a PNG, JPEG, GIF or WebP image as a data URL in base64. If a URL is not in data, it is not
-// replaced, and planning the request fails later. If the images are too large together, SetImages
-// reports false and changes nothing. An image that the request names several times counts several
-// times.
+// a PNG, JPEG, GIF or WebP image as a data URL in base64. A URL that is not in data is not
+// replaced, and planning the request fails later. If the images together exceed maxFetchedBytes,
+// SetImages returns false and changes nothing.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {

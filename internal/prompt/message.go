@@ -38,7 +38,7 @@ func ReadRole(v wirejson.Value) Role {
 // Message is one message of the conversation (ChatCompletionRequestMessage in OpenAI's API).
 type Message struct {
 	Role    Role
-	Text    wirejson.Value // the content if it is a string; otherwise the refusal, if any
+	Text    wirejson.Value // the content if it is a string; of an assistant's message without content: its refusal, if any
 	Content []Part         // the content if it is a list of parts
 	Calls   []Call         // the calls of an assistant
 	CallID  wirejson.Value // the id of the call, if the message is a tool's result
@@ -48,7 +48,7 @@ type Message struct {
 }
 
 // Parts iterates over the parts of the content. Content that is a string has one text part. Content
-// that is absent, null or empty has no parts.
+// that is absent, null or an empty list has no parts.
 func (m *Message) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		if m.Text != nil {
@@ -75,7 +75,7 @@ const AllItems = "elements, counting parts and calls"
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
 // ReadContent reads the content of a message: a string, or a list of parts. It calls read for each
-// part.
+// part of a list.
 func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
 	if v.Kind() == wirejson.KindString {
 		m.Text = v
@@ -119,7 +119,7 @@ type Part struct {
 	Detail    string         // of the image: auto, high, original; or empty
 	urlPrefix string         // the beginning of the URL, if URL has only the data of an image
 	remote    bool           // the image is still to be fetched from its URL
-	pixels    int64          // how many pixels the image has; 0 until it is fetched
+	pixels    int64          // how many pixels the image has, see MaxPixels; 0: not known, for example before the image is fetched
 }
 
 // NoText is the content of a message without text.

@@ -35,8 +35,8 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 }
 
 // skipSetting returns the reader of a setting for which Codex's tool has no argument. The reader
-// checks that the value has the given kind. If the value is not neutral, it would change the
-// picture, and the reader lists the setting in Ignored.
+// checks that the value has the given kind. neutral is the value that has no effect. If another
+// value is given, the reader lists the setting in Ignored.
 func skipSetting(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
@@ -90,7 +90,7 @@ func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
 	return f
 }
 
-// NoMask is the reason for which a mask is refused.
+// NoMask says why a mask is refused.
 const NoMask = "Codex edits whole pictures only. Say in the prompt what is to change"
 
 // SizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool

@@ -102,9 +102,9 @@ func imageSize(media string, data io.Reader) (width, height int64, is16Bit bool,
 	return width, height, false, err
 }
 
-// gifSize returns the size of a GIF. It compares the screen with the first frame, and returns the
-// larger width and the larger height. Further frames do not matter, since only the first one is
-// decoded.
+// gifSize returns the size of a GIF. The screen and the first frame of a GIF may differ in size:
+// gifSize returns the larger width and the larger height. Further frames do not matter, since only
+// the first one is decoded.
 func gifSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	head := r.read(13)
@@ -159,7 +159,7 @@ func webpSize(data io.Reader) (width, height int64, err error) {
 	case "VP8X":
 		at := r.read(10)
 		return 1 + little24(at[4:]), 1 + little24(at[7:]), r.err
-	case "VP8L": // reads only 5 bytes, since a short file may have fewer than 10 here
+	case "VP8L": // the size is in the first 5 bytes; a small image may have no more than these
 		bits := int64(binary.LittleEndian.Uint32(r.read(5)[1:]))
 		return 1 + bits&0x3fff, 1 + bits>>14&0x3fff, r.err
 	case "VP8 ":

@@ -12,15 +12,15 @@ import (
 
 // Options are what a plan depends on besides the request.
 type Options struct {
-	NoReasoning bool // the model gives no summaries of its reasoning
+	NoReasoning bool // the model is asked for no summaries of its reasoning
 	// Resolve returns Codex's name of a client's model, and the effort for requests that name none.
 	// An empty effort means the model's default. If forced is true, the effort also replaces an
 	// effort that a request names. If Resolve is nil, clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
-// Plan is a request for Codex: start a thread with Thread, inject History if it is not empty, and
-// start the turn with Turn, after setting its ThreadID.
+// Plan is a request to Codex: start a thread with Thread, inject History if it is not empty, set
+// Turn.ThreadID, and start the turn with Turn.
 type Plan struct {
 	Settings // Choices is at least 1
 
@@ -51,7 +51,7 @@ const maxInputChars = 1 << 20
 //     instructions of the thread. Later ones stay where they are, as developer messages.
 //   - A user message at the end is the input of the turn, even if it is empty. If the last
 //     message is not a user's, or is longer than turn/start accepts, it becomes the end of
-//     the history. The input is then empty, and the model answers to the history.
+//     the history. The input is then empty, and the model answers the history.
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     An assistant's message without text and calls is left out.
 //   - Tools keep their names, except names under which Codex would not offer them.
@@ -120,7 +120,8 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 }
 
 // resolveModel returns Codex's name of the model, and the effort. An empty effort means the model's
-// default.
+// default. If a forced effort replaces the client's effort, resolveModel lists the client's field
+// in Ignored.
 func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
@@ -134,7 +135,7 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 }
 
 // SplitInstructions splits the instructions off the beginning of a conversation. If there are none,
-// it returns defaultInstructions.
+// it returns defaultInstructions as the instructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {
@@ -171,8 +172,9 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 // Placement, as in a [Plan], the instructions replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
-	// If EmptyBase is true, the base prompt is empty, and its text is the first developer message.
-	// A lite model needs this if there are no tools: otherwise it could get the base prompt twice.
+	// If EmptyBase is true, the base prompt is empty, and the first developer message has the text
+	// that would otherwise be the base prompt. A lite model needs this if there are no tools:
+	// otherwise it could get the base prompt twice.
 	EmptyBase bool
 	// CodexPrompt is Codex's own prompt. It is needed only if both Append and EmptyBase are true.
 	// If CodexPrompt is empty in that case, EmptyBase has no effect.
@@ -205,8 +207,8 @@ func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, [
 	return thread, history
 }
 
-// These settings of the model's reasoning are for thread/start. turn/start has such settings, too.
-// But Codex already prepares the request to the provider when the thread starts, and would have to
+// The settings of the model's reasoning are given at thread/start, although turn/start accepts
+// them, too: Codex prepares the request to the provider when the thread starts, and would have to
 // send it again if the turn had other settings.
 const (
 	effortKey  = codexrpc.EffortSetting
@@ -220,9 +222,9 @@ const (
 	fixedSettings             codexrpc.Constant = settingsBeforePictures + `false` + settingsAfterPictures
 	fixedSettingsWithPictures codexrpc.Constant = settingsBeforePictures + `true` + settingsAfterPictures
 
-	// code_mode: this setting makes the client's tools functions of the model. For models that are
-	// "code_mode_only" in the catalogue, the tools would otherwise be functions of a script that
-	// Codex runs, and Codex would send no items for their calls.
+	// code_mode: with this setting, every model calls the client's tools directly. Without it,
+	// models that are "code_mode_only" in the catalogue would call the tools from a script that
+	// Codex runs, and Codex would send no items for these calls.
 	settingsBeforePictures = `"agents":` + disabledSetting + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
 	// unbounded_connection_retries is off: with it, Codex would wait for ever for a provider that

@@ -30,7 +30,8 @@ type removedKeywords struct {
 	needsWholeSchema bool
 }
 
-// description returns the text for the tool's description. text is the tool's schema.
+// description returns the text for the tool's description, or "" if none is needed. text is the
+// tool's schema.
 func (r *removedKeywords) description(text []byte) string {
 	switch {
 	case !r.needsWholeSchema && len(r.lines) == 0:
@@ -89,8 +90,9 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 }
 
-// addNonSchema adds a line for v, if one is needed. v stands in the place of a schema, but is not
-// an object.
+// addNonSchema is called for a value that stands in the place of a schema, but is not an object.
+// true needs no line. false gets a line with the keyword not. For any other value, the description
+// needs the whole schema.
 func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:
@@ -101,7 +103,7 @@ func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 }
 
 // addKeyword adds a keyword to the line of a schema. If *lineBegun is false, it first begins the
-// line and sets *lineBegun.
+// line and sets *lineBegun. If the lines are too long already, it sets needsWholeSchema instead.
 func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword string, value wirejson.Value) {
 	if r.needsWholeSchema || len(r.lines) > r.maxBytes {
 		r.needsWholeSchema = true

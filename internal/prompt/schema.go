@@ -70,10 +70,11 @@ func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	return children
 }
 
-// add adds a member. If a keyword occurs twice, the last member counts, as in Codex.
+// add adds a member. If a keyword of the table keywordShapes occurs twice, the last member counts,
+// as in Codex.
 func (s *schema) add(m member) {
 	switch {
-	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null means that the schema does not have the keyword
+	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null counts as if the schema did not have the keyword
 	case m.shape == shapeDropped:
 		s.dropped = append(s.dropped, m)
 	default:
@@ -169,7 +170,7 @@ type shape int
 
 const (
 	shapeDropped    shape = iota // Codex removes the keyword
-	shapeIrrelevant              // Codex removes the keyword, but it says nothing about the arguments
+	shapeIrrelevant              // Codex removes the keyword, and the keyword says nothing about the arguments
 	shapeAny                     // any value
 	shapeTypes                   // the name of a type, or a list of such names
 	shapeString                  // a string
@@ -251,7 +252,8 @@ func allMatch(v wirejson.Value, match func(wirejson.Value) bool) bool {
 }
 
 // refersElsewhere reports whether the member refers to a schema that Codex may remove or move: to
-// any schema other than the root and the definitions of the root.
+// any schema other than the root and the definitions of the root. If the member is not $ref itself,
+// any $ref in its value counts as such a reference. $dynamicRef and $recursiveRef always count.
 func (m member) refersElsewhere() bool {
 	if m.shape != shapeRef {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||

@@ -25,8 +25,8 @@ import (
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// fitSchema corrects the schema where it can. It puts the rest of the schema into words for the
-// description of the tool, since Codex does not change descriptions of tools.
+// fitSchema corrects the schema where it can. It puts what Codex would remove into the description
+// of the tool, which Codex does not change.
 
 const (
 	// schemaBudget is the length, in bytes, up to which Codex keeps the descriptions of a schema.
@@ -39,7 +39,7 @@ const (
 // fitSchema returns the schema to give to Codex instead of text, which is a compact JSON object. It
 // also returns moreDescription for the end of the tool's description: the parts of text that Codex
 // would not show to the model. moreDescription is empty if Codex shows all of text. It is never
-// longer than text and one line.
+// longer than one line and text together.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
 	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)

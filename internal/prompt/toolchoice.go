@@ -11,7 +11,7 @@ import (
 
 // ToolChoice is the tool_choice of a request. The zero value is auto.
 type ToolChoice struct {
-	None     bool
+	None     bool     // the model may use no tools
 	Required bool     // the model must call a tool
 	Only     []string // the model may call only these tools; nil: all
 	Hosted   Hosted   // the model must use this tool, and may not call the client's tools; empty: no such tool

@@ -65,7 +65,8 @@ func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	return t, f
 }
 
-// ReadSchema reads the parameters of a tool.
+// ReadSchema reads the parameters of a tool. If they are absent or null, the schema is
+// [EmptySchema].
 func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	f := field.Optional(wirejson.KindObject, v)
 	if *schema = EmptySchema; f == nil && v.Given() {
@@ -101,8 +102,8 @@ func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	return t, f
 }
 
-// readGrammar reads the grammar in the format of a custom tool. It stores the grammar in text,
-// which stays empty if the format allows any input.
+// readGrammar reads the grammar in the format of a custom tool. It stores the grammar in *text, and
+// stores nothing if the format allows any input.
 func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
@@ -128,8 +129,8 @@ func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput returns the input in the arguments of a custom tool's function. If the arguments have
-// another form, it returns them unchanged, so that no text is lost.
+// CustomInput returns the input in the arguments of a custom tool's function. If the arguments are
+// not an object with a string `input`, it returns them unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
 	if input, ok := parseCustomInput(arguments); ok {
 		return input
@@ -137,8 +138,8 @@ func CustomInput(arguments string) string {
 	return arguments
 }
 
-// parseCustomInput returns the input in the arguments of a custom tool's function. If the arguments
-// have another form, ok is false.
+// parseCustomInput returns the input in the arguments of a custom tool's function. ok is false if
+// the arguments are not an object with a string `input`.
 func parseCustomInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
@@ -150,7 +151,8 @@ func parseCustomInput(arguments string) (input string, ok bool) {
 }
 
 // WrapCustomInput makes the call's arguments those of a custom tool's function: the old arguments
-// become the input. If the arguments have that form already, WrapCustomInput changes nothing.
+// become the input. If the arguments already are an object with a string `input`, WrapCustomInput
+// changes nothing.
 func (c *Call) WrapCustomInput() {
 	if _, ok := parseCustomInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)
@@ -170,7 +172,7 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 
 // ReadCalledName reads the name of a tool that a model has called. In a textual call, the model may
 // write any name, and the client sends it back. ReadCalledName replaces the characters that Codex
-// does not accept by '_'.
+// does not accept by '_', and cuts a name that is too long.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -282,7 +284,8 @@ func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 func noTool(string) (string, bool) { return "", false }
 
 // Codex returns Codex's name of a client's tool. The request need not declare the tool: the history
-// may have calls of a tool that the client no longer offers.
+// may have calls of a tool that the client no longer offers. If such a tool has a reserved name,
+// its name gets renamePrefix.
 func (n ToolNames) Codex(name string) string {
 	if n.codexNames[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
@@ -291,8 +294,8 @@ func (n ToolNames) Codex(name string) string {
 }
 
 // freeName puts renamePrefix before a name, and a number after it if the result is taken. *next is
-// the next number to try. All tools of a request share *next. Otherwise, if many names became equal
-// when they are cut, freeName would try all numbers from the beginning for each of them.
+// the number to try first. All tools of a request share *next: if many names are equal after they
+// were cut, freeName would otherwise try all numbers again for each of them.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {

@@ -11,7 +11,7 @@ import (
 
 // WebSearch has the settings for web searches of the model. The provider runs these searches.
 type WebSearch struct {
-	cachedOnly bool           // the provider uses only pages in its index
+	cachedOnly bool           // the provider uses only pages in its index; false: it may also read other pages
 	settings   map[string]any // Codex's settings of the tool web_search
 }
 
