@@ -69,7 +69,7 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 // waits, it does not report that the model's response broke off. brokeOff is true if earlier events
 // show that the response broke off.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
-	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pendingIDs) == 0, m.attempt.itemCut
+	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pending) == 0, m.attempt.itemCut
 }
 
 // setCallsRefused records that the calls were answered with a failure.

@@ -9,7 +9,8 @@ type emitter struct {
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
-	delayed          []Output  // outputs that wait for the end of the open call or picture
+	expectedPictures int       // pictures that the model has called for and that have not ended
+	delayed          []Output  // outputs that wait for the end of the open call or of the pictures
 	delayedBytes     int       // about how many bytes of memory delayed needs
 	chars            int       // characters of the text so far
 	countsChars      bool      // whether chars is counted
@@ -20,14 +21,17 @@ type emitter struct {
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds an output, after the pending reasoning items. Nothing comes between the outputs of one
-// call or of one picture: other outputs wait for the end of that call or picture.
+// call or of one picture: other outputs wait for the end of that call or picture. While pictures are
+// expected, all outputs wait that are not about a picture.
 func (e *emitter) emit(o Output) {
 	if e.mustWait(&o) {
 		e.delayed = append(e.delayed, o)
 		e.delayedBytes += len(o.Text) + outputSize
 		return
 	}
-	e.responseStarted = e.responseStarted || o.Kind != OutputPicture // pictures come after the response
+	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
+		e.responseStarted = true
+	}
 	if len(e.pendingReasoning) > 0 {
 		e.batch = append(e.batch, e.pendingReasoning...)
 		e.pendingReasoning = e.pendingReasoning[:0]
@@ -41,15 +45,31 @@ func (e *emitter) emit(o Output) {
 		e.openCall = o.Call + 1
 	case OutputPictureStart:
 		e.openPicture = o.ID
-	case OutputCallEnd, OutputPicture:
-		e.openCall, e.openPicture = 0, ""
+	case OutputCallEnd:
+		e.openCall = 0
+		e.emitDelayed()
+	case OutputPicture:
+		e.openPicture, e.expectedPictures = "", max(0, e.expectedPictures-1)
 		e.emitDelayed()
 	}
 }
 
-// mustWait reports whether an output has to wait for the end of the open call or picture.
+// expectPicture makes later outputs wait until a picture has ended. If several pictures are expected,
+// they come in the order in which Codex makes them.
+func (e *emitter) expectPicture() {
+	e.expectedPictures++
+	e.responseStarted = true
+}
+
+// mustWait reports whether an output has to wait for the end of the open call or of the pictures.
 func (e *emitter) mustWait(o *Output) bool {
-	return e.openCall != 0 && (o.Call != e.openCall-1 || !o.Kind.isCall()) || e.openPicture != "" && (o.ID != e.openPicture || o.Kind != OutputPicture)
+	switch {
+	case e.openCall != 0:
+		return o.Call != e.openCall-1 || !o.Kind.isCall()
+	case e.openPicture != "":
+		return o.ID != e.openPicture || o.Kind != OutputPicture
+	}
+	return e.expectedPictures > 0 && o.Kind != OutputPictureStart && o.Kind != OutputPicture
 }
 
 // isCall reports whether an output of the kind is a part of a call.
@@ -57,8 +77,12 @@ func (k OutputKind) isCall() bool {
 	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
 }
 
-// emitDelayed emits the outputs that have waited for the end of a call or picture.
+// emitDelayed emits the outputs that have waited for the end of a call or picture. Those that still
+// have to wait stay in their order.
 func (e *emitter) emitDelayed() {
+	if len(e.delayed) == 0 {
+		return
+	}
 	delayed := e.delayed
 	e.delayed, e.delayedBytes = nil, 0
 	for _, o := range delayed {
@@ -94,7 +118,7 @@ func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0
 // fail adds the failure that ends the turn. It drops the pending reasoning items, so that the
 // failure is the first output if the client has got nothing else.
 func (e *emitter) fail(err error) {
-	e.openCall, e.openPicture = 0, ""
+	e.openCall, e.openPicture, e.expectedPictures = 0, "", 0
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})
 }

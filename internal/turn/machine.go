@@ -129,7 +129,7 @@ func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
 	case m.done || !m.grace.running:
-	case m.mayHoldTag() && !m.clientHasAll(), len(m.pictures.pendingIDs) > 0:
+	case m.mayHoldTag() && !m.clientHasAll(), len(m.pictures.pending) > 0:
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -244,7 +244,8 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 		m.pictures.blocked = true
 		m.failBlockedPictures()
 	case codexrpc.ItemPicture:
-		m.pictureTool.inProgress, m.pictures.lastBegun = m.opts.Pictures, e.ItemID
+		m.pictureTool.inProgress = m.opts.Pictures
+		m.beginPicture(e.ItemID)
 	}
 }
 

@@ -11,41 +11,61 @@ import (
 const maxPictures = 16
 
 // pendingPictures tracks the pictures that the model makes within its answer. After the model has
-// called for pictures, Codex makes them one after the other, and then asks the model again.
+// called for pictures, Codex makes them one after the other, in any order, and then asks the model
+// again.
 type pendingPictures struct {
-	pendingIDs   []string     // ids of the calls whose picture has not come yet
-	lastBegun    string       // id of the last picture that Codex has begun
-	blocked      bool         // Codex waits for the result of a client's call, and begins no picture until it has the result
-	finishReason FinishReason // the turn ends with this reason when all pictures have come; empty: the model goes on
+	pending      []pendingPicture // in the order of the model's calls
+	blocked      bool             // Codex waits for the result of a client's call, and begins no picture until it has the result
+	finishReason FinishReason     // the turn ends with this reason when all pictures have come; empty: the model goes on
 }
 
-// startPicture emits the start of a picture within the answer. A picture after a call of the
-// client's tool is not shown: the turn ends at that call.
-func (m *Machine) startPicture(id string) {
+// pendingPicture is a picture that the model has called for, but that has not come yet.
+type pendingPicture struct {
+	id    string // of the model's call
+	begun bool   // Codex makes the picture now, and its start was emitted
+}
+
+// index returns the index of a pending picture, or -1 if the picture is not pending.
+func (p *pendingPictures) index(id string) int {
+	return slices.IndexFunc(p.pending, func(one pendingPicture) bool { return one.id == id })
+}
+
+// expectPicture adds a picture that the model has called for. A picture after a call of the client's
+// tool is not shown: the turn ends at that call.
+func (m *Machine) expectPicture(id string) {
 	m.thread.differs = true // the history that a client sends back has the picture in another form
 	if m.structured.hasComplete || m.clientHasAll() {
 		return
 	}
 	m.releaseText() // the held text precedes the picture
-	if m.stopped() || id == "" || len(m.pictures.pendingIDs) == maxPictures || slices.Contains(m.pictures.pendingIDs, id) {
+	if m.stopped() || id == "" || len(m.pictures.pending) == maxPictures || m.pictures.index(id) >= 0 {
 		return
 	}
-	m.pictures.pendingIDs = append(m.pictures.pendingIDs, id)
-	m.out.emit(Output{Kind: OutputPictureStart, ID: id})
+	m.pictures.pending = append(m.pictures.pending, pendingPicture{id: id})
+	m.out.expectPicture()
 }
 
-// endPicture emits a picture within the answer, or an error if there is none. If the turn has only
-// waited for this picture, endPicture ends the turn.
+// beginPicture emits the start of a pending picture.
+func (m *Machine) beginPicture(id string) {
+	if at := m.pictures.index(id); at >= 0 && !m.pictures.pending[at].begun {
+		m.pictures.pending[at].begun = true
+		m.out.emit(Output{Kind: OutputPictureStart, ID: id})
+	}
+}
+
+// endPicture emits a pending picture, or an error if there is none. If the turn has only waited for
+// this picture, endPicture ends the turn.
 func (m *Machine) endPicture(out Output) {
-	at := slices.Index(m.pictures.pendingIDs, out.ID)
+	at := m.pictures.index(out.ID)
 	if at < 0 {
 		return
 	}
-	m.pictures.pendingIDs = slices.Delete(m.pictures.pendingIDs, at, at+1)
+	m.beginPicture(out.ID)
+	m.pictures.pending = slices.Delete(m.pictures.pending, at, at+1)
 	m.pictureTool.failed, m.pictureTool.failure = false, nil
 	out.Kind = OutputPicture
 	m.out.emit(out)
-	if len(m.pictures.pendingIDs) == 0 && m.pictures.finishReason != "" {
+	if len(m.pictures.pending) == 0 && m.pictures.finishReason != "" {
 		m.finishCut(m.pictures.finishReason)
 	}
 	m.failBlockedPictures()
@@ -54,7 +74,7 @@ func (m *Machine) endPicture(out Output) {
 // awaitPictures makes the turn end with a reason when all pending pictures have come. It reports
 // false if no picture is pending.
 func (m *Machine) awaitPictures(reason FinishReason) bool {
-	if len(m.pictures.pendingIDs) == 0 {
+	if len(m.pictures.pending) == 0 {
 		return false
 	}
 	m.pictures.finishReason = reason
@@ -66,7 +86,8 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 // runs one tool at a time, in any order. While Codex waits for the result of a client's call, it
 // makes no picture, and the client sends the result only after the end of this turn's answer.
 func (m *Machine) failBlockedPictures() {
-	if p := &m.pictures; p.blocked && p.finishReason != "" && !slices.Contains(p.pendingIDs, p.lastBegun) {
+	isBegun := func(p pendingPicture) bool { return p.begun }
+	if p := &m.pictures; p.blocked && p.finishReason != "" && !slices.ContainsFunc(p.pending, isBegun) {
 		m.failPendingPictures()
 	}
 }
@@ -74,8 +95,8 @@ func (m *Machine) failBlockedPictures() {
 // failPendingPictures emits an error for each pending picture, because these pictures will not
 // come.
 func (m *Machine) failPendingPictures() {
-	for len(m.pictures.pendingIDs) > 0 {
-		m.endPicture(Output{ID: m.pictures.pendingIDs[0], Err: errPictureCut})
+	for len(m.pictures.pending) > 0 {
+		m.endPicture(Output{ID: m.pictures.pending[0].id, Err: errPictureCut})
 	}
 }
 
@@ -86,7 +107,7 @@ func (m *Machine) callAnswered(e *codexrpc.Event) bool {
 	switch {
 	case m.opts.PictureOnly && e.CallID == m.pictureTool.lastCallID:
 		m.pictureCallAnswered(e)
-	case slices.Contains(m.pictures.pendingIDs, e.CallID):
+	case m.pictures.index(e.CallID) >= 0:
 		out := Output{ID: e.CallID, Err: ErrNoPictures}
 		if e.Status != codexrpc.StatusFailed {
 			out.Err = newPictureError(e.Text, m.pictureTool.failure)

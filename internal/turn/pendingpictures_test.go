@@ -45,8 +45,8 @@ func saidWithPictures(outputs []Output) string {
 	return strings.Join(said, " ")
 }
 
-// TestPicturesWithin feeds turns in which the model may make pictures besides. Each is shown where the
-// model has called for it, and always ends.
+// TestPicturesWithin feeds turns in which the model may make pictures besides. Each is shown before
+// the text that follows the calls, in the order in which Codex makes them, and always ends.
 func TestPicturesWithin(t *testing.T) {
 	other := func(e codexrpc.Event) codexrpc.Event { return forPicture("d", e) }
 	after := []codexrpc.Event{delta("m", "There."), whole("m", "There."), response(2), ended(codexrpc.StatusCompleted, nil)}
@@ -59,6 +59,8 @@ func TestPicturesWithin(t *testing.T) {
 	}{
 		"one":                  {Options{}, with(delta("a", "See: "), whole("a", "See: "), pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "\"See: \" begun:c made:c \"\\n\\n\" \"There.\" stop:5"},
 		"two":                  {Options{}, with(pictureCall, other(pictureCall), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", ""), other(pictureStarted), other(pictureMade(onePNG)), other(pictureAnswer("", ""))), "begun:c made:c begun:d made:d \"There.\" stop:5"},
+		"two in another order": {Options{}, with(pictureCall, other(pictureCall), delta("a", "Wait."), whole("a", "Wait."), response(3), other(pictureStarted), other(pictureMade(onePNG)), pictureStarted, pictureMade(onePNG), other(pictureAnswer("", "")), pictureAnswer("", "")), "begun:d made:d begun:c made:c \"Wait.\" \"\\n\\n\" \"There.\" stop:5"},
+		"two at once":          {Options{}, with(pictureCall, other(pictureCall), response(3), pictureStarted, other(pictureStarted), other(pictureMade(onePNG)), pictureMade(onePNG), other(pictureAnswer("", "")), pictureAnswer("", "")), "begun:c made:c begun:d made:d \"There.\" stop:5"},
 		"text behind the call": {Options{}, with(pictureCall, delta("a", "Wait."), whole("a", "Wait."), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "begun:c made:c \"Wait.\" \"\\n\\n\" \"There.\" stop:5"},
 		"a failed one":         {Options{}, with(pictureCall, response(3), pictureStarted, pictureFailed, pictureAnswer(`image generation failed: http 502 Bad Gateway: None`, "")), "begun:c none:c:502 \"There.\" stop:5"},
 		"no base64":            {Options{}, with(pictureCall, response(3), pictureStarted, pictureMade("%"), pictureAnswer("", "")), "begun:c none:c:0 \"There.\" stop:5"},
@@ -78,7 +80,7 @@ func TestPicturesWithin(t *testing.T) {
 		"beyond the budget":      {limited, []codexrpc.Event{pictureCall, response(9), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")}, "begun:c made:c length:9"},
 		"a retry behind it": {Options{}, with(pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", ""), complaint("broke off", true)),
 			"begun:c made:c \"There.\" stop:5"},
-		"a retry within":  {Options{}, with(pictureCall, complaint("broke off", true)), "begun:c failed"},
+		"a retry within":  {Options{}, with(pictureCall, complaint("broke off", true)), "failed"},
 		"too much behind": {Options{}, with(pictureCall, delta("a", strings.Repeat("x", maxDelayedBytes)), whole("a", strings.Repeat("x", maxDelayedBytes)), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "begun:c none:c:0 \"xxxxxxxxxxxx\" \"\\n\\n\" \"There.\" stop:5"},
 		"a client's own":  {Options{}, []codexrpc.Event{call("x", "imagegen", "{}"), response(3)}, "call:imagegen tool_calls:3"},
 	} {

@@ -45,7 +45,7 @@ func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	m.pictureTool.lastCallID, m.strays.inResponse = e.CallID, true
 	if !m.opts.PictureOnly {
-		m.startPicture(e.CallID)
+		m.expectPicture(e.CallID)
 	}
 }
 
