@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The types of errors that OpenAI documents and SDKs know.
+// The types of errors in OpenAI's API, which SDKs know.
 const (
 	TypeInvalidRequest = "invalid_request_error"
 	TypePermission     = "permission_error"
@@ -24,21 +24,21 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Error is an error of the API (ErrorResponse) with its HTTP status and headers. An Error that is
-// in use must not be changed.
+// Error is an error of the API (ErrorResponse) with its HTTP status and headers. Only the code that
+// makes an Error may change it.
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // for the client: Codex's own text if there is one, without what clients must not see
 	Detail  string // the whole text of the failure, for the operator's log; empty if the request is at fault
 	Type    string // for example "invalid_request_error"
-	Param   string // the request's field, like "messages[2].content"; empty: null
-	Code    Code   // for example "model_not_found"; empty: null
+	Param   string // the request's field that is wrong, like "messages[2].content"; empty: null in the JSON
+	Code    Code   // for example "model_not_found"; empty: null in the JSON
 	// RetryAfter is how long SDKs should wait before they try again. 0: no advice.
 	RetryAfter time.Duration
 	// ShouldRetry tells SDKs whether to try again. Nil: SDKs decide by the status.
 	ShouldRetry *bool
 
-	allow string // the methods in the header Allow of a 405
+	allow string // the header Allow of a 405 error: the methods that are allowed; empty: no header
 }
 
 // Error returns the message, the status and the code.
@@ -66,16 +66,17 @@ func (e *Error) body() errorBody {
 	return errorBody{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}
 }
 
-// Body returns the error as a JSON object (ErrorResponse).
+// Body returns the body of the response: a JSON object with the error as its member "error"
+// (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {
 		Error errorBody `json:"error"`
 	}{e.body()})
 }
 
-// SetHeaders sets the headers of the response: the content type, the advice about retrying, the
-// allowed methods and WWW-Authenticate. It sets Retry-After, in whole seconds, and Retry-After-Ms,
-// which SDKs prefer.
+// SetHeaders sets the content type. If the error has advice about retrying or allowed methods,
+// SetHeaders sets the headers for them. A 401 error also gets WWW-Authenticate. Retry-After has
+// whole seconds; SDKs prefer Retry-After-Ms.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	if e.RetryAfter > 0 {
@@ -101,8 +102,8 @@ type Encoder func(e *Error, h http.Header) (status int, body []byte)
 // Encoder, errors have OpenAI's form.
 type EncoderKey struct{}
 
-// Respond writes the error as the response to r, in the form of the [Encoder] of r or in OpenAI's.
-// It returns an error if the body cannot be written.
+// Respond writes the error as the response to r, in the form of the [Encoder] of r. If r has no
+// Encoder, the error has OpenAI's form. Respond returns an error if the body cannot be written.
 func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 	e.SetHeaders(w.Header())
 	status, body := e.Status, []byte(nil)
@@ -119,8 +120,9 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages use, too. The others are arguments of NewClass. A
-// 400 error of the model's provider keeps the provider's code, which may be none of these.
+// The codes of this server that other packages use, too. The other codes of this server are string
+// literals in calls of NewClass. A 400 error of the model's provider can also have a code of the
+// provider, which may be none of these.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -146,7 +148,8 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes has all codes of this server. Those below have no class; NewClass adds the others.
+// codes has all codes of this server. The codes in this literal have no class; NewClass adds the
+// codes of the classes.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
@@ -201,7 +204,8 @@ var (
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// Of returns a copy of the class, for errors about the field param of a request.
+// Of returns a copy of the class, for errors about a field of a request. param is the name of the
+// field.
 func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
@@ -249,7 +253,7 @@ func Labels() []string {
 }
 
 // Label returns the value of a metric's label for the code. It is the code itself for the codes of
-// this server, LabelInvalid for an empty code, and LabelOther for all others: a metric needs a
+// this server, LabelInvalid for an empty code, and LabelOther for any other code: a metric needs a
 // bounded number of values.
 func (c Code) Label() string {
 	switch {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Each variable is a function that returns an error of this server. The arguments are put into the
-// message.
+// Each variable is a function that returns an error of this server. The arguments of the function
+// are put into the message.
 var (
 	// BodyTimeout returns the 408 error for a body that came too slowly. The arguments are the
-	// least rate, in bytes a second, and the most time for a body.
+	// lowest rate that is allowed, in bytes a second, and the longest time that a body may take.
 	BodyTimeout = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
 	PayloadTooLarge = constructor1[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
@@ -24,25 +24,27 @@ var (
 	// CorruptBody returns the 400 error for a body that cannot be decoded by its Content-Encoding.
 	CorruptBody = constructor1[string](invalid, "The request body is not in its Content-Encoding, %s.")
 	// BodyMemory returns the 503 error for a request if all memory for request bodies is in use, or
-	// the user's share of it.
+	// if its user has reached the user's share of that memory.
 	BodyMemory = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge returns the 502 error for an answer that is larger than a limit, in bytes. The
-	// limit is on what this server keeps of one answer in memory.
+	// AnswerTooLarge returns the 502 error for an answer if this server would have to keep too much
+	// of it in memory. The argument is the limit for one answer, in bytes.
 	AnswerTooLarge = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory returns the 503 error for an answer if all memory for answers is in use, or the
-	// user's share of it.
+	// AnswerMemory returns the 503 error for an answer if all memory for answers is in use, or if
+	// its user has reached the user's share of that memory.
 	AnswerMemory = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
-	// ClientGone returns the error for a client that closed the connection. It is for logs and
-	// metrics; only a client that still reads gets it. nginx uses the same status.
+	// ClientGone returns the 499 error for a client that closed the connection. It is for logs and
+	// metrics. A client that closed only its sending side also gets it, since that client still
+	// reads. nginx uses the same status.
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	// QueueFull returns the 429 error for a request that finds the queue full.
 	QueueFull = constructor(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
 	// QueueTimeout returns the 503 error for a request that has waited too long in the queue. The
-	// status is not 429, since the caller has reached no limit of its own.
+	// status is not 429, since the client itself may have reached no limit.
 	QueueTimeout = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices returns the 400 error for a request with more choices than turns may run at
-	// once: each choice is a turn. The arguments are the number of choices and the limit.
+	// TooManyChoices returns the 400 error for a request with too many choices: each choice is a
+	// turn, and the number of turns that run at the same time is limited. The arguments are the
+	// number of choices and the limit.
 	TooManyChoices = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge returns the 400 error for a request that is too large for its number of
 	// choices, since each choice needs the memory of the whole request. The arguments are the number
@@ -64,17 +66,17 @@ var (
 	// SignInUnderWay returns the 409 error if a sign-in begins while another one of the same login
 	// has not ended.
 	SignInUnderWay = constructor(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
-	// SignInFailed returns the 502 error for a sign-in if Codex gets no code. The argument is the
-	// reason.
+	// SignInFailed returns the 502 error for a sign-in if Codex gets no code to sign in with. The
+	// argument is the reason.
 	SignInFailed = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
 	// ResetFailed returns the 502 error for a failed attempt to reset the windows in which a ChatGPT
 	// plan limits the use of Codex. The argument is the reason.
 	ResetFailed = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency returns the 429 error for a request whose API key already has as many turns
-	// running or waiting as its limit allows.
+	// KeyConcurrency returns the 429 error for a request with which its API key would have too many
+	// turns running or waiting. The argument is the limit of the key.
 	KeyConcurrency = constructor1[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
-	// LimitsUnavailable returns the 503 error for a request if the use of its API key cannot be
-	// counted now, so that the key's limits cannot be checked.
+	// LimitsUnavailable returns the 503 error for a request if its API key has limits that cannot
+	// be checked now, since the use of the key cannot be counted.
 	LimitsUnavailable = constructor(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
 	// OriginNotAllowed returns the 403 error for a request or a CORS preflight from a web page if
 	// its origin may not use this API.
@@ -109,11 +111,11 @@ var (
 	// InConversation returns the 400 error for a request whose previous_response_id names a
 	// response in a conversation. Only the field conversation can continue such a response.
 	InConversation = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong returns the 400 error for a request whose previous_response_id leads to too
-	// many responses, or to too large ones.
+	// PreviousTooLong returns the 400 error for a request that continues too many responses, or
+	// responses that are too large. Its previous_response_id names the latest of them.
 	PreviousTooLong = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong returns the 400 error for a request if the items that its input refers to
-	// and the earlier responses are too large together.
+	// ReferencesTooLong returns the 400 error for a request if the items to which its input refers,
+	// together with the earlier responses, are too large.
 	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound returns the 404 error for a conversation that is not stored, or that
@@ -142,27 +144,28 @@ func constructor2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
-// InvalidRequest returns the 400 error for a mistake in the field param. If param is empty, the
-// mistake is in a header or in the request as a whole.
+// InvalidRequest returns the 400 error for a mistake in a request. param is the field with the
+// mistake; empty: the mistake is in a header or in the request as a whole.
 func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).New(message) }
 
 // InvalidImageURL returns the 400 error for an image that could not be fetched from its URL. param
 // is the request's field with the URL.
 func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(param).New(message) }
 
-// KeyExpired returns the 401 error for an API key that was valid until the time at.
-func KeyExpired(at time.Time) *Error {
-	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339))
+// KeyExpired returns the 401 error for an API key that has expired. expiry is the time until which
+// the key was valid.
+func KeyExpired(expiry time.Time) *Error {
+	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", expiry.UTC().Format(time.RFC3339))
 }
 
 // KeyLimit is a limit of an API key that a request would exceed.
 type KeyLimit struct {
 	Unit   string        // "requests" or "tokens"
 	Max    int64         // how many units a window allows
-	Window string        // its length or name, such as 1m or day
+	Window string        // the length or the name of the window, such as 1m or day
 	Used   int64         // units that are used in the window
 	Wanted int64         // units that the request needs
-	Resets time.Duration // until the request can succeed; 0: never, since it wants more than Max
+	Resets time.Duration // how long until the request can succeed; 0: it never can, since Wanted is more than Max
 }
 
 // maxRetryAfter is the longest Retry-After that SDKs obey.
@@ -212,8 +215,8 @@ var unsupportedAPIs = map[string]string{
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// WithModels returns a copy of the error whose message also lists the first 12 names. Without
-// names, it returns e.
+// WithModels returns a copy of the error whose message also lists the first 12 names. If there are
+// no names, it returns the error itself.
 func (e *Error) WithModels(names []string) *Error {
 	const maxModels = 12
 	if len(names) == 0 {
@@ -247,9 +250,9 @@ func NoStore(param string) *Error {
 }
 
 // NoEvents returns the 400 error for a request to read a response's events if they are not stored.
-// why is the reason; it is added to the message.
-func NoEvents(param, why string) *Error {
-	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
+// The text in reason becomes a part of the message.
+func NoEvents(param, reason string) *Error {
+	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", reason)
 }
 
 // PreviousNotFound returns the 400 error for a request whose previous_response_id cannot be

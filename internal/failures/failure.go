@@ -36,15 +36,17 @@ var sentinels = []struct {
 	{codexrpc.ErrTimeout, apierror.TimedOut},
 }
 
-// APIError converts err to an error for the client. It handles *codexrpc.TurnError,
-// *codexrpc.CallError, *appserver.NotReadyError, the errors of turn about pictures, the sentinels of
-// codexrpc and turn, and the errors of contexts. It returns an [*apierror.Error] as it is, and nil
-// for nil. Any other error becomes an error with status 500.
+// APIError converts err to an error for the client. It returns nil for nil, and an
+// [*apierror.Error] as it is. It knows *codexrpc.TurnError, *codexrpc.CallError,
+// *appserver.NotReadyError, the errors of turn about pictures, the sentinels of codexrpc and turn,
+// and the errors of contexts. Any other error becomes an error with status 500.
 //
-// The message is the text of Codex or of the model's provider, without URLs, network addresses and
-// paths. But if the provider rejects the request (400), paths stay, since the message may name a
-// field of the request as a path. Detail has the whole text for the operator's log. It is empty if
-// the status is 400, since the text may quote the request, or if the context was canceled.
+// Message is the text of Codex or of the model's provider, without URLs, network addresses and
+// paths, or a fixed text. If the provider rejects the request (400), paths stay, since the message
+// may name a field of the request as a path.
+//
+// Detail is the whole text, for the operator's log. It is empty if the context was canceled. It is
+// also empty if the status is 400, since the text may quote the request.
 func APIError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -60,9 +62,9 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation does the same as [APIError] for a request that has its conversation in another
-// field than messages. If the error names the field messages, WithConversation replaces that name
-// by field.
+// WithConversation does the same as [APIError], but if the error is about the field messages, it
+// sets Param to field. It is for requests that have their conversation in a field with another
+// name.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {
@@ -74,7 +76,7 @@ func WithConversation(err error, field string) *apierror.Error {
 }
 
 // signInAgain is the message for clients if the provider rejects the login of the app-server.
-// configurationRemedy is the message if the configuration of the app-server is invalid.
+// configurationRemedy is the message for clients if the configuration of the app-server is invalid.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
@@ -228,7 +230,7 @@ func withoutPaths(text string) string {
 	return barePaths.ReplaceAllString(text, "${1}[path]")
 }
 
-// truncate cuts a text to maxClientMessage bytes.
+// truncate cuts a text that is longer than maxClientMessage bytes, and adds an ellipsis.
 func truncate(text string) string {
 	if len(text) <= maxClientMessage {
 		return text

@@ -38,7 +38,7 @@ var turnClasses = map[string]apierror.Class{
 }
 
 // statusVariants lists the variants of CodexErrorInfo that have a field for the HTTP status of the
-// provider's answer. Without an answer, the status is 0.
+// provider's answer. The status is 0 if there was no answer.
 var statusVariants = []string{
 	"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "responseTooManyFailedAttempts",
 }
@@ -91,7 +91,8 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	return apiErr
 }
 
-// turnMessage returns Codex's text with its details.
+// turnMessage returns Codex's message, followed by the details that the message does not contain.
+// If there is no message, Codex's code for the error replaces it.
 func turnMessage(e *codexrpc.TurnError) string {
 	switch {
 	case e.Message == "":
@@ -102,7 +103,7 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// codexMessages matches Codex's messages about its own failures. Most of them are recognized by
+// codexMessages matches Codex's messages about its own failures. It recognizes most of them by
 // their beginning.
 var codexMessages = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
 	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
@@ -202,7 +203,8 @@ func readProviderError(message string) (found providerError) {
 }
 
 // fromBadRequest returns the error for a request that the provider rejected with a 400. The error
-// has the provider's message if there is one, otherwise message.
+// has the text of the provider's error body. If no such text is found, the error has the text of
+// the argument message.
 func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {
@@ -251,8 +253,9 @@ func RejectsRequest(failure error) bool {
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of reach
-// or overloaded, or limits or refuses the account. Another provider may answer the request.
-// retryAfter is how long the provider asks to wait; 0: it does not say.
+// or overloaded, or because the provider limits or refuses the account. In these cases another
+// provider may answer the request. retryAfter is how long the provider asks to wait; 0: it does not
+// say.
 func FailedProvider(failure error) (failed bool, retryAfter time.Duration) {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {

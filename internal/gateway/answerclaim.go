@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	// maxAnswer is how many bytes of one answer, with all its choices, may be in memory. A model
-	// writes at most two or three million bytes in one answer.
+	// maxAnswer is how many bytes of one answer, with all its choices, may be in memory. Text stays
+	// far below this limit: a model writes at most three million bytes in one answer.
 	maxAnswer = 32 << 20
 	// answerMemory is how many bytes of all answers together may be in memory.
 	answerMemory = 256 << 20
-	// claimStep is the least number of bytes that an answer claims at once.
+	// claimStep is the smallest number of bytes by which the claim of an answer grows.
 	claimStep = 64 << 10
 	// itemOverhead is how many bytes are claimed for each item of an answer, besides its text.
 	itemOverhead = 256
 )
 
-// answerClaim claims memory for what an answer keeps in memory until its end. An answer in one body
-// keeps everything; a stream keeps what its last event repeats. The memory in use is about five
-// times the claim, because of the encoded form and the buffers. A nil *answerClaim claims nothing.
+// answerClaim claims memory for what an answer keeps in memory until the answer ends. An answer in
+// one body keeps everything; a stream keeps what its last event repeats. The memory in use is about
+// five times the claim, because of the encoded form and the buffers. A nil *answerClaim claims
+// nothing.
 type answerClaim struct {
 	claim   *claims.Claim
 	maxSize int64 // in bytes
@@ -32,15 +33,15 @@ func (g *Gateway) newAnswerClaim(user string) *answerClaim {
 	return &answerClaim{claim: g.answerBudget.Claim(user), maxSize: g.maxAnswer}
 }
 
-// release releases the memory when the answer has ended.
+// release releases the claim. It is called when the answer has ended.
 func (c *answerClaim) release() {
 	if c != nil {
 		c.claim.Release()
 	}
 }
 
-// add claims memory for an output. It returns an *apierror.Error if this answer, or all answers
-// together, would be too large.
+// add claims memory for an output. It returns an *apierror.Error if this answer would be too large,
+// or if all answers together or those of the user would be too large.
 func (c *answerClaim) add(o *turn.Output) error {
 	if c == nil {
 		return nil

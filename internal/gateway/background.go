@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// detach starts a background response on its own goroutine. The client gets the response as it is
-// now, or the stream of its events.
+// detach starts a background response on its own goroutine. A client that wants a stream gets the
+// events of the response. Any other client gets the response as it is at its beginning.
 func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, answer *responseAnswer) requestOutcome {
 	w, r := ex.w, ex.r
 	if err := g.objects.Begin(r.Context(), answer.runningResponse()); err != nil {
@@ -27,9 +27,9 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(ex.user, answer)
 	ctx := background.turnContext(answer)
-	// background.close calls the function that Continue returns before the function that turnContext
-	// has registered. So the response counts as running until its last events are stored. An exiting
-	// server waits until no response is running.
+	// background.close calls the registered functions in reverse order: first the function from
+	// Continue, later the function from turnContext. So the response counts as running until its
+	// last events are stored. An exiting server waits until no response is running.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, background, lease, req, responder)
@@ -39,8 +39,8 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}
 }
 
-// newBackground returns an exchange for a background response, which does not end when the client
-// leaves. It moves the resources of ex to the new exchange.
+// newBackground returns an exchange for a background response. This exchange does not end when the
+// client leaves. The resources of ex move to it.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, releasers: append(ex.releasers, releaseFunc(end))}
@@ -80,7 +80,7 @@ func (g *Gateway) recoverBackground(ctx context.Context, responder *logResponder
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		defer func() { _ = recover() }() // the encoder itself may be broken
+		defer func() { _ = recover() }() // finish may panic, too, if the encoder is broken
 		responder.finish(errPanicked)
 	}
 }
@@ -107,8 +107,8 @@ func (g *Gateway) newLogResponder(user string, answer *responseAnswer) *logRespo
 
 func (l *logResponder) restart() {}
 
-// nextWake returns the time until wake is due. Until the first events are written, wake is due at
-// once; after that, it is never due.
+// nextWake returns the time until wake is due. Before the first events are written, wake is due
+// immediately. After that, it is never due.
 func (l *logResponder) nextWake() time.Duration {
 	if l.opened {
 		return math.MaxInt64

@@ -33,8 +33,8 @@ type chatRequest struct {
 	selfContained
 }
 
-// idSuffixLength is the length of the random suffix of call ids. The suffix has 40 random bits:
-// enough to tell the turns of a conversation apart.
+// idSuffixLength is how many random characters end a call id. Each character has 5 random bits.
+// Eight characters are enough to tell the turns of a conversation apart.
 const idSuffixLength = 8
 
 // newAnswer returns the answer to the request.

@@ -20,13 +20,13 @@ type choice struct {
 	session       conversation.Session
 	machine       turn.Machine
 	statusEntry   *status.Entry
-	imagesDecoded func()     // called when the images are decoded; nil: no memory was claimed for decoding
+	imagesDecoded func()     // called when the images are decoded; further calls do nothing; nil: no memory was claimed for decoding
 	group         *turnGroup // shared by all choices of the request
 
 	firstOutput time.Time       // when the first output came; zero: there was none
-	failure     error           // why the turn failed
+	failure     error           // why the turn failed; nil: it has not failed
 	apiErr      *apierror.Error // why the answer lacks this choice; nil: the answer has it
-	end         turnEnd         // of the turn
+	end         turnEnd         // how the turn ended; zero until then
 	account     turnAccount
 }
 
@@ -35,15 +35,15 @@ type turnEnd struct {
 	usage     codexrpc.Usage
 	finish    turn.FinishReason // empty: the turn has failed
 	calls     int               // how many tool calls the client got
-	truncated bool              // there were more calls than the limit allows
+	truncated bool              // true: there were more calls than the limit allows
 }
 
 // turnAccount has what is needed to charge a turn to its key.
 type turnAccount struct {
-	grant       *quota.Grant // nil: the key has no limits
+	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	input       int64        // estimated tokens of the input
 	outputChars int          // characters of the answer so far
-	modelAsked  bool         // the model was probably asked
+	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
 }
 
 // resetMachine resets the machine for a turn that was started.
@@ -60,8 +60,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		c.session.RecordSuccess()
 	}
 	if c.imagesDecoded != nil {
-		// When the first output comes, Codex has decoded all images, so the memory for decoding can
-		// be released. For images in the results of tool calls, no earlier event shows that.
+		// When the first output comes, Codex has decoded all images of the input, so the memory for
+		// decoding can be released. For images in the results of tool calls, no earlier event shows
+		// that they are decoded.
 		c.imagesDecoded()
 	}
 	c.observe(outputs)
@@ -110,8 +111,8 @@ func (c *choice) Leave(outputs []turn.Output) { c.group.writeUnread(c.index, out
 // NextWake returns the time until Wake has to be called.
 func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
 
-// Wake lets the responder write what is due, such as the header. After a failure of the request
-// nothing is written, so that the failure can still become the HTTP status.
+// Wake lets the responder write what is due, such as the header. If the request has failed, Wake
+// writes nothing, so that the failure can still become the HTTP status.
 func (c *choice) Wake() error { return c.group.wake() }
 
 // countCharacters counts the characters of outputs.

@@ -24,8 +24,8 @@ type codec struct {
 type decodedRequest interface {
 	ModelID() string
 	Choices() int
-	EstimateTokens() int // of the input
-	GuessTokens() int    // of the input, as a rough guess that costs no time
+	EstimateTokens() int // estimated tokens of the input
+	GuessTokens() int    // roughly guessed tokens of the input; takes almost no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// Without removes from the request a tool that the operator does not allow. It fails if the
@@ -33,17 +33,17 @@ type decodedRequest interface {
 	Without(prompt.Hosted) *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
-	ImageParam(url string) string // the field that names the image
+	ImageParam(url string) string // the name of the request's field that has this URL
 	Pixels() int64                // number of pixels of the largest image
 	CheckPixels() *field.Error    // fails if all images together have too many pixels
 	ToolBytes() int64             // size of all tools together
 	CheckTools() *field.Error     // fails if all tools together are too large
-	// resolve adds to the request the stored responses and items that the request refers to. It
-	// charges their memory to body.
+	// resolve completes the request before it is planned. For example, it adds the stored responses
+	// and items to which the request refers. It charges the memory for that to body.
 	resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// newAnswer returns the answer, which encodes the outputs of the turns. It also sets the fields
-	// of options that this kind of answer needs.
+	// newAnswer returns the answer, which encodes the outputs of the turns. newAnswer also sets the
+	// fields of options that this kind of answer needs.
 	newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer
 }
 
@@ -58,12 +58,12 @@ type answer interface {
 	body(place *conversation.Place) bodyEncoder
 	// apiError converts a failure to the error that the client gets.
 	apiError(failure error) *apierror.Error
-	// track makes the answer known to other requests until end is called. A request that deletes or
-	// cancels the answer cancels the returned context.
+	// track makes the answer known to other requests until end is called, if other requests can
+	// refer to it. A request that deletes or cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget is called when no turn needs the body of the request any more. It drops the answer's
-	// references to the body. It returns false if the answer itself needs about as much memory as
-	// the body until the end of the answer.
+	// forget drops the answer's references to the body of the request. It is called when no turn
+	// needs the body any more. It reports whether the memory of the body can be released: false
+	// means that the answer keeps about as much memory until its end.
 	forget() bool
 }
 
@@ -77,20 +77,20 @@ type partialAnswer interface{ allowsPartial() }
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder
-	// Open writes what comes before the first output; this may be nothing. It is called once:
-	// before the first Write, or earlier if the header of the stream has to be sent.
+	// Open writes what comes before the first output, which may be nothing. It is called once,
+	// before Write, Fail and Close.
 	Open() error
 	// KeepsOutputs reports whether the encoder keeps all outputs in memory until the end.
 	KeepsOutputs() bool
-	// Close writes what follows the last event. tools is the sum over all choices.
+	// Close writes what follows the last event. tools is the sum of the reports of all choices.
 	Close(tools turn.Report) error
 }
 
-// bodyEncoder folds the outputs of a request's turns into one body.
+// bodyEncoder collects the outputs of a request's turns in one body.
 type bodyEncoder interface {
 	// Add adds the next output of a choice. It is not called with failures.
 	Add(choice int, out turn.Output)
-	// JSON returns the body, once all choices have finished.
+	// JSON returns the body. It is called when all choices have ended.
 	JSON() []byte
 }
 
@@ -114,8 +114,8 @@ type chunkEncoder interface {
 	Write(choice int, out turn.Output) error
 	// Fail writes that the request has failed.
 	Fail(apiErr *apierror.Error) error
-	// Idle releases the memory that is needed only for writing. It is called when all outputs so
-	// far are written.
+	// Idle releases the memory that is needed only for writing. It is called when all outputs that
+	// have come are written.
 	Idle()
 	// Done reports whether the last event that depends on outputs is written: all choices have
 	// finished, or the request has failed.
@@ -127,7 +127,7 @@ func (*chunkStream) Open() error { return nil }
 
 func (*chunkStream) KeepsOutputs() bool { return false }
 
-// Close writes the counts of the calls and the end mark.
+// Close writes the counts of the tool calls and the end mark.
 func (s *chunkStream) Close(tools turn.Report) error {
 	if err := writeCounts(s.writer, tools); err != nil {
 		return err
@@ -135,7 +135,8 @@ func (s *chunkStream) Close(tools turn.Report) error {
 	return s.writer.WriteDone()
 }
 
-// writeCounts writes the counts of the calls as a comment, which clients skip.
+// writeCounts writes the counts of the tool calls as a comment, which clients skip. If there were
+// no calls, it writes nothing.
 func writeCounts(w *sse.Writer, tools turn.Report) error {
 	if tools.Calls == 0 {
 		return nil
@@ -147,11 +148,11 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 type request struct {
 	receivedRequest
 	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
-	options   turn.Options // of every choice
+	options   turn.Options // of the first choice; each other choice has a copy
 	answer    answer
 	overrides []string // see [Gateway.toolOverrides]
 
 	input    int64          // estimated tokens of the input of each turn
-	decoding *imageDecoding // of its images; nil: no memory was claimed for decoding
-	endCopy  func()         // lets another large body be copied; may be called more than once
+	decoding *imageDecoding // of the request's images; nil: no memory was claimed for decoding
+	endCopy  func()         // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
 }

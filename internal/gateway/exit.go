@@ -13,7 +13,7 @@ import (
 type exitWatch struct {
 	cancel   context.CancelCauseFunc
 	done     <-chan struct{} // closed when the context of the request has ended
-	accepted atomic.Bool     // the request was accepted: it may continue for the drain timeout after the exit has begun
+	accepted atomic.Bool     // true: the request may continue for the drain timeout after the exit has begun; false: it ends immediately
 	drainer  *drainer
 }
 
@@ -33,7 +33,8 @@ func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
 }
 
-// add registers a request until remove is called.
+// add registers a request until remove is called. If the exit has begun already, add calls
+// endRequest instead.
 func (d *drainer) add(w *exitWatch) {
 	w.drainer = d
 	d.mu.Lock()
@@ -71,8 +72,8 @@ func (d *drainer) endAll() {
 	clear(d.watches)
 }
 
-// endRequest ends a request with turn.ErrShutdown: at once if the request is not accepted yet,
-// otherwise after the drain timeout.
+// endRequest ends a request with turn.ErrShutdown. A request that is not accepted yet ends
+// immediately; any other request ends after the drain timeout.
 func (d *drainer) endRequest(w *exitWatch) {
 	if w.accepted.Load() {
 		timer := time.NewTimer(d.drain)

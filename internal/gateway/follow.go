@@ -14,17 +14,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response. from is the number of the first event to
-// send. The stream stops at the end of the response, or when the client leaves. The response goes
-// on without the client.
-func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
+// follow streams the events of a background response. position is the number of the first event to
+// send. The stream stops at the end of the response, or when the client leaves. If the client
+// leaves, the response still continues.
+func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, position int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
 	defer func() { _ = writer.Close() }()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
 	for {
-		events, changed, err := log.Next(from)
+		events, changed, err := log.Next(position)
 		if err != nil && !writer.Started() {
 			return g.refuse(w, r, apierror.NoEvents("starting_after", " from there on"))
 		}
@@ -34,7 +34,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		if err == nil {
 			err = writer.Flush()
 		}
-		from += int64(len(events))
+		position += int64(len(events))
 		switch {
 		case err != nil:
 			return undeliveredStream(err)
@@ -58,7 +58,7 @@ func undeliveredStream(err error) requestOutcome {
 	return requestOutcome{apiErr: apiErr, deliveryErr: err, streamed: true}
 }
 
-// awaitEvents waits for more events and sends keepalives.
+// awaitEvents waits for more events. While it waits, it sends keepalives.
 func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *time.Timer, changed <-chan struct{}) error {
 	for {
 		wake.Reset(writer.NextKeepalive())
@@ -75,9 +75,9 @@ func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *tim
 	}
 }
 
-// wantsStream reports whether a request wants the events of a response. from is the number of the
-// first event that it wants.
-func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Error) {
+// wantsStream reports whether a request wants the events of a response. position is the number of
+// the first event that the request wants.
+func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror.Error) {
 	query := r.URL.Query()
 	switch query.Get("stream") {
 	case "", "false":
@@ -97,10 +97,10 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 	return n + 1, true, nil
 }
 
-// streamResponse streams the events of a background response of the caller. When the server exits,
-// the stream may continue for the drain timeout, and so may the response if this server is making
-// it.
-func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
+// streamResponse streams the events of a background response of the caller. position is the number
+// of the first event to send. After the server has begun to exit, the stream may continue for the
+// drain timeout. So may the response, if this server is making it.
+func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, position int64) requestOutcome {
 	ex := g.newExchange(w, r)
 	defer ex.close()
 	ex.exit.accepted.Store(true)
@@ -108,9 +108,9 @@ func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id stri
 		return g.refuse(w, r, apiErr)
 	}
 	r = r.WithContext(ex.ctx)
-	events, apiErr := g.objects.Events(r, id, from)
+	events, apiErr := g.objects.Events(r, id, position)
 	if apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}
-	return g.follow(w, r, events, from)
+	return g.follow(w, r, events, position)
 }

@@ -1,8 +1,13 @@
-// Package gateway serves the OpenAI API over HTTP; turns of app-servers (Codex processes) produce
-// the answers. serve.go shows the path of a request: its body is decoded (internal/chat,
-// internal/responses) and mapped to a plan (internal/prompt); the plan starts threads and turns
-// (codexrpc); the events of the turns become outputs (internal/turn); the outputs become a stream
-// or a body. The package does not depend on Caddy.
+// Package gateway serves the OpenAI API and similar APIs over HTTP. Turns of app-servers (Codex
+// processes) produce the answers. serve.go shows the path of a request:
+//
+//   - internal/chat, or the package of another API, decodes the body.
+//   - internal/prompt makes a plan of the request.
+//   - internal/conversation starts the threads and turns of the plan, with codexrpc.
+//   - internal/turn makes outputs of the events of the turns.
+//   - The package of the API encodes the outputs as a stream or as one body.
+//
+// The package does not depend on Caddy.
 package gateway
 
 import (
@@ -28,45 +33,45 @@ import (
 
 // Options are the settings of a [Gateway].
 type Options struct {
-	MaxBody       int64         // of a request, in bytes
-	Memory        *Memory       // of the app-servers; nil: 512 MiB
-	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
-	MaxConcurrent int           // turns at once
-	MaxPerUser    int           // turns of one user at once; 0: a share, see claims.Queue
-	MaxQueue      int           // requests that may wait for their turns; 0: none
-	QueueWait     time.Duration // how long a request may wait
+	MaxBody       int64         // limits the body of a request, in bytes
+	Memory        *Memory       // limits the memory that requests use in app-servers; nil: 512 MiB
+	MaxBodyMemory int64         // limits the memory of all request bodies together, in bytes; at least four times MaxBody
+	MaxConcurrent int           // how many turns may run at the same time
+	MaxPerUser    int           // how many of these turns one user may have; 0: a share, see claims.Queue
+	MaxQueue      int           // how many requests may wait until their turns may run; 0: none
+	QueueWait     time.Duration // how long a request may wait until its turns may run
 	IdleTimeout   time.Duration // how long the model may be silent within a turn
-	Keepalive     time.Duration // how long a stream may be silent until a comment is sent; 0 or less: forever
-	// Exit ends when the server begins to exit, but not on a reload. After that, no turn starts,
-	// and running turns have DrainTimeout to end. Nil: the server never exits.
+	Keepalive     time.Duration // how long a stream may be silent until a comment is sent; 0 or less: no comments are sent
+	// Exit ends when the server begins to exit, but not on a reload. After Exit has ended, no turn
+	// starts, and running turns end within DrainTimeout. Nil: the server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
 	Patterns     []aggregator.NamedPattern  // further textual forms of tool calls, besides <use_tool>
-	StopGrace    time.Duration              // how long a turn continues after a textual tool call, with turn.StopBurst
+	StopGrace    time.Duration              // how long a turn continues after a tool call, see turn.Options.Grace
 	Aliases      []prompt.Alias             // further names of models, besides those of Codex
-	Images       Images                     // nil: images named by URLs are refused
+	Images       Images                     // fetches images at URLs; nil: such images are refused
 	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	Pictures     bool                       // the model may make pictures, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
-	Instructions conversation.Instructions  // empty: InstructionsAuto
+	Instructions conversation.Instructions  // where Codex puts the instructions of a conversation; empty: InstructionsAuto
 	Responses    stores.Store               // stores responses; nil: none are stored
 	Running      *objects.Running           // the responses under way, shared by the gateways before and after a reload; nil: not shared
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
-	Observer     Observer                   // nil: nothing is observed
+	Observer     Observer                   // observes requests and turns; nil: nothing observes them
 	User         func(*http.Request) string // returns the authenticated user of a request
 	// Several reports whether the server has several users, even if only one of them has sent
-	// requests so far. Nil: this is not known.
+	// requests. Nil: this is not known.
 	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
-	// the writer for the answer. From then on the gateway sets a deadline of [WriteTimeout] for
-	// each write, so the server need not set any.
+	// the writer for the answer. The gateway sets a deadline of [WriteTimeout] for each write to
+	// that writer, so the writer need not set deadlines itself.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
 	// Key returns the key of a request, with its limits. A request with a nil key has no limits.
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
-	Limits *quota.Limits // of the keys; needed with Key
+	Limits *quota.Limits // counts what the keys use; must be set if Key is set
 	Logger *slog.Logger
 }
 
@@ -79,7 +84,7 @@ type Gateway struct {
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	memory      *Memory       // of the app-servers, see [Gateway.claimMemory]
+	memory      *Memory       // limits the memory that requests use in app-servers, see [Gateway.claimMemory]
 	processors  *claims.Order // runs the work on large requests, see [Gateway.compute]
 	planOptions prompt.Options
 	overrides   []string // see [Options.toolOverrides]
@@ -145,12 +150,12 @@ func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.q
 
 // Held is what requests hold now.
 type Held struct {
-	Places  int64 // requests that are served
+	Places  int64 // requests that are being served
 	Sockets int64 // WebSockets that are open
 	Bodies  int64 // bytes of bodies, and of what they refer to
 	Answers int64 // bytes of answers
 	Turns   int   // turns that run
-	Codex   int   // MiB of the app-servers' memory
+	Codex   int   // MiB of memory in app-servers
 }
 
 // Held returns how much of each resource that the users share is in use now.

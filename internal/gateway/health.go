@@ -34,13 +34,14 @@ type member struct {
 	AppServer string `json:"app_server"`       // the state of the app-server
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"; empty: neither
 	Reason    string `json:"reason,omitempty"` // why the app-server is not ready, and what to do
-	// Account says what is wrong with the account's back end. Turns are tried nevertheless.
+	// Account says what is wrong with the account back end; empty: nothing. Turns are still
+	// accepted, unless the back end does not answer at all.
 	Account string `json:"account,omitempty"`
 }
 
-// Ready serves GET /readyz: 200 if an app-server accepts turns and its login is not signed out.
-// Otherwise the answer is a 503 that says what to do. It has a Retry-After if the app-server may
-// recover by itself. The request needs no key, so the answer has no details of this machine.
+// Ready serves GET /readyz. The answer is 200 if an app-server accepts turns and its login is not
+// signed out, and otherwise a 503 that says what to do. The 503 has a Retry-After if the app-server
+// may recover by itself. The request needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

@@ -36,9 +36,10 @@ func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Er
 	}}
 }
 
-// drivingModel returns the model that will call the picture tool for a request. Clients may name a
-// model that makes pictures, such as gpt-image-1. A request cannot choose that model, so
-// drivingModel replaces such a name with the default model.
+// drivingModel returns the model that will call the picture tool for a request. An alias of the
+// configuration stays as it is. If the client names no model, or a model that makes pictures, such
+// as gpt-image-1, drivingModel returns the default model: a request cannot choose the model that
+// makes the pictures.
 func (g *Gateway) drivingModel(model string) string {
 	if prompt.FindAlias(g.opts.Aliases, model) != nil {
 		return model
@@ -102,7 +103,7 @@ type imagesStream struct{ *images.Stream }
 // Open writes nothing: the first event has a whole picture.
 func (imagesStream) Open() error { return nil }
 
-// KeepsOutputs returns false: no event repeats earlier ones.
+// KeepsOutputs returns false: no event repeats earlier outputs.
 func (imagesStream) KeepsOutputs() bool { return false }
 
 // Close writes nothing: the last picture ends the stream.

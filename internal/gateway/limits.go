@@ -35,7 +35,7 @@ func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *
 }
 
 // acquireGrants gets one grant from the limits of the request's key for each turn of the request.
-// Without limits, it returns no grants.
+// If the key limits neither turns nor tokens, it returns no grants.
 func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -59,8 +59,8 @@ func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request dec
 	return input, g.countRequest(ex, received, received.grants, input)
 }
 
-// countRequest counts a request for its key, with input tokens for each of its turns. A request
-// that a limit refuses does not count.
+// countRequest counts a request for its key. input is the number of tokens that it charges for the
+// input of each turn. A request that a limit refuses does not count.
 func (g *Gateway) countRequest(ex *exchange, received receivedRequest, grants []*quota.Grant, input int64) *apierror.Error {
 	if received.limits == nil {
 		return nil
@@ -78,9 +78,9 @@ func closeGrants(grants []*quota.Grant) {
 	}
 }
 
-// settle counts the tokens of a turn for its key. It is called before the client learns of the end,
-// since the client's next request may come at once. If modelAsked is true, missing counts are
-// estimated, since the model was probably asked.
+// settle counts the tokens of a turn for its key. It is called before the client gets the end of
+// the answer, since the client's next request may follow immediately. modelAsked says that the
+// model was probably asked. If it is true, missing counts are estimated.
 func (c *choice) settle(modelAsked bool) {
 	a := &c.account
 	a.modelAsked = a.modelAsked || modelAsked
@@ -93,8 +93,8 @@ func (c *choice) settle(modelAsked bool) {
 // charactersPerToken is roughly how many characters of an answer make a token.
 const charactersPerToken = 4
 
-// tokens returns how many tokens the turn has used. If the turn was interrupted, Codex may not
-// report them; then the missing counts are estimated.
+// tokens returns how many tokens the turn has used. Codex may not report the tokens of an
+// interrupted turn. Then the missing counts are estimated, if the model was probably asked.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
 	if used.InputTokens+used.OutputTokens == 0 && (c.account.modelAsked || !c.firstOutput.IsZero()) {
@@ -107,7 +107,8 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	return used, estimated
 }
 
-// settleAll counts the tokens of all turns of a request that has ended with err.
+// settleAll counts the tokens of all turns of a request that has ended. err is why the request
+// failed, or nil.
 func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
@@ -177,18 +178,18 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 	for unit, s := range tightest {
 		limit := rateLimit{unit: unit, max: s.Max, remaining: s.Remaining(), resets: s.Resets}
 		if limit.resets.IsZero() {
-			limit.resets = time.Now() // nothing is used
+			limit.resets = time.Now() // zero: nothing is used
 		}
 		received.setLimitHeaders(w.Header(), limit)
 	}
 	return true
 }
 
-// setLimitHeaders sets the headers about rate limits. If the key of the request has limits, the
-// headers describe those. Otherwise they describe the plan's limits as Codex last reported them:
-// windows of time with the percentage used. The window with the highest use is shown as if it
-// allowed a hundred requests. For a plan no headers about tokens are set: a client would compare
-// its tokens with a percentage and wait needlessly.
+// setLimitHeaders sets the headers about rate limits from the limits of the request's key. If the
+// key has no limits, it uses the limits of the plan as Codex last reported them: windows of time
+// with the percentage used. The headers show the window with the highest use as if it allowed a
+// hundred requests. For a plan there are no headers about tokens: a client would compare its tokens
+// with a percentage and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req
 	if setKeyLimitHeaders(w, req.receivedRequest) {

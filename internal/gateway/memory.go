@@ -33,7 +33,7 @@ const (
 type Memory struct {
 	queue           *claims.Queue // a slot for each MiB
 	crowd           *claims.Crowd
-	hasSeveralUsers atomic.Bool // a user who shares a gateway with others has claimed memory
+	hasSeveralUsers atomic.Bool // true: a user who shares a gateway with others has claimed memory, so each user gets only a share
 }
 
 // NewMemory returns a budget of size bytes, at least one MiB.
@@ -46,7 +46,7 @@ func NewMemory(size int64) *Memory {
 	return m
 }
 
-// acquire waits until the budget has room for size MiB more, but at most for the duration wait.
+// acquire waits until the budget has room for size MiB more, but no longer than the duration wait.
 // gatewayCrowd has the users of the gateway that received the request.
 func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
@@ -56,9 +56,10 @@ func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user s
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
 
-// claimMemory waits until the app-servers have the memory for a request; body is the size of its
-// body in bytes. A request whose memory rounds to zero MiB claims nothing: the limit on concurrent
-// turns bounds such requests. The result is nil if no images have to be decoded.
+// claimMemory waits until the budget has room for the memory that a request needs in app-servers.
+// body is the size of the request's body in bytes. A request whose memory rounds to zero MiB claims
+// nothing: the limit on concurrent turns bounds such requests. The result is nil if no memory for
+// decoding images was claimed.
 func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) (*imageDecoding, *apierror.Error) {
 	perChoice, forDecoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.queue.Heaviest())
@@ -83,7 +84,7 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// imageDecoding counts the choices whose images are still to be decoded. After the last one it
+// imageDecoding counts the choices whose images are still to be decoded. When all are decoded, it
 // releases the memory that only decoding needs.
 type imageDecoding struct {
 	memory    *claims.Slots
@@ -97,9 +98,9 @@ func newImageDecoding(memory *claims.Slots, sizeAfter, choices int) *imageDecodi
 	return &imageDecoding{memory: memory, sizeAfter: sizeAfter, pendingChoices: choices}
 }
 
-// choiceDone returns a function to call when the images of a choice are decoded; further calls do
-// nothing. The call for the last choice releases the memory for decoding. If d is nil, choiceDone
-// returns nil.
+// choiceDone returns a function to call when the images of a choice are decoded. Further calls of
+// this function do nothing. The call for the last choice releases the memory for decoding. If d is
+// nil, choiceDone returns nil.
 func (d *imageDecoding) choiceDone() func() {
 	if d == nil {
 		return nil

@@ -83,14 +83,14 @@ type messageStream struct {
 	writer *sse.Writer
 }
 
-// KeepsOutputs returns false: no event repeats earlier ones.
+// KeepsOutputs returns false: no event repeats earlier outputs.
 func (*messageStream) KeepsOutputs() bool { return false }
 
 // Close writes the counts of the tool calls. It writes no end mark after the last event.
 func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
 
 // CountTokens serves POST /v1/messages/count_tokens. It does not wait for a slot for turns: Claude
-// Code sends two dozen such requests at once.
+// Code sends two dozen such requests at the same time.
 func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
 	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 		ex := g.newExchange(w, r)

@@ -67,8 +67,9 @@ func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced 
 	return codexModel, effort, forced
 }
 
-// nameModels adds the names of the other models that the request's key allows to an error that says
-// that the provider does not have the requested model. It returns any other error unchanged.
+// nameModels adds model names to an error that says that the provider does not have the requested
+// model: the names of the other models that the request's key allows. It returns any other error
+// unchanged.
 func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
@@ -82,7 +83,8 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	}))
 }
 
-// allows reports whether a key allows a model. model is the client's name of it; key may be nil.
+// allows reports whether a key allows a model. model is the client's name of the model; key may be
+// nil.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.withoutTag(model))
 }
@@ -91,7 +93,7 @@ func (g *Gateway) allows(key *quota.Key, model string) bool {
 type offer struct {
 	models       []codexrpc.Model
 	defaultModel string // the model that is used if none is named; empty: not known
-	created      int64  // the creation time of all models, in Unix seconds
+	created      int64  // the creation time that clients get for each model, in Unix seconds
 	process      *appserver.Process
 	key          *quota.Key // of the request
 }

@@ -82,9 +82,9 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 
 // Response serves GET and DELETE /v1/responses/{id}.
 func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
-	from, stream, apiErr := wantsStream(r)
+	position, stream, apiErr := wantsStream(r)
 	if stream && apiErr == nil && r.Method != http.MethodDelete {
-		g.conclude(r, g.streamResponse(w, r, id, from))
+		g.conclude(r, g.streamResponse(w, r, id, position))
 		return
 	}
 	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {

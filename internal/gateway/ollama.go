@@ -84,7 +84,7 @@ type ollamaStream struct{ *ollama.Stream }
 // Open writes nothing: all lines have the same members.
 func (ollamaStream) Open() error { return nil }
 
-// KeepsOutputs returns false: no line repeats earlier ones.
+// KeepsOutputs returns false: no line repeats earlier outputs.
 func (ollamaStream) KeepsOutputs() bool { return false }
 
 // Close writes nothing: the last line says that it is the last.
@@ -141,7 +141,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, answer func
 	})
 }
 
-// ollamaModel describes the model that clients know by this name.
+// ollamaModel describes the model that clients know by the given name.
 func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	codexModel, _, _ := g.resolveModel(name)
 	if codexModel == "" {
@@ -155,8 +155,8 @@ func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	return m
 }
 
-// OllamaDocument returns the handler of a route of Ollama's API. It answers each request with the
-// same body, or with the same error.
+// OllamaDocument returns the handler of a route of Ollama's API. The handler answers each request
+// with the error from apiErr, or with body if apiErr is nil.
 func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, http.ResponseWriter, *http.Request) {
 	return func(g *Gateway, w http.ResponseWriter, r *http.Request) {
 		g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
@@ -174,8 +174,9 @@ func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
 }
 
-// withoutTag returns a client's name of a model without the tag that Ollama's clients append. It
-// returns the name unchanged if a model has the name with the tag, or if the option ollama is off.
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If a
+// model is known by the name with the tag, or if the option ollama is off, withoutTag returns the
+// name unchanged.
 func (g *Gateway) withoutTag(model string) string {
 	untagged, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {

@@ -55,7 +55,8 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 	return req, nil
 }
 
-// conversationField returns the name of the request field that has the conversation.
+// conversationField returns the name of the request field that has the conversation. For requests
+// for pictures, it returns the name of the field that has the images.
 func conversationField(route Route) string {
 	switch route {
 	case RouteResponses:
@@ -66,8 +67,9 @@ func conversationField(route Route) string {
 	return apierror.ParamMessages
 }
 
-// waitToCopy waits until a body of this size may be copied. endCopy lets another large body be
-// copied; it is also called at the end of the exchange.
+// waitToCopy waits until a body of this size may be copied. The caller calls endCopy when the
+// copies are gone, so that another large body can be copied. The end of the exchange calls endCopy,
+// too.
 func (g *Gateway) waitToCopy(ex *exchange, size int64) (endCopy func(), apiErr *apierror.Error) {
 	endCopy, err := g.bodies.WaitToCopy(ex.ctx, ex.user, size)
 	switch {

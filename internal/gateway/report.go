@@ -19,13 +19,13 @@ import (
 // Record describes a turn that has ended: for usage, metrics and logs. It contains no text of the
 // conversation.
 type Record struct {
-	Time        time.Time         // when it ended
-	Duration    time.Duration     // from the request's arrival to the turn's end
+	Time        time.Time         // when all turns of the request had ended
+	Duration    time.Duration     // from the request's arrival to Time
 	FirstOutput time.Duration     // from the request's arrival to the first text, reasoning or call; 0: there was none
 	Route       Route             // of the request
 	RequestID   string            // x-request-id
 	User        string            // empty: not known
-	Key         string            // the id of the key, if the key is from a file
+	Key         string            // the id of the key, if the key is from a file; otherwise empty
 	Choice      int               // the choice's index
 	Model       string            // as the client named it; it may be of any length
 	CodexModel  string            // Codex's name of the model
@@ -33,7 +33,7 @@ type Record struct {
 	Stop        turn.StopMode     // when calls end the turn
 	Stream      bool              // the client asked for a stream
 	Status      int               // the HTTP status; that of apierror.ClientGone if the client left
-	Code        apierror.Code     // of the error, if the turn or its request failed
+	Code        apierror.Code     // the code of the error; empty: neither the turn nor its request failed, or the error has no code
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
 	Estimated   bool              // a part of Usage is estimated, since the turn was interrupted
 	Price       turn.Price        // of the turn, as far as the provider reports it
@@ -42,10 +42,10 @@ type Record struct {
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
-	Limits      []quota.State      // of the key, after all turns of the request; nil in the records of further choices
+	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice
 }
 
-// Route is a route whose requests want turns of the model.
+// Route is a route of requests that the model answers.
 type Route string
 
 // The routes, as logs and metrics call them.
@@ -58,17 +58,16 @@ const (
 	RouteImages      Route = "images"
 )
 
-// Observer observes requests and turns. It must be quick and safe for concurrent
-// use.
+// Observer observes requests and turns. Its methods must be quick and safe for concurrent use.
 type Observer interface {
 	// AnswerBegan is called for each request whose turns have started. The function that it returns
 	// is called when the answer has ended.
 	AnswerBegan(stream bool) (ended func())
-	// TurnsEnded is called with the context of a request and the turns that were run for
-	// it, one for each choice.
+	// TurnsEnded is called when the turns of a request have ended. It gets the context of the
+	// request and the records of these turns, one for each choice.
 	TurnsEnded(context.Context, []Record)
-	// RequestFailed is called once for each request that failed, before or within its
-	// turns.
+	// RequestFailed is called once for each request that failed, either before its turns or within
+	// them.
 	RequestFailed(*http.Request, *apierror.Error)
 }
 
@@ -81,8 +80,8 @@ func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
 
 // requestOutcome is how a request ended.
 type requestOutcome struct {
-	apiErr      *apierror.Error // why it failed; nil: it did not
-	deliveryErr error           // why its client did not get the answer; nil: it did
+	apiErr      *apierror.Error // why the request failed; nil: it did not fail
+	deliveryErr error           // why the client did not get the answer; nil: the client got it
 	streamed    bool            // the answer was a stream that had begun
 	turns       []Record        // of the turns that were run
 }
@@ -129,9 +128,8 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) Re
 
 // refuse answers a request that failed before its first output. If the client has gone, the answer
 // is a 499: a client that closed only its sending side still reads, and must not mistake an empty
-// 200 for an answer. An ended context means that the client has gone, except in two cases: the
-// server is exiting, or the body came too slowly (over HTTP/1, the body's deadline ends the
-// context).
+// 200 for an answer. An ended context means that the client has gone, unless the server is exiting
+// or the body came too slowly: over HTTP/1, the body's deadline ends the context.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// responder writes the answer to a request. Its methods are never called by two
-// goroutines at once.
+// responder writes the answer to a request. Two goroutines never call its methods at the same time.
 type responder interface {
 	// write writes the next outputs of a choice. None of them is a failure. If write returns an
 	// *apierror.Error, the request fails.
@@ -31,7 +30,8 @@ type responder interface {
 	nextWake() time.Duration
 	// wake writes what is due: a header, or a keepalive.
 	wake() error
-	// finish ends the answer once the turns have ended. err is why they failed, or nil.
+	// finish ends the answer when the turns have ended. err is nil, or why the request failed, or
+	// why the client did not get the answer.
 	finish(err error) requestOutcome
 	// close releases the memory of the answer.
 	close()
@@ -121,7 +121,7 @@ type bufferedResponder struct {
 	claim   *answerClaim
 }
 
-// write adds the outputs to the body.
+// write adds the outputs to the body. If the encoder has an error, write returns it.
 func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 	for i := range outputs {
 		if err := b.claim.add(&outputs[i]); err != nil {

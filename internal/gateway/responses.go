@@ -41,10 +41,10 @@ func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apier
 type responsesRequest struct {
 	*responses.Request
 	g            *Gateway
-	idSuffix     string            // of the ids of the response and its items
-	input        []json.RawMessage // as it will be stored or remembered; nil: it will be neither
+	idSuffix     string            // the end of the ids of the response and of its items
+	input        []json.RawMessage // as it will be stored, or kept in memory for the WebSocket; nil: neither
 	session      *socketSession    // nil: the request came by POST
-	earlierItems []json.RawMessage // the items before the input, if they have to be remembered
+	earlierItems []json.RawMessage // the items before the input; nil: they are not kept in memory for the WebSocket
 }
 
 // Choices returns 1: a response has no further choices.
@@ -106,11 +106,12 @@ func (a *responseAnswer) forget() bool {
 	return a.entry.Input == nil // otherwise the entry keeps the input until the end
 }
 
-// save stores a response that has just ended. If the response ended well, save also adds it to its
-// conversation. A response that is not to be stored is remembered for the next request of its
-// WebSocket if it ended well. If the store fails, the client still gets the response.
+// save is called when a response has just ended. It stores the response if q.Store is set.
+// Otherwise, if the response ended well, save keeps it in memory for the next request of its
+// WebSocket, if there is one. save also adds a response that ended well to its conversation. If the
+// store fails, the client still gets the response.
 func (a *responseAnswer) save(record responses.Record) {
-	entry := *a.entry // a copy, since the store of events may read the entry meanwhile
+	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output
 	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {

@@ -66,7 +66,7 @@ func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 // releaseOnClose makes close release the resource.
 func (ex *exchange) releaseOnClose(resource releaser) { ex.releasers = append(ex.releasers, resource) }
 
-// close releases all that the exchange holds, even if a part of that panics.
+// close releases all that the exchange holds, even if releasing one of the resources panics.
 func (ex *exchange) close() {
 	defer ex.exit.cancel(nil)
 	defer ex.exit.remove()
@@ -147,8 +147,8 @@ func (ex *exchange) turnContext(a answer) context.Context {
 	return ctx
 }
 
-// accept receives a request and prepares its turns. It fails if the server is exiting or begins to
-// exit.
+// accept receives a request and prepares its turns. It also fails if the server is exiting or
+// begins to exit.
 func (g *Gateway) accept(ex *exchange, c codec) (*request, *apierror.Error) {
 	defer ex.exit.accepted.Store(true)
 	received, decoded, apiErr := g.receive(ex, c)
@@ -176,9 +176,9 @@ type receivedRequest struct {
 	route           Route
 	setLimitHeaders limitHeaderFunc
 	key             *quota.Key     // nil: no key with limits was used
-	limits          *quota.Request // the request's use of the key's limits; nil: no limits
-	grants          []*quota.Grant // one for each turn; empty: no limits
-	body            *claims.Claim  // memory of the body and of what the request refers to
+	limits          *quota.Request // the request's use of the key's limits; nil: no key with limits was used
+	grants          []*quota.Grant // one for each turn; empty: the key limits neither turns nor tokens
+	body            *claims.Claim  // the memory of the body and of all to which the request refers
 	statusEntry     *status.Entry
 }
 
@@ -279,7 +279,7 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 
 // countTokens runs count on one of the processors that requests share. count calls pause between
 // its steps, so that other requests can use the processor. For a large body, countTokens first
-// claims the size of the body once more, for the decoded request.
+// claims the size of the body a second time, for the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -304,8 +304,8 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 const largeRequestSize = 64 << 10
 
 // compute runs f, which processes size bytes of a request and does not block. Large requests wait
-// for a free processor; those of one user get it in the order of their arrival. If all large
-// requests ran at once, none would be ready early.
+// for a free processor; the requests of one user get it in the order of their arrival. If all large
+// requests ran at the same time, none would be ready early.
 func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 	if size < largeRequestSize {
 		f()

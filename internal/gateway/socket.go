@@ -9,8 +9,8 @@ import (
 )
 
 // ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
-// message is answered like a body of POST /v1/responses. count is called for each message. Its
-// arguments are the request and a function that answers the request; count must call the function.
+// message is answered like a body of POST /v1/responses. For each message, ResponsesSocket calls
+// count with the request and a function that answers the request. count must call this function.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
@@ -30,8 +30,8 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 	}
 }
 
-// CloseSockets closes idle WebSockets at once, and the others after their answers. The clients then
-// connect again, to the next configuration.
+// CloseSockets closes idle WebSockets immediately, and any other WebSocket after its current
+// answer. Clients that connect again reach the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
 
 // socketSession keeps the last response of a WebSocket in memory if that response was not stored.
@@ -42,8 +42,9 @@ type socketSession struct {
 	claim  *claims.Claim // of entry
 }
 
-// remember keeps a response that is not stored, for the next request. It forgets the previous
-// response, which clients do not follow any more.
+// remember keeps a response that is not stored, for the next request. It drops the response that it
+// kept before, which clients do not follow any more. If there is not enough memory, it keeps no
+// response.
 func (s *socketSession) remember(id string, e *stores.Entry) {
 	s.lastID, s.entry = "", nil
 	s.claim.Release()

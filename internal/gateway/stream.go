@@ -67,9 +67,9 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// claimPictures claims memory for the pictures in outputs, and returns the claim even if it fails.
+// claimPictures claims memory for the pictures in outputs. It returns the claim even if it fails.
 // The caller releases the claim when the outputs are written. The claim is nil if there are no
-// pictures, or if s.claim counts the whole answer already.
+// pictures, or if s.claim already counts the whole answer.
 func (s *streamResponder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
 	if s.claim != nil {
 		return nil, nil
@@ -109,9 +109,9 @@ func (s *streamResponder) flush() error {
 	return err
 }
 
-// end writes the end of the stream, and the server sends it with the end of the body. If a short
-// answer was never flushed, the server would add a Content-Length. Over HTTP/1 the
-// Transfer-Encoding header prevents that; over HTTP/2 and HTTP/3 only a flush does.
+// end writes the end of the stream. The server sends it with the end of the body. If a short answer
+// was never flushed, the server would add a Content-Length. Over HTTP/1 the Transfer-Encoding
+// header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
 	if s.tally.budgetSpent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
@@ -131,8 +131,8 @@ func (s *streamResponder) end() error {
 	return s.writer.Close()
 }
 
-// restart delays the header by headerDelay again. If the turn fails again at once, the client can
-// still get an HTTP status.
+// restart delays the header by headerDelay again. If the turn fails again immediately, the client
+// can still get an HTTP status.
 func (s *streamResponder) restart() { s.headerDue = time.Now().Add(headerDelay) }
 
 // nextWake returns the time until the header or the next keepalive is due.
@@ -201,7 +201,7 @@ type eventWriter struct {
 		Write(choice int, out turn.Output) error
 	}
 	claim  *answerClaim
-	opened bool // Open was called
+	opened bool // Open of the target was called
 }
 
 // write encodes the next outputs of a choice.
@@ -230,7 +230,7 @@ func (e *eventWriter) writeUnread(choice int, outputs []turn.Output) {
 	}
 }
 
-// open encodes the first events, once.
+// open calls Open of the target, if it was not called before.
 func (e *eventWriter) open() error {
 	if e.opened {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The headers about tool calls. A request may set modeHeader to choose the form in which it gets
-// calls.
+// The headers of responses about tool calls. A request may also have modeHeader, to choose the form
+// in which the client gets tool calls.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -22,7 +22,8 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// toolBlockStart appears in instructions that teach a model textual calls.
+// toolBlockStart appears in instructions that teach a model textual calls: tool calls as blocks of
+// text.
 const toolBlockStart = "<use_tool"
 
 // turnOptions returns the options of a request's turns: the gateway's options, in which each

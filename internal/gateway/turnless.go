@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// minRequestSlots is the smallest limit on concurrent requests, whether they need turns or not.
+	// minRequestSlots is the smallest limit on concurrent requests. This limit counts all requests,
+	// whether they need turns or not.
 	minRequestSlots = 2048
 	// maxReadTime is how long a client may take to read an answer in one body.
 	maxReadTime = 10 * time.Minute
@@ -88,8 +89,8 @@ func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body []byt
 	g.report(r, requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, body)})
 }
 
-// writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not read it
-// in time. The deadline bounds how long the request keeps its memory.
+// writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not read
+// the whole body within maxReadTime. This bounds how long the request keeps its memory.
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	header, end := w.Header(), time.Now().Add(maxReadTime)
 	header.Set("Content-Type", "application/json")
@@ -110,8 +111,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	return os.ErrDeadlineExceeded
 }
 
-// limitWrite bounds the next write of an answer by WriteTimeout. HTTP/1 clears the deadline before
-// the next request.
+// limitWrite sets WriteTimeout as the deadline of the next write of an answer. An HTTP/1 server
+// clears the deadline before the next request.
 func limitWrite(w http.ResponseWriter) {
 	// If the writer has no deadlines, its client cannot be slow.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout))

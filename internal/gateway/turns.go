@@ -21,13 +21,13 @@ type runningRequest struct {
 	g       *Gateway
 	ex      *exchange
 	req     *request
-	lease   conversation.Lease // released once the turns have started
+	lease   conversation.Lease // released when the turns have started
 	choices []*choice
 	group   turnGroup
 }
 
-// start starts the turns of a request side by side. If it fails, some turns may have started;
-// closing the exchange ends them.
+// start starts the turns of a request side by side. If start fails, some turns may have started.
+// They end when the exchange is closed.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
 	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(g, ex, req)}
@@ -145,13 +145,13 @@ func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err e
 type turnGroup struct {
 	mu          sync.Mutex
 	responder   responder
-	err         error // why writing or the request has failed; nothing is written after it
+	err         error // why writing or the request has failed; nil: neither has; nothing is written after a failure
 	tally       tally
 	req         *request
 	restartable int // how many turns may still have to be started again
 
 	allowedFailures int             // how many more choices may fail before the request fails
-	firstFailure    *apierror.Error // of the first choice that has failed
+	firstFailure    *apierror.Error // of the first choice that has failed; nil: none has failed
 }
 
 // tally is the sum over the choices whose turns have ended.
@@ -174,8 +174,9 @@ func (t *turnGroup) setUp(choices []*choice, req *request, responder responder) 
 	}
 }
 
-// forgetPlan records that the turn of a choice will not be started again. After the last choice it
-// drops what was needed to start turns, and releases the memory of the body if nothing else uses it.
+// forgetPlan records that the turn of a choice will not be started again. When this is so for all
+// choices, forgetPlan drops what was needed to start turns, and releases the memory of the body if
+// nothing else uses it.
 func (t *turnGroup) forgetPlan(c *choice) {
 	if !c.session.ForgetPlan() {
 		return
@@ -203,8 +204,8 @@ func (t *turnGroup) addToTally(c *choice) {
 	}
 }
 
-// write passes outputs of a choice to the responder. Once the request has failed, it only returns
-// the error.
+// write passes outputs of a choice to the responder. After the request or a write has failed, it
+// only returns that error.
 func (t *turnGroup) write(choice int, outputs []turn.Output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +246,7 @@ func (t *turnGroup) wake() error {
 
 // fail records that a choice has failed with apiErr. It returns nil if the request can succeed
 // without that choice, and otherwise the error of the request. If another choice has failed before,
-// its error replaces apiErr.
+// the error of that other choice replaces apiErr.
 func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -266,12 +267,13 @@ func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 // response that has panicked.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// forEachChoice calls do for all choices at once, and waits for all calls. It returns the first
-// error, which is also the cause that ends the context of the other calls. A panic is raised again
-// in the goroutine of the caller, where the server recovers it.
-func (run *runningRequest) forEachChoice(ctx context.Context, do func(*runningRequest, context.Context, *choice) error) error {
+// forEachChoice calls f for all choices at the same time, and waits for all calls. It returns the
+// first error, which is also the cause that ends the context of the other calls. If a call panics,
+// forEachChoice raises the panic again in the goroutine of its caller, where the server recovers
+// it.
+func (run *runningRequest) forEachChoice(ctx context.Context, f func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
-		return do(run, ctx, run.choices[0])
+		return f(run, ctx, run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
 	group, groupCtx := errgroup.WithContext(ctx) // not assigned to ctx: that would move ctx to the heap, also for a single choice
@@ -285,7 +287,7 @@ func (run *runningRequest) forEachChoice(ctx context.Context, do func(*runningRe
 					err = errPanicked
 				}
 			}()
-			return do(run, groupCtx, c)
+			return f(run, groupCtx, c)
 		})
 	}
 	err := group.Wait()
