@@ -3,39 +3,40 @@ package claims
 import "sync"
 
 const (
-	// smallClaim is the size, in bytes, of the largest claim that may use all of a budget.
+	// smallClaim is the most bytes of a claim that may also use the reserve of a budget, see
+	// reserveDivisor.
 	smallClaim = 1 << 20
 
-	// reserveDivisor determines the part of a budget that is reserved for small claims: one eighth.
-	// So a few large buffers do not block all others.
+	// reserveDivisor determines the reserve of a budget: one eighth of it is for small claims only.
+	// So a few large claims do not block all others.
 	reserveDivisor = 8
 )
 
 // Budget is a number of bytes, or of other units, that requests share. Each request has a [Claim]
-// on a part of it. If the budget has no room for a claim, the claim fails at once. A Budget is safe
-// for concurrent use.
+// on a part of it. If the budget has no room for a claim, the claim fails immediately. A Budget is
+// safe for concurrent use.
 //
 // A user who shares the server with others (see [Crowd]) may use at most as much as is still free
 // afterwards. So a user gets half of the budget if nobody else uses it, or a third if one other
-// user uses as much. But each user may always use minShare units, if they are free.
+// user uses as much. But each user may always use minShare units, if so many are free.
 type Budget struct {
 	limit, minShare int64
 	crowd           *Crowd
 
 	mu    sync.Mutex
 	used  int64
-	users map[string]*holder // by name: the holders that use a part of the budget, and the holder idle
-	idle  *holder            // the holder that became empty last, kept for the next claim; nil: none
+	users map[string]*holder // by name: the holders that use a part of the budget, and the one in idle
+	idle  *holder            // the holder whose use fell to 0 most recently, kept to be reused; nil: none
 }
 
-// holder is a user's entry in a budget: how much all claims of the user hold together.
+// holder is a user's entry in a budget. It counts how much all claims of the user hold together.
 type holder struct {
 	user string
 	used int64
 }
 
 // NewBudget returns a budget of limit units, such as bytes. Each user may always use up to minShare
-// units, if they are free.
+// units, if so many are free.
 func NewBudget(limit, minShare int64, crowd *Crowd) *Budget {
 	return &Budget{limit: limit, minShare: minShare, crowd: crowd, users: make(map[string]*holder)}
 }
@@ -47,7 +48,7 @@ func (b *Budget) Held() int64 {
 	return b.used
 }
 
-// Claim returns an empty claim of a user. The caller must release it.
+// Claim returns an empty claim of a user. The caller must call Release at the end.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
 // fits reports whether a claim may grow by n. h is the holder of the claim's user, or nil if there
@@ -87,8 +88,8 @@ func (b *Budget) addHolder(user string) *holder {
 	return h
 }
 
-// forgetIdle removes the holder b.idle from the budget and returns it for reuse. It returns nil if
-// there is none, or if the holder is in use again. The caller holds the lock.
+// forgetIdle removes the holder b.idle from the budget and returns it for reuse. If there is none,
+// or if it is in use again, forgetIdle returns nil. The caller holds the lock.
 func (b *Budget) forgetIdle() *holder {
 	h := b.idle
 	if b.idle = nil; h == nil || h.used > 0 {
@@ -117,8 +118,8 @@ func (c *Claim) Fits(n int64) bool {
 	return c.budget.fits(c, c.budget.users[c.user], n)
 }
 
-// Grow enlarges the claim by n. If the budget has no room for n more, or if the user would use more
-// than the user's share, Grow changes nothing and returns false.
+// Grow enlarges the claim by n. If the budget has no room for n more, or if the user would exceed
+// the share of a user, Grow changes nothing and returns false.
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -134,7 +135,7 @@ func (c *Claim) Grow(n int64) bool {
 	return true
 }
 
-// Shrink reduces the claim to size. It does nothing if the claim is not larger.
+// Shrink reduces the claim to size. If the claim is not larger than size, Shrink does nothing.
 func (c *Claim) Shrink(size int64) {
 	if size >= c.size {
 		return
@@ -145,5 +146,5 @@ func (c *Claim) Shrink(size int64) {
 	c.size = size
 }
 
-// Release gives all units of the claim back. The claim may grow again.
+// Release gives back all that the claim holds. The claim may grow again.
 func (c *Claim) Release() { c.Shrink(0) }

@@ -14,7 +14,7 @@ type Crowd struct {
 	recentUsers recentUsers
 }
 
-// window is how long a user counts as present after a request.
+// window is how long a user counts as present after each request.
 const window = time.Hour
 
 // NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several
@@ -32,9 +32,9 @@ func (c *Crowd) Note(user string) {
 	c.recentUsers.record(user)
 }
 
-// Shares reports whether a user shares the server with others: hasSeveralUsers returns true, or
-// another user has sent a request within the window. For callers without a name, Shares returns
-// false.
+// Shares reports whether a user shares the server with others. It returns true if hasSeveralUsers
+// does, or if another user has sent a request within the window. For callers without a name, it
+// always returns false.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false
@@ -47,11 +47,11 @@ func (c *Crowd) Shares(user string) bool {
 	return c.recentUsers.hasOther(user)
 }
 
-// recentUsers has the last two users who have sent requests. The user of the latest request is
-// first.
+// recentUsers has the two users who have sent requests most recently. The user of the latest
+// request is first.
 type recentUsers [2]struct {
 	user string
-	at   time.Time // time of the latest request; zero: there is no such user
+	at   time.Time // time of this user's latest request; zero: there is no such user
 }
 
 func (r *recentUsers) record(user string) {

@@ -2,7 +2,7 @@
 // and sockets ([Budget]), and the time of the processors ([Order]). Each resource has a limit for
 // all users together and a share for each user. A [Crowd] finds out whether a user has to share.
 //
-// If a resource is in use, a Queue lets a request wait, and a Budget refuses at once. An Order is
-// for work that takes milliseconds. A request or a connection gives back all that it has claimed
-// when it ends.
+// If a resource is used up, a Queue lets a request wait, and a Budget refuses it immediately. An
+// Order is for work that takes milliseconds. When a request or a connection ends, it gives back all
+// that it has claimed.
 package claims

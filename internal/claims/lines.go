@@ -19,9 +19,9 @@ func (q *Queue) forget(u *queueUser) {
 	}
 }
 
-// canAdmit reports whether a new request gets its slots at once: enough slots are free, the user u
-// may hold them, and the request overtakes no waiting request that could get slots. It may overtake
-// requests of other users who have reached their limit.
+// canAdmit reports whether a new request gets its slots immediately: enough slots are free, the
+// user u may hold them, and the request overtakes no waiting request that could get slots. It may
+// overtake requests of other users who have reached their limit.
 func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 	if u.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(u, weight) {
 		return false
@@ -34,7 +34,7 @@ func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 	return true
 }
 
-// first returns the request of u that has waited longest.
+// first returns the request of u that has waited longest. u must have a waiting request.
 func (u *queueUser) first() *waiter { return u.waiters.Front().Value.(*waiter) }
 
 // useSlots counts weight slots as used by u.
@@ -43,7 +43,7 @@ func (q *Queue) useSlots(u *queueUser, weight int) {
 	u.running += weight
 }
 
-// freeSlots frees slots of a user, and grants them to the users who are next.
+// freeSlots frees slots of a user, and grants free slots to waiting requests.
 func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.running -= weight
 	u.running -= weight
@@ -51,8 +51,8 @@ func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.forget(u)
 }
 
-// enqueue puts a request at the end of its user's line. If the queue is full and makeRoom fails, it
-// returns ErrFull.
+// enqueue puts a request at the end of its user's line. If the queue is full and makeRoom fails,
+// enqueue returns ErrFull.
 func (q *Queue) enqueue(u *queueUser, weight int) (*waiter, error) {
 	if q.waiting >= q.opts.Queue && !q.makeRoom(u) {
 		q.forget(u)
@@ -64,13 +64,13 @@ func (q *Queue) enqueue(u *queueUser, weight int) (*waiter, error) {
 		u.waitingElem = q.waitingUsers.PushBack(u)
 	}
 	q.waiting++
-	q.grantFreeSlots() // a waiting user may be alone now (see Crowd), and then has no limit
+	q.grantFreeSlots() // a user who waits may be alone by now (see Crowd), and so have no limit any more
 	return w, nil
 }
 
-// evictable returns the request that a new request of u may push out of a full queue, or nil. It is
-// the last request of the longest line. But if u's line with the new request would not be shorter
-// than the longest line, the result is nil. So no user can fill the queue for all others.
+// evictable returns the request that leaves a full queue for a new request of u: the last request
+// of the longest line. It returns nil if u's line with the new request would not be shorter than
+// the longest line. So no user can fill the queue for all others.
 func (q *Queue) evictable(u *queueUser) *waiter {
 	var longest *queueUser
 	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {
@@ -84,8 +84,8 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom makes room for a request of u: it refuses the request that evictable returns. If
-// evictable returns nil, makeRoom returns false.
+// makeRoom makes room for a request of u: it refuses the request that evictable returns. If there
+// is none, makeRoom returns false.
 func (q *Queue) makeRoom(u *queueUser) bool {
 	last := q.evictable(u)
 	if last == nil {
@@ -110,9 +110,10 @@ func (q *Queue) dequeue(w *waiter) {
 	}
 }
 
-// grantFreeSlots grants free slots to the users who are next. It skips users who have reached their
-// limit. One pass over the users is enough: while others get slots, fewer slots are free, so the
-// limit of a skipped user does not rise.
+// grantFreeSlots grants free slots to waiting requests. It skips users who have reached their
+// limit, and stops at the first other request that needs more slots than are free. One pass over
+// the users is enough: while others get slots, fewer slots are free, so the limit of a skipped user
+// does not rise.
 func (q *Queue) grantFreeSlots() {
 	for e := q.waitingUsers.Front(); e != nil; {
 		u, next := e.Value.(*queueUser), e.Next()
@@ -126,7 +127,7 @@ func (q *Queue) grantFreeSlots() {
 			q.dequeue(w)
 			q.endWait(w, nil)
 			if next == nil {
-				next = u.waitingElem // u was last in the list; if u has more waiting requests, u is next again
+				next = u.waitingElem // u was last in the list; if u has more waiting requests, u is served next
 			}
 		}
 		e = next

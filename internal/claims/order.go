@@ -8,14 +8,14 @@ import (
 )
 
 // Order runs a limited number of functions at the same time; other functions wait. It serves the
-// users with waiting functions in turn. The functions of one user run in the order in which their
-// requests arrived. An Order is for functions that take milliseconds, so it limits neither how many
-// functions wait nor how long. An Order is safe for concurrent use.
+// users who have waiting functions in turn. The functions of one user run in the order in which
+// their requests arrived. An Order is for functions that take milliseconds. So it limits neither
+// the number of waiting functions nor the time that they wait. An Order is safe for concurrent use.
 type Order struct {
 	mu           sync.Mutex
-	free         int                      // how many more functions may run now
-	users        map[string]*list.Element // by name: the users with functions that wait, as elements of waitingUsers
-	waitingUsers *list.List               // of *userLine; the user who is served next is first
+	free         int                      // how many more functions may start now
+	users        map[string]*list.Element // by name: the elements of waitingUsers
+	waitingUsers *list.List               // of *userLine: the users with waiting functions; the user who is served next is first
 }
 
 // userLine has the waiting functions of a user.

@@ -10,14 +10,15 @@ import (
 
 var (
 	// ErrFull is the error of a request when QueueOptions.Queue requests are waiting already. A
-	// request that already waits gets this error if a user with fewer waiting requests takes its
+	// waiting request gets this error if a request of a user with fewer waiting requests takes its
 	// place.
 	ErrFull = errors.New("the queue is full")
 
-	// ErrTimeout is the error of a request that got no slots in time.
+	// ErrTimeout is the error of a request that has waited too long for its slots.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy is the error of a request for more slots than the queue has or its user may hold.
+	// ErrTooHeavy is the error of a request for more slots than the queue has, or than one user may
+	// hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
@@ -27,7 +28,7 @@ type QueueOptions struct {
 	PerUser    int           // how many slots one user may hold; 0: the share that [Queue] describes
 	Queue      int           // how many requests may wait; 0: none
 	Wait       time.Duration // how long a request may wait
-	Crowd      *Crowd        // finds out whether users are alone; nil: the queue makes a Crowd of its own
+	Crowd      *Crowd        // finds out whether a user is alone; nil: NewQueue makes a Crowd
 }
 
 // Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
@@ -35,19 +36,19 @@ type QueueOptions struct {
 //
 // The queue serves the users in turn, and the requests of one user in their order. A request gets
 // all its slots together. While the next request waits for enough free slots, no other request is
-// served, so that requests for few slots do not starve a request for many. But the queue skips a
+// served. So requests for few slots do not starve a request for many slots. But the queue skips a
 // user who has reached the limit of slots.
 //
-// The limit of a user is QueueOptions.PerUser. If that is 0, it is [shareOfFree] times the slots
-// that are still free, so that some are left for the next user: of 64 slots one user gets 56, two
-// get about 30 each, three about 20. A user who holds no slots may get any number. A user who
-// shares the server with nobody (see [Crowd]) has no limit.
+// The limit of a user is QueueOptions.PerUser. If PerUser is 0, the limit is [shareOfFree] times
+// the slots that are free afterwards, so that some are left for the next user: of 64 slots one user
+// gets 56, two get about 30 each, three about 20. A user who holds no slots may get any number. A
+// user who shares the server with nobody (see [Crowd]) has no limit.
 type Queue struct {
 	opts QueueOptions
 
 	mu           sync.Mutex
 	running      int                   // slots in use
-	waiting      int                   // requests in the lines
+	waiting      int                   // number of requests that wait
 	users        map[string]*queueUser // the users with slots or with requests that wait
 	waitingUsers *list.List            // of *queueUser: the users with requests that wait; the user who is served next is first
 }
@@ -57,14 +58,14 @@ type queueUser struct {
 	name        string
 	running     int           // slots in use
 	waiters     list.List     // of *waiter
-	waitingElem *list.Element // the element of waitingUsers; nil: no request waits
+	waitingElem *list.Element // the user's element of waitingUsers; nil: no request of the user waits
 }
 
 // waiter is a request that waits. endWait sets err and then closes done.
 type waiter struct {
 	weight int
 	user   *queueUser
-	elem   *list.Element // the element of user.waiters; nil: the wait has ended
+	elem   *list.Element // the request's element of user.waiters; nil: the wait has ended
 	done   chan struct{}
 	err    error // why the request got no slots; nil: it got them
 }
@@ -77,8 +78,8 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 
-// Slots are the slots of a request. Do not call Release or Shrink on two copies of Slots, since
-// each copy would give the slots back.
+// Slots are the slots that a request has got. Do not call Release or Shrink on two copies of Slots,
+// since each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
 	user   *queueUser // nil: the slots were given back; the lock of the queue guards this field
@@ -86,8 +87,8 @@ type Slots struct {
 }
 
 // Acquire gets weight slots (at least one) for a request of a user, and waits for them if
-// necessary. The caller must release them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or the
-// cause of the end of ctx.
+// necessary. The caller must call Release at the end. The error is ErrFull, ErrTimeout,
+// ErrTooHeavy, or the cause of the end of ctx.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, error) {
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
@@ -160,7 +161,8 @@ func (s *Slots) Release() {
 	}
 }
 
-// Shrink keeps weight slots and gives the others back. After Release, it does nothing.
+// Shrink keeps weight slots and gives the others back. It does nothing if there are no others, or
+// after Release.
 func (s *Slots) Shrink(weight int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
@@ -174,7 +176,7 @@ func (s *Slots) Shrink(weight int) {
 	s.queue.freeSlots(u, less)
 }
 
-// wait waits until w has its slots or an error, its time has passed, or ctx ends.
+// wait waits until w has its slots or an error, timeout has passed, or ctx ends.
 func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -189,8 +191,8 @@ func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) erro
 }
 
 // cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the
-// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if
-// ctx has ended, cancelWait frees these slots.
+// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error, but
+// after the end of ctx cancelWait frees these slots.
 func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Error says what is wrong with a value of a request. The path is built while the error is
-// returned from level to level, so that it costs nothing in valid requests.
+// Error says what is wrong with a value of a request. Its path is built only while the error is
+// returned from level to level. So paths cost nothing in valid requests.
 type Error struct {
 	Path    string // path of the field from the value that is being read, for example "[1].image_url"
-	Problem string // what is wrong; the message has it after "PATH: "
+	Problem string // what is wrong; the message is "PATH: PROBLEM."
 	Code    apierror.Code
 }
 
@@ -45,8 +45,8 @@ func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
-// Refuse returns an error if v is given, since Codex does not support the field. why is the end of
-// the error's message.
+// Refuse returns an error if v is given (neither absent nor null), since Codex does not support the
+// field. why is the end of the error's message.
 func Refuse(v wirejson.Value, why string) *Error {
 	if !v.Given() {
 		return nil
@@ -57,7 +57,8 @@ func Refuse(v wirejson.Value, why string) *Error {
 // Missing returns the error for a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
-// In puts the name of a member before the path. An empty name changes nothing.
+// In puts the name of a member before the path of the error. If name is empty, the path stays as it
+// is.
 func (f *Error) In(name string) *Error {
 	if f == nil || name == "" {
 		return f
@@ -69,7 +70,7 @@ func (f *Error) In(name string) *Error {
 	return f
 }
 
-// At puts the index of an element before the path.
+// At puts the index of an element before the path of the error.
 func (f *Error) At(i int) *Error {
 	if f == nil {
 		return nil
@@ -107,7 +108,8 @@ func Optional(want wirejson.Kind, v wirejson.Value) *Error {
 	return nil
 }
 
-// Limit reads a limit of tokens. If the value is absent or null, the result is 0.
+// Limit reads an optional integer of at least 1, such as a limit of tokens. If the value is absent
+// or null, the result is 0. Otherwise Limit does the same as [Count].
 func Limit(limit *int, v wirejson.Value) *Error {
 	if *limit = 0; !v.Given() {
 		return nil
@@ -115,12 +117,13 @@ func Limit(limit *int, v wirejson.Value) *Error {
 	return Count(limit, v)
 }
 
-// Count reads an integer of at least 1. Larger integers become math.MaxInt32.
+// Count reads an integer of at least 1. If it is larger than math.MaxInt32, the result is
+// math.MaxInt32.
 func Count(count *int, v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindNumber, v); f != nil {
 		return f
 	}
-	// The error is ignored: for a number out of range, n is an infinity.
+	// The error is ignored: if the number is out of range, n is an infinity.
 	n, _ := strconv.ParseFloat(string(v), 64)
 	if n != math.Trunc(n) || n < 1 {
 		return Invalid("must be an integer of at least 1")
@@ -129,8 +132,8 @@ func Count(count *int, v wirejson.Value) *Error {
 	return nil
 }
 
-// OneOf reads a string that must be one of allowed. If the value is absent or null, the string is
-// empty.
+// OneOf reads an optional string, which must be one of allowed. If the value is absent or null,
+// *name becomes empty.
 func OneOf(name *string, allowed []string, v wirejson.Value) *Error {
 	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(allowed, *name) {
 		return f
@@ -147,7 +150,7 @@ func String(text *string, v wirejson.Value) *Error {
 	return f
 }
 
-// Text reads a string. If the value is absent or null, the string is empty.
+// Text reads an optional string. If the value is absent or null, *text becomes empty.
 func Text(text *string, v wirejson.Value) *Error {
 	if *text = ""; !v.Given() {
 		return nil
@@ -155,13 +158,13 @@ func Text(text *string, v wirejson.Value) *Error {
 	return String(text, v)
 }
 
-// Bool reads a boolean. If the value is absent or null, the result is false.
+// Bool reads an optional boolean. If the value is absent or null, *b becomes false.
 func Bool(b *bool, v wirejson.Value) *Error {
 	*b = v.IsTrue()
 	return Optional(wirejson.KindBool, v)
 }
 
-// NonEmpty returns an error if the value is not a string, or is an empty string.
+// NonEmpty returns an error if the value is not a string, or is the empty string.
 func NonEmpty(v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindString, v); f != nil {
 		return f
@@ -172,7 +175,8 @@ func NonEmpty(v wirejson.Value) *Error {
 	return nil
 }
 
-// Body reads a request's body, which must be a JSON object, into r. It calls read with that object.
+// Body reads a request's body, which must be a JSON object. It calls read, which reads that object
+// into r, and returns r.
 func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
 	root, syntaxErr := wirejson.Parse(body)
 	if syntaxErr == nil && root.Kind() == wirejson.KindObject {
@@ -188,7 +192,7 @@ func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *
 	}
 }
 
-// Object reads members of an object, see [wirejson.Value.Pick].
+// Object reads the wanted members of an object, see [wirejson.Value.Pick].
 func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
@@ -197,8 +201,8 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object with a member named "type", which must be a string. Typed stores
-// this member in kind.
+// Typed does the same as [Object] for an object with a member named "type", which must be a string.
+// Typed stores this member in kind.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
@@ -207,15 +211,15 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 	return Expect(wirejson.KindString, *kind).In("type")
 }
 
-// Members reads the members of an object into r, in the order of the object. For each member it
-// calls the function of that name in readers. It skips members without such a function. The object
-// may be absent or null.
+// Members reads the members of an object into r, in the order of the object. It calls the function
+// that readers has for the name of a member, and skips members for which readers has none. The
+// object may be absent or null.
 func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
-// MembersKnowing is [Members] for callers that already have the value of one member: known. The
-// text of known is not parsed again, see [wirejson.Value.MembersKnowing].
+// MembersKnowing does the same as [Members], for a caller that has already read one member. known
+// is the value of this member; its text is not parsed again, see [wirejson.Value.MembersKnowing].
 func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f

@@ -21,7 +21,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", redactURL(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be fetched, as a clause for the client. explain replaces every
+// reason says why an image cannot be fetched, in a clause for the client. explain replaces every
 // other error by a reason, so that clients see no text of the network stack.
 type reason string
 
@@ -34,7 +34,7 @@ const (
 	errUser      = reason("its URL must not hold a user or a password")
 	errPort      = reason("only port 443 is asked")
 	errRedirects = reason("its server redirects too often")
-	// errAddress covers hosts that are not allowed and hosts that do not exist. Different
+	// errAddress is for hosts that are not allowed and for hosts that do not exist. Different
 	// messages would show which names and addresses the internal network has.
 	errAddress     = reason("no public address was found for its host")
 	errCertificate = reason("the certificate of its server is not valid")
@@ -50,8 +50,8 @@ func explain(ctx context.Context, err error) reason {
 	if known, ok := errors.AsType[reason](err); ok {
 		return known
 	}
-	// DNS errors are checked before the deadline: for an internal name, a resolver that never
-	// answers must give the same reason as one that answers.
+	// DNS errors are checked before the deadline. So an internal name gets the same reason whether
+	// its resolver answers or never answers.
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return errAddress
 	}

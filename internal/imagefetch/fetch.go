@@ -28,11 +28,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Options configure a [Fetcher]. The zero value is for production. Only tests set the fields.
+// Options configure a [Fetcher]. Production uses the zero value. Only tests set the fields.
 type Options struct {
-	// Allow replaces the check of the addresses. If it is set, URLs may have other ports than 443.
+	// Allow replaces the check of the addresses. If it is set, URLs may also have other ports than
+	// 443.
 	Allow func(netip.AddrPort) bool
-	// RootCAs replaces the system's certificates.
+	// RootCAs replaces the certificates of the system.
 	RootCAs *x509.CertPool
 }
 
@@ -44,13 +45,13 @@ type Fetcher struct {
 	limits    limits
 }
 
-// limits bound the cost of the URLs in one request.
+// limits bound the cost of fetching the images of one request.
 type limits struct {
 	concurrent int           // how many images are fetched at the same time
 	imageBytes int64         // the most bytes of one image
-	totalBytes int64         // the most bytes of all images
-	imageTime  time.Duration // for one image, with its redirects
-	totalTime  time.Duration // for all images
+	totalBytes int64         // the most bytes of all images together
+	imageTime  time.Duration // how long one image may take, with its redirects
+	totalTime  time.Duration // how long all images may take together
 }
 
 var standardLimits = limits{
@@ -68,14 +69,15 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. A running Fetch continues; its connections close by themselves.
+// Close closes idle connections. A running Fetch continues, and its connections close later by
+// themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
 // Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It
-// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. The
-// first image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has
-// ended, the error is that of ctx. Before Fetch keeps more bytes, it calls grow with their number,
-// never concurrently. If grow returns false, the error is [ErrNoMemory].
+// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. If an
+// image cannot be fetched, Fetch cancels the others and returns a [*Failure]. If ctx has ended, the
+// error is that of ctx. Before Fetch keeps n more bytes, it calls grow(n), never twice at the same
+// time. If grow returns false, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.concurrent)
@@ -176,8 +178,8 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	return out.String(), nil
 }
 
-// limitedReader reads a body. It fails once the image, or all images of the request together, are
-// too large.
+// limitedReader reads the body of an image. It fails when the image, or all images of the request
+// together, are too large.
 type limitedReader struct {
 	body io.Reader
 	limits
@@ -204,11 +206,11 @@ var ErrNoMemory = errors.New("no memory for the images")
 
 var errAllTooLarge = errors.New("all images together are too large")
 
-// allowance counts how many more bytes the images of a request may have, all together. It is safe
-// for concurrent use.
+// allowance counts how many more bytes all images of a request may have together. It is safe for
+// concurrent use.
 type allowance struct {
 	mu   sync.Mutex
-	left int64              // how many more bytes the images may have
+	left int64              // how many more bytes may come
 	grow func(n int64) bool // reserves n bytes of memory for data URLs; false: there is no room
 }
 

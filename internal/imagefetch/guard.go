@@ -21,9 +21,9 @@ var guardian = ssrf.New(
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 )
 
-// public reports whether target is port 443 of a public unicast address. A NAT64
-// address is public if the IPv4 address in its last four bytes is public: a network
-// without IPv4 reaches IPv4 servers by such addresses (RFC 6052).
+// public reports whether target is port 443 of a public unicast address. A NAT64 address is public
+// if the IPv4 address in its last four bytes is public: networks without IPv4 use such addresses to
+// reach IPv4 servers (RFC 6052).
 func public(target netip.AddrPort) bool {
 	addr := target.Addr()
 	if ssrf.IPv6NAT64Prefix.Contains(addr) {
@@ -33,11 +33,11 @@ func public(target netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, target.Port())) == nil
 }
 
-// connectTimeout bounds the time to open a TCP connection, and also the time of the TLS handshake
-// after it.
+// connectTimeout bounds the time to open a TCP connection. It also bounds the time of the TLS
+// handshake that follows.
 const connectTimeout = 5 * time.Second
 
-// newTransport returns a transport without proxies, which dials allowed addresses only.
+// newTransport returns a transport that uses no proxy and dials only allowed addresses.
 func newTransport(opts Options) *http.Transport {
 	allow := opts.Allow
 	if allow == nil {
@@ -59,7 +59,7 @@ func newTransport(opts Options) *http.Transport {
 
 // dialControl returns a Control function for a [net.Dialer] that refuses an address if allow
 // returns false. Go calls the function with the resolved address before each connection. So a name
-// that resolves differently the second time is checked again.
+// is checked again if it later resolves to another address.
 func dialControl(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -76,8 +76,8 @@ const (
 	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form. The function of [dialControl] checks the address
-// later, when it is dialled.
+// checkURL parses a URL and checks its form. The address is checked later, by the function of
+// [dialControl].
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL
@@ -103,7 +103,7 @@ func (f *Fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
-	// The Referer would show the query of the last URL to the next host.
+	// The Referer would show the query of the previous URL to the next host.
 	next.Header.Del("Referer")
 	_, err := f.checkURL(next.URL.String())
 	return err

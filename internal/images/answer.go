@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta has the data about an answer that a [Stream] and a [Body] need.
+// Meta has the data about a request that a [Stream] and a [Body] need.
 type Meta struct {
 	Created  int64 // when the request came, in seconds since 1970
 	Pictures int   // how many pictures the client wants
@@ -20,13 +20,13 @@ type Meta struct {
 	isEdit bool // the pictures are made from other pictures
 }
 
-// Meta returns the Meta of the answer. created is when the request came, in seconds since 1970.
+// Meta returns the Meta of the request. created is when the request came, in seconds since 1970.
 func (r *Request) Meta(created int64) Meta {
 	return Meta{Created: created, Pictures: r.Choices(), isEdit: r.isEdit}
 }
 
-// tokens is the usage of an answer (ImagesUsage). It counts the tokens that the model has read and
-// written to call the tool. Codex does not report the tokens of the picture itself.
+// tokens is the usage in an answer (OpenAI's ImagesUsage). It counts the tokens that the model has
+// read and written to call the tool. Codex does not report the tokens of the picture itself.
 type tokens struct {
 	Total   int64 `json:"total_tokens"`
 	Input   int64 `json:"input_tokens"`
@@ -43,11 +43,11 @@ func newTokens(u codexrpc.Usage) tokens {
 	return t
 }
 
-// Body collects the pictures of a request in one object (ImagesResponse). A Body must not be used by
-// several goroutines at once.
+// Body collects the pictures of a request in one object (OpenAI's ImagesResponse). Only one
+// goroutine at a time may use a Body.
 type Body struct {
 	meta     Meta
-	pictures []turn.Output // by choice; Kind is 0 if there is no picture
+	pictures []turn.Output // by choice; Kind 0: there is no picture
 	usage    codexrpc.Usage
 }
 
@@ -94,7 +94,8 @@ func (b *Body) JSON() []byte {
 	return append(wirejson.Append(append(body, `,"usage":`...), newTokens(b.usage)), '}')
 }
 
-// appendProperties appends the members with the background, the format and the size of a picture.
+// appendProperties appends the fields background, output_format and size of a picture to a JSON
+// object.
 func appendProperties(dst []byte, p *turn.Output) []byte {
 	background := "opaque"
 	if p.Transparent {
@@ -108,8 +109,8 @@ func appendProperties(dst []byte, p *turn.Output) []byte {
 	return dst
 }
 
-// pngSize reads the width and the height of a PNG in base64 from its first bytes. It returns 0, 0
-// if data is not a PNG.
+// pngSize reads the width and the height of a PNG from its first bytes. data is in base64. If data
+// is not a PNG, pngSize returns 0, 0.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte
@@ -121,7 +122,7 @@ func pngSize(data string) (width, height uint32) {
 }
 
 // Stream encodes the pictures of a request as events. Each event has a whole picture, since Codex
-// gives no partial pictures. A Stream must not be used by several goroutines at once.
+// gives no partial pictures. Only one goroutine at a time may use a Stream.
 type Stream struct {
 	meta       Meta
 	emit       func(event string, data []byte) error
@@ -137,8 +138,8 @@ func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), unfinished: meta.Pictures}
 }
 
-// Write encodes an output of a choice. It emits the picture of a turn when the turn has finished,
-// since the event has the usage of the turn.
+// Write encodes an output of a choice. It emits a picture only when the picture's turn has
+// finished, since the event has the usage of the turn.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	switch {
 	case s.failed || s.err != nil:

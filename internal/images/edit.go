@@ -12,8 +12,8 @@ import (
 )
 
 // DecodeEdit reads and checks the body of a request for pictures that are made from other pictures.
-// The body is a form, or JSON. [Request.Encode] has to be called before the request is planned. The
-// error is always an invalid_request_error with status 400.
+// The body is a form, or JSON. [Request.Encode] has to be called before [Request.Plan]. The error
+// is always an invalid_request_error with status 400.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	mediaType, params, _ := mime.ParseMediaType(contentType)
@@ -35,7 +35,8 @@ func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// literalFields are the fields of a form whose values are numbers or booleans, not texts.
+// literalFields are the fields of a form whose values are numbers or booleans. The values of other
+// fields are texts.
 var literalFields = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
 
 // readPart reads a part of a form.
@@ -65,7 +66,8 @@ func (r *Request) readPart(part *formPart) *field.Error {
 	return read(r, value)
 }
 
-// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form.
+// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form. Without a form,
+// it returns 0.
 func (r *Request) Encoded() (sum int64) {
 	for _, file := range r.formImages {
 		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2
@@ -98,7 +100,7 @@ func (r *Request) Encode() *apierror.Error {
 
 // readImages reads the pictures of a request in JSON.
 func (r *Request) readImages(v wirejson.Value) *field.Error {
-	r.inputImages = nil // of several fields with this name, the last one counts
+	r.inputImages = nil // if the request has several fields images, the last one counts
 	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {
 		var url, file wirejson.Value
 		if f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file)); f != nil {
@@ -113,7 +115,7 @@ func (r *Request) readImages(v wirejson.Value) *field.Error {
 	})
 }
 
-// ImageParam returns the field with the URL of a remote image.
+// ImageParam returns the path of the field that has the URL of a remote image.
 func (r *Request) ImageParam(url string) string {
 	_, at, _ := r.FindRemote(url)
 	return fmt.Sprintf("images[%d].image_url", at)

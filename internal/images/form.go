@@ -15,7 +15,7 @@ type formPart struct {
 }
 
 const (
-	// maxParts is how many parts a form may have. The API has fewer fields.
+	// maxParts is how many parts a form may have. The API has fewer fields than that.
 	maxParts = 64
 	// maxPartHeader bounds the header of a part, in bytes.
 	maxPartHeader = 4 << 10

@@ -23,8 +23,8 @@ type Request struct {
 
 	isEdit      bool
 	prompt      wirejson.Value
-	inputImages []prompt.Part // the pictures to edit
-	formImages  [][]byte      // the pictures to edit if the body is a form, as bytes; nil after Encode
+	inputImages []prompt.Part // the pictures to edit if the body is JSON
+	formImages  [][]byte      // the bytes of the pictures to edit if the body is a form; nil after Encode
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 // DecodeGeneration reads and checks the body of a request for new pictures. The error is always an
 // invalid_request_error with status 400.
 //
-// Unknown fields are skipped. Settings that Codex's tool does not have are accepted;
-// [prompt.Plan.Ignored] lists them.
+// Unknown fields are skipped. Settings that Codex's tool does not have are accepted, but have no
+// effect; [prompt.Plan.Ignored] lists them.
 func DecodeGeneration(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, newRequest(false), (*Request).read)
 }
@@ -60,7 +60,8 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.buildMessages()
 }
 
-// buildMessages checks that the necessary fields are given, and makes the conversation from the fields.
+// buildMessages checks that the necessary fields are given, and makes the conversation from the
+// fields.
 func (r *Request) buildMessages() *field.Error {
 	if r.prompt == nil {
 		return field.Missing().In("prompt")
@@ -96,7 +97,7 @@ func (r *Request) instructions() string {
 	return text
 }
 
-// readers are the readers of the fields of a body.
+// readers has, by name, the functions that read the fields of a body.
 var readers = func() map[string]func(*Request, wirejson.Value) *field.Error {
 	all := map[string]func(*Request, wirejson.Value) *field.Error{
 		"prompt":          (*Request).readPrompt,
@@ -158,8 +159,8 @@ func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
 // Choices returns how many pictures the client wants.
 func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its default effort is low, since the
-// model only has to call a tool.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The default effort is low, since
+// the model only has to call a tool.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if _, at, found := r.FindRemote(""); found {
 		return nil, prompt.NotFetched().In("image_url").At(at).In("images").APIError()

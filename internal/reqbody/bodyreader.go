@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// MinRate is the rate at which a body must come, in bytes a second.
+	// MinRate is the least average rate of a body, in bytes a second, see bodyReader.
 	MinRate = 1 << 10
-	// maxSilence is how long a client may be silent if it was fast enough before.
+	// maxSilence is how long a client may send nothing if it was fast enough before.
 	maxSilence = 15 * time.Second
-	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
+	// MaxTime is how long a body may take in all. OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
 	// minCheckInterval is the least time between two checks of the bodies that are being read.
-	// Without it, each byte of a slow client could cause a check, since each byte gives the client
+	// Without it, each byte of a slow client could cause a check, since a byte gives the client
 	// only 1/MinRate seconds more (see bodyReader).
 	minCheckInterval = 100 * time.Millisecond
 )
 
 // bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send
-// bytes. Each byte adds 1/MinRate seconds to its time, but the client never has more than
+// bytes. Each byte adds 1/MinRate seconds to this time, but the client never has more than
 // maxSilence left. So a body may come in bursts.
 //
 // Other goroutines may call abort, which sets a deadline with the response writer. No deadline must
 // be set after the handler has returned: over HTTP/2 this would crash the process, and over HTTP/1
-// the deadline would hit the next request of the connection. So the writer is used only while mu is
-// locked, and never after close.
+// the deadline would apply to the next request of the connection. So the writer is used only while
+// mu is locked, and never after close.
 type bodyReader struct {
 	body        io.Reader
 	watchdog    *watchdog
-	deadline    atomic.Int64  // when the time of the client ends, on the clock of watchdog.now
-	maxDeadline time.Duration // the largest value that deadline may get
+	deadline    atomic.Int64  // when the client's time ends, on the clock of watchdog.now
+	maxDeadline time.Duration // the largest value of deadline
 
 	mu         sync.Mutex
 	controller http.ResponseController // not used after close
@@ -41,8 +41,7 @@ type bodyReader struct {
 	aborted    bool // abort was called before close
 }
 
-// newBodyReader returns a reader that the watchdog watches. The time of the client starts with this
-// call.
+// newBodyReader returns a reader that the watchdog watches. The time of the client starts now.
 func newBodyReader(w http.ResponseWriter, body io.Reader, watchdog *watchdog) *bodyReader {
 	now := watchdog.now()
 	r := &bodyReader{body: body, watchdog: watchdog, maxDeadline: now + MaxTime, controller: *http.NewResponseController(w)}
@@ -61,7 +60,7 @@ func (r *bodyReader) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// abort makes reads from the connection fail, unless close was called.
+// abort makes reads from the connection fail. After close, it does nothing.
 func (r *bodyReader) abort() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,9 +71,9 @@ func (r *bodyReader) abort() {
 	}
 }
 
-// close waits for a running abort and makes later calls of abort do nothing. It reports whether the
-// reader was aborted. After an abort the connection cannot be used any more, even if the body was
-// complete just before.
+// close waits for a running abort, and prevents later ones. It reports whether the reader was
+// aborted. If so, the connection cannot be used any more, even if the body was complete just before
+// the abort.
 func (r *bodyReader) close() (aborted bool) {
 	r.watchdog.remove(r)
 	r.mu.Lock()
@@ -83,9 +82,9 @@ func (r *bodyReader) close() (aborted bool) {
 	return r.aborted
 }
 
-// watchdog aborts the readers whose clients are too slow. One timer checks all readers. It fires
-// when the first client may have run out of time, but at most once every minCheckInterval. So a
-// body that comes together with its request needs no timer of its own.
+// watchdog aborts the readers whose clients are too slow. One timer checks all readers, so a body
+// that comes together with its request needs no timer of its own. The timer fires when the first
+// client may have run out of time, but at most once every minCheckInterval.
 type watchdog struct {
 	start time.Time
 

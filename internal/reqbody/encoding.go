@@ -28,7 +28,8 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
 
-// maxWindow bounds how far back the zstd decoder looks, in bytes, as RFC 8878 recommends.
+// maxWindow bounds how many decoded bytes the zstd decoder keeps to refer back to. RFC 8878
+// recommends this bound.
 const maxWindow = 8 << 20
 
 // Encoding returns the Content-Encoding of a request. If there are several such headers, it joins
@@ -51,11 +52,11 @@ func encodingOf(r *http.Request) (string, error) {
 	return "", ErrEncoding
 }
 
-// decoder decodes a body while it is read, up to limit bytes.
+// decoder decodes a body while it is read. A body may have up to limit decoded bytes.
 type decoder struct {
 	encoding  string
 	body      *encodedBody
-	remaining int64 // how many bytes may still come, plus one; 0: the body is too large
+	remaining int64 // how many decoded bytes may still come, plus one; 0: the body is too large
 	limit     int64
 
 	decoded io.Reader // nil before the first Read
@@ -77,8 +78,8 @@ func (b *encodedBody) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// Read returns decoded bytes. Errors: the error from reading the body, a *CorruptError, or a
-// *http.MaxBytesError.
+// Read returns decoded bytes. Errors, besides io.EOF: the error from reading the body, a
+// *CorruptError, or a *http.MaxBytesError.
 func (d *decoder) Read(buf []byte) (n int, err error) {
 	if d.decoded == nil {
 		err = d.open()
@@ -98,7 +99,7 @@ func (d *decoder) Read(buf []byte) (n int, err error) {
 	return n, &CorruptError{d.encoding, err}
 }
 
-// open begins to decode, which reads from the body.
+// open makes the decoder, which may already read from the body.
 func (d *decoder) open() error {
 	if d.encoding == "gzip" {
 		reader, err := gzip.NewReader(d.body)

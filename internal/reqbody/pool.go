@@ -1,5 +1,5 @@
 // Package reqbody reads the bodies of HTTP requests. It limits the size of each body, the memory of
-// all bodies, and the time for a body. It also ends bodies that come too slowly.
+// all bodies, and the time for a body. It stops reading a body that comes too slowly.
 package reqbody
 
 import (
@@ -19,31 +19,31 @@ import (
 var (
 	// ErrNoMemory means that other bodies take up the memory that this body needs.
 	ErrNoMemory = errors.New("no memory for the body")
-	// ErrTooSlow means that a body came more slowly than [MinRate], or took longer than
+	// ErrTooSlow means that a body came more slowly than [MinRate], that it took longer than
 	// [MaxTime], or that another deadline of the connection has passed.
 	ErrTooSlow = errors.New("the body came too slowly")
-	// ErrCopyWait means that a large body has waited for a minute to be copied.
+	// ErrCopyWait means that a large body has waited for maxCopyWait to be copied.
 	ErrCopyWait = errors.New("other large bodies are being copied")
 )
 
-// Pool holds all request bodies in memory: bodies that are being read, and bodies of requests that
+// Pool limits the memory of request bodies: bodies that are being read, and bodies of requests that
 // wait or are being started. Its methods are safe for concurrent use.
 //
 // A body is read into chunks, which are joined at the end of the body. So the body is copied only
-// once, and no buffer grows by doubling. The chunks are also reused if the client sends only a part
-// of the body, so such clients cause no work for the garbage collector.
+// once, and no buffer grows by doubling. The chunks are reused, also those of a body of which only
+// a part came. So clients that send such bodies cause no work for the garbage collector.
 type Pool struct {
 	budget    *claims.Budget
 	maxSize   int64         // the most bytes of a body
-	joinMu    sync.Mutex    // held while a body is joined, which takes its memory twice
+	joinMu    sync.Mutex    // held while a body is joined: during this time the body takes its memory twice
 	chunks    sync.Pool     // of *chunk
 	copySlots *claims.Queue // a slot for each large body that is being copied
 	watchdog  *watchdog     // checks the bodies that are being read
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
-// memory bytes, of which maxSize are reserved to join a body. If several users have bodies, crowd
-// limits each user to a share of the memory.
+// memory bytes, of which maxSize are reserved to join a body. crowd finds out whether a user has to
+// leave a part of the memory to others.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
@@ -54,7 +54,7 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	}
 }
 
-// Claim returns an empty claim for a body of a user. The caller must release it.
+// Claim returns an empty claim for a body of a user. The caller must call its Release at the end.
 func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 
 // Held returns how many bytes all bodies take.
@@ -64,11 +64,12 @@ func (p *Pool) Held() int64 { return p.budget.Held() }
 func (p *Pool) Copying() int { return p.copySlots.Running() }
 
 // Read reads a request's body to its end, since over HTTP/1 an answer can be streamed only after
-// that. The memory of the body is added to claim. Reading ends when ctx ends or the client is too
+// that. The memory of the body is added to claim. Read gives up when ctx ends or the client is too
 // slow. Otherwise a client could occupy memory, and keep the processes of an old configuration
-// running, for as long as it likes. A body in gzip or zstd is decoded, and limits apply to its
+// running, for as long as it likes. A body in gzip or zstd is decoded, and the limits apply to its
 // decoded size. Errors: ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, a
-// *http.MaxBytesError (also if another handler limits the size), or an error of the connection.
+// *http.MaxBytesError (also if another handler limits the size), the cause of the end of ctx, or an
+// error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
@@ -87,7 +88,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	defer context.AfterFunc(ctx, reader.abort)()
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
 	if reader.close() && err == nil {
-		if err = context.Cause(ctx); err == nil { // otherwise the client has gone
+		if err = context.Cause(ctx); err == nil { // ctx has not ended, so the client was too slow
 			err = os.ErrDeadlineExceeded
 		}
 	}
@@ -98,8 +99,8 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	case errors.Is(err, ErrNoMemory), errors.As(err, new(*CorruptError)), errors.As(err, new(*http.MaxBytesError)):
 		LimitDiscard(w)
 	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
-		// Over HTTP/1, a deadline that has passed, also a deadline of Caddy, ends ctx. Over HTTP/2,
-		// an ended ctx means that the client has gone.
+		// Over HTTP/1, ctx also ends when a deadline has passed, even a deadline of Caddy. Over
+		// HTTP/2, the end of ctx means that the client has gone.
 		err = ErrTooSlow
 	}
 	return nil, err
@@ -116,19 +117,21 @@ func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, clai
 }
 
 const (
-	// largeBody is the size in bytes above which at most maxLargeCopies bodies are copied at once.
+	// largeBody is the size in bytes above which a body is large: at most maxLargeCopies large
+	// bodies are copied at the same time.
 	largeBody = 1 << 20
-	// maxLargeCopies is how many large bodies are copied at once.
+	// maxLargeCopies is how many large bodies are copied at the same time.
 	maxLargeCopies = 2
 	// maxCopyWait is how long a large body waits for other bodies to be copied. It is long, since
 	// Codex takes seconds to read 32 MiB.
 	maxCopyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of size bytes may be copied. The copies are the prompt.Plan,
-// the calls to the app-server, and the JSON of these calls. Together they take several times the
-// size of the body. The caller calls done when the copies are gone; more calls of done have no
-// effect. The error is ErrCopyWait or the cause of the end of ctx.
+// WaitToCopy waits until a user's body of size bytes may be copied. A body that is not large does
+// not wait. The copies are the prompt.Plan, the calls to the app-server, and the JSON of these
+// calls. Together they take several times the size of the body. The caller calls done when the
+// copies are gone; more calls of done have no effect. The error is ErrCopyWait or the cause of the
+// end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= largeBody {
 		return func() {}, nil
@@ -147,9 +150,10 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 // connection.
 const maxSkipped = 256 << 10
 
-// Skip reads and drops the body of a request whose handler needs no body. It reports whether the
-// body came in time. Without Skip, an HTTP/1 server would read the body before it writes the
-// answer, and would wait for the body without a limit of time.
+// Skip reads and drops the body of an HTTP/1 request whose handler needs no body. It reads at most
+// maxSkipped bytes, and reports whether they came in time. Without Skip, the server would read the
+// body before it writes the answer, and would wait for the body without a limit of time. For
+// HTTP/2, Skip does nothing and returns true.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
@@ -157,7 +161,7 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	LimitDiscard(w)
 	_, err := io.CopyN(io.Discard, r.Body, maxSkipped)
 	if errors.Is(err, io.EOF) {
-		// No deadline from here on: the answer may take longer.
+		// The deadline ends here: the answer may take longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return true
 	}
@@ -165,8 +169,8 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 }
 
 // LimitDiscard limits how long the server goes on reading a body that was refused. Over HTTP/1 the
-// server reads some more of such a body, since many clients read the answer only after they have
-// sent the whole body.
+// server reads a part of such a body, since many clients read the answer only after they have sent
+// the whole body.
 func LimitDiscard(w http.ResponseWriter) {
 	// The error is ignored: if a writer has no deadlines, its client cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -179,8 +183,8 @@ const chunkSize = 64 << 10
 type chunk [chunkSize]byte
 
 // read reads a body to its end. contentLength is the length of the body; below 0: not known. Most
-// bodies fit into the first piece. The size of that piece is contentLength and one byte more, but
-// at most chunkSize. If the length is not known, the size is chunkSize.
+// bodies fit into the first piece, which has room for contentLength and one byte more, but at most
+// for chunkSize bytes. If the length is not known, it has room for chunkSize bytes.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one byte more, so that a read returns the end of the body
 	if contentLength >= 0 {
@@ -232,7 +236,7 @@ func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]by
 	}
 }
 
-// join joins the pieces of a body. The last chunk has n bytes of it.
+// join joins the pieces of a body. Of the last chunk, only the first n bytes belong to the body.
 func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) []byte {
 	p.joinMu.Lock()
 	defer p.joinMu.Unlock()
@@ -246,7 +250,7 @@ func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) [
 	return whole
 }
 
-// fill reads until buf is full. At the end of the body the error is io.EOF.
+// fill reads until buf is full. If the body ends before that, the error is io.EOF.
 func fill(buf []byte, body io.Reader) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int

@@ -9,8 +9,8 @@ import (
 )
 
 // Prefix begins the id of every response. A suffix follows: the time at which the id was made, and
-// then random characters. The suffix consists of lower-case letters and digits, so that an id can be
-// a part of a path. The alphabetical order of ids is the order of their times, so a sorted list of
+// then random characters. The suffix has only lower-case letters and digits, so that an id can be a
+// part of a path. The alphabetical order of ids is the order of their times. So a sorted list of
 // ids shows which ones are too old.
 const Prefix = "resp_"
 
@@ -19,11 +19,11 @@ const ConversationPrefix = "conv_"
 
 const (
 	suffixLength = 26 // characters of a suffix
-	stampLength  = 7  // how many of these characters are the time; enough for a thousand years
+	stampLength  = 7  // how many of these characters are the time; 7 are enough for a thousand years
 )
 
-// base is the number base in which an id has its time. In this base, the alphabetical order of the
-// digits is the order of their values, so ids are ordered like their times.
+// base is the number base of the time in an id. In this base, the alphabetical order of the digits
+// is the order of their values, so ids are ordered like their times.
 const base = 32
 
 // NewSuffix returns the suffix of a new id, with 95 random bits.
@@ -37,8 +37,8 @@ func stamp(at time.Time) string {
 	return strconv.FormatInt(one+max(0, at.Unix()), base)[1:]
 }
 
-// Time returns the time at which an id was made, to the second. It reports false if the
-// id is not that of a response or a conversation.
+// Time returns the time at which an id was made, to the second. If the id is not that of a response
+// or a conversation, Time returns false.
 func Time(id string) (time.Time, bool) {
 	if !Valid(id) && !ValidConversation(id) {
 		return time.Time{}, false
@@ -63,13 +63,14 @@ func isSuffix(s string) bool {
 	return len(s) == suffixLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// Item returns the id of an item: kind_suffix_place. suffix is the suffix of the id of the item's
-// response. place identifies the item in the response, such as 3 in the output or i3 in the input.
+// Item returns the id of an item, which has the form kind_suffix_place. suffix is the suffix of the
+// id of the item's response. place identifies the item in the response, such as 3 in the output or
+// i3 in the input.
 func Item(kind, suffix, place string) string { return kind + "_" + suffix + "_" + place }
 
-// WithSource appends the provider's own id of an item to the id that this server has given to the
-// item. The provider can read the encrypted content of reasoning only together with the provider's
-// own id.
+// WithSource appends source, the provider's own id of an item, to the id that this server has given
+// to the item. If source is empty, WithSource returns id unchanged. The provider can read the
+// encrypted content of reasoning only together with the provider's own id.
 func WithSource(id, source string) string {
 	if source == "" {
 		return id
@@ -77,8 +78,8 @@ func WithSource(id, source string) string {
 	return id + "_" + source
 }
 
-// OfItem returns the id of an item's response. It reports false if the item's id has
-// another form.
+// OfItem returns the id of the response to which an item belongs. If id does not have a form that
+// [Item] or [WithSource] makes, OfItem returns false.
 func OfItem(id string) (response string, ok bool) {
 	parts := strings.SplitN(id, "_", 4)
 	if len(parts) < 3 || !isSuffix(parts[1]) {
@@ -87,8 +88,8 @@ func OfItem(id string) (response string, ok bool) {
 	return Prefix + parts[1], true
 }
 
-// Source returns the provider's own id, which WithSource has appended to an item's id. It
-// reports false if nothing was appended, or if the id has another form.
+// Source returns the provider's own id that [WithSource] has appended to the id of an output item.
+// If id is not such an id, Source returns false.
 func Source(id string) (source string, ok bool) {
 	parts := strings.SplitN(id, "_", 4)
 	if len(parts) < 4 || !isSuffix(parts[1]) || !isNumber(parts[2]) {

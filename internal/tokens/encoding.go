@@ -9,8 +9,8 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// encoding creates the encoding on its first use, which takes some 35 ms and 7 MiB. It is safe for
-// concurrent use.
+// encoding returns the encoding, and creates it on its first use. That takes some 35 ms and 7 MiB.
+// The encoding is safe for concurrent use.
 //
 // Releases 0.8.1 to 0.10.0 of the library split white space with several line breaks wrongly and
 // lose the character DEL. TestPattern checks for that.
@@ -21,7 +21,7 @@ var encoding = sync.OnceValue(codec.NewO200kBase)
 func Count(text string) int {
 	n, err := encoding().Count(makeValid(text))
 	if err != nil {
-		return len(text) // cannot happen; a text has at most as many tokens as bytes
+		return len(text) // this cannot happen; a text has at most as many tokens as bytes
 	}
 	return n
 }
@@ -43,8 +43,8 @@ func makeValid(text string) string {
 	return string(b)
 }
 
-// prefixLen returns how many bytes the first n tokens of a text have, without an incomplete rune at
-// their end.
+// prefixLen returns the length in bytes of the first n tokens of a text, without an incomplete rune
+// at the end.
 func prefixLen(text string, n int) int {
 	_, all, _ := encoding().Encode(makeValid(text)) // Encode cannot fail
 	length := 0
@@ -54,7 +54,7 @@ func prefixLen(text string, n int) int {
 	return wholeRunesLen(text[:length])
 }
 
-// wholeRunesLen returns the length of a text without an incomplete rune at its end.
+// wholeRunesLen returns the length in bytes of a text without an incomplete rune at its end.
 func wholeRunesLen[T string | []byte](text T) int {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {

@@ -6,43 +6,42 @@ import (
 )
 
 const (
-	// maxRun bounds the bytes of text without a boundary, which is a place where a token always
-	// ends. A longer stretch is split into pieces of that size, between runes. The split changes
-	// the count a little. But the count does not depend on the pieces that are passed to Add. No
-	// language has words that long.
+	// maxRun bounds the text between two boundaries, in bytes. A boundary is a place where a token
+	// always ends. Longer text is split between runes, which changes the count a little. The places
+	// of these splits do not depend on the pieces that Add gets. No language has words that long.
 	maxRun = 512
-	// maxUncounted bounds the text that is kept uncounted, in bytes. More text is counted even if
-	// the limit is far away.
+	// maxUncounted bounds the text that is kept without being counted, in bytes. Above this bound,
+	// text is counted even if the limit is far away.
 	maxUncounted = 1 << 20
 )
 
-// Limit cuts texts at a total number of tokens. The texts come in pieces; the output does not
-// depend on the sizes of the pieces.
+// Limit cuts texts at a total number of tokens. The texts come in pieces. The place of the cut does
+// not depend on the sizes of the pieces.
 //
 // A token has at least one byte. So while n tokens are left, n bytes can be output without counting
-// them. Near the limit, at most maxRun bytes wait for a boundary, which is a place where a token
-// always ends. Each byte is counted once; only the text at the limit is counted twice.
+// them. Near the limit, at most maxRun bytes wait for a boundary. Each byte is counted once; only
+// the text at the limit is counted twice.
 type Limit struct {
-	max     int // in tokens
+	max     int // the limit, in tokens
 	counted int // tokens counted so far; can be more than max after Whole
-	maxKept int // the most bytes of text that stay uncounted
+	maxKept int // the most bytes of text that are kept without being counted
 
-	text         []byte // text that is still needed; the offsets below are into it
-	outputEnd    int    // where the text that was output ends
-	textEnds     []int  // where the single texts in text end
+	text         []byte // text that is still needed; the offsets below are positions in it
+	outputEnd    int    // text[:outputEnd] was output
+	textEnds     []int  // where the texts that were added end
 	nextRune     int    // where findBoundaries continues
-	boundary     int    // the last boundary
+	boundary     int    // the last boundary before nextRune
 	lastClass    class  // class of the rune before nextRune
-	countedEnd   int    // where the text that was counted ends
-	cutAt        int    // where the text is cut; valid only if limitReached
-	limitReached bool   // the limit was exceeded
+	countedEnd   int    // text[:countedEnd] was counted
+	cutAt        int    // the output ends with text[:cutAt]; valid only if limitReached
+	limitReached bool   // there is more text than the limit allows
 }
 
 // NewLimit returns a limit of this number of tokens.
 func NewLimit(tokens int) *Limit { return &Limit{max: tokens, maxKept: maxUncounted} }
 
-// Add adds a piece of a text and returns the next output. If limitReached is true, the output has
-// reached the limit and there will be no more.
+// Add adds a piece of a text and returns the next output. If limitReached is true, out is the last
+// output, and the text is cut after it.
 func (l *Limit) Add(piece string) (out string, limitReached bool) {
 	if piece == "" || l.limitReached {
 		return "", l.limitReached
@@ -71,8 +70,8 @@ func (l *Limit) End() (out string, limitReached bool) {
 	return l.output(end, "", len(l.text)), l.limitReached
 }
 
-// Whole counts a text that the caller outputs as a whole, even beyond the limit. Call Whole between
-// texts.
+// Whole counts a text that the caller outputs as a whole, even beyond the limit. Call Whole only
+// between texts, not within one.
 func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.outputEnd = len(l.text)
@@ -80,18 +79,18 @@ func (l *Limit) Whole(text string) {
 	l.update(len(l.text) > l.tokensLeft())
 }
 
-// Full reports whether the limit is reached. Call Full between texts.
+// Full reports whether the limit is reached. Call Full only between texts, not within one.
 func (l *Limit) Full() bool { return l.update(len(l.text) >= l.tokensLeft()) <= 0 }
 
-// Exceeded reports whether a text added by Whole went beyond the limit. Call Exceeded between
-// texts.
+// Exceeded reports whether a text added by Whole went beyond the limit. Call Exceeded only between
+// texts, not within one.
 func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.tokensLeft()) < 0 }
 
-// Raise raises the limit. A text that was cut stays cut.
+// Raise raises the limit by a number of tokens. A text that was cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
 
-// Fits reports whether n more bytes are certainly within the limit, so that Add outputs them at
-// once. To find out, Fits may have to count text that was added before.
+// Fits reports whether n more bytes are certainly within the limit, so that Add outputs them
+// immediately. To find out, Fits may count text that was added before.
 func (l *Limit) Fits(n int) bool {
 	if len(l.text)+n <= l.tokensLeft() {
 		return true
@@ -101,7 +100,7 @@ func (l *Limit) Fits(n int) bool {
 }
 
 // Count returns the number of tokens counted so far. Text that was added far from the limit may not
-// be counted yet. After the limit is reached, the number includes all output.
+// be counted yet. When the limit is reached, all output is counted.
 func (l *Limit) Count() int { return l.counted }
 
 // Held returns the text that was added but not output yet. The result is valid until the next call
@@ -113,7 +112,8 @@ func (l *Limit) Held() []byte {
 	return l.text[l.outputEnd:]
 }
 
-// update calls countIf, drops the counted text, and returns the number of tokens until the limit.
+// update calls countIf(needed), drops the counted text, and returns the number of tokens until the
+// limit.
 func (l *Limit) update(needed bool) (left int) {
 	l.countIf(needed)
 	l.dropCounted()
@@ -123,16 +123,15 @@ func (l *Limit) update(needed bool) (left int) {
 // tokensLeft returns the number of tokens until the limit.
 func (l *Limit) tokensLeft() int { return l.max - l.counted }
 
-// endText records the end of a text.
+// endText records that the current text has ended.
 func (l *Limit) endText() {
 	if n := len(l.textEnds); len(l.text) > 0 && (n == 0 || l.textEnds[n-1] < len(l.text)) {
 		l.textEnds = append(l.textEnds, len(l.text))
 	}
 }
 
-// output returns the text from the offset outputEnd to end, and then calls dropCounted. piece is
-// the part of the text that begins at the offset pieceStart. If the result lies in piece, output
-// does not copy it.
+// output returns l.text[l.outputEnd:end], and drops the counted text. piece is the part of l.text
+// that begins at pieceStart. If the result lies in piece, output does not copy it.
 func (l *Limit) output(end int, piece string, pieceStart int) (out string) {
 	if end > l.outputEnd {
 		if l.outputEnd >= pieceStart && end <= pieceStart+len(piece) {
@@ -146,7 +145,7 @@ func (l *Limit) output(end int, piece string, pieceStart int) (out string) {
 	return out
 }
 
-// dropCounted removes the text that was counted from l.text.
+// dropCounted removes the counted text from l.text. After the limit is reached, it does nothing.
 func (l *Limit) dropCounted() {
 	if l.countedEnd == 0 || l.limitReached {
 		return
@@ -160,8 +159,8 @@ func (l *Limit) dropCounted() {
 	l.countedEnd = 0
 }
 
-// countIf counts the text up to the last boundary. It does so only if needed is true, or if too
-// much text is uncounted.
+// countIf counts the text up to the last boundary if needed is true, or if too much text is
+// uncounted.
 func (l *Limit) countIf(needed bool) {
 	if !needed && len(l.text) <= l.maxKept {
 		return
@@ -179,8 +178,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// findBoundaries finds the boundaries up to end. It also splits text that has no boundary for
-// maxRun bytes. If ended is false, the text may continue after end.
+// findBoundaries finds the boundaries in l.text[:end]. It also splits text that has no boundary for
+// maxRun bytes. If ended is false, the last rune may be incomplete.
 func (l *Limit) findBoundaries(end int, ended bool) {
 	for l.nextRune < end {
 		r, size := utf8.DecodeRune(l.text[l.nextRune:end])
@@ -200,7 +199,7 @@ func (l *Limit) findBoundaries(end int, ended bool) {
 	}
 }
 
-// countTo counts the text up to an offset, and sets l.cutAt if this text exceeds the limit.
+// countTo counts l.text[:end], and sets l.cutAt if this text exceeds the limit.
 func (l *Limit) countTo(end int) {
 	if l.limitReached || l.countedEnd == end {
 		return
@@ -239,8 +238,8 @@ const (
 )
 
 // boundaries[a][b] reports whether there is always a boundary between a rune of class a and a
-// following rune of class b: no match of the pattern has both in this order, and the match that
-// ends with the first rune does not depend on the text after it.
+// following rune of class b: no match of the pattern contains the two runes in this order, and the
+// match that ends with the first rune does not depend on the text after it.
 var boundaries = [classCount][classCount]bool{
 	classLetter:  {classNumber: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},
 	classMark:    {classNumber: true, classSpace: true},

@@ -6,25 +6,26 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attempt follows the items of one model response. When a response breaks off, Codex asks the model
-// again by itself. Codex does not always report this retry: over a WebSocket to the provider, the
-// first retry is silent.
+// attempt tracks the items of one model response, so that the machine notices a retry. When a
+// response breaks off, Codex asks the model again by itself. Codex does not always report this
+// retry: over a WebSocket to the provider, the first retry is silent.
 type attempt struct {
 	openItem      string // id of the item that the model is writing; empty: none
-	itemCut       bool   // the model did not finish its last item
-	callsAnswered bool   // the response broke off after calls, and these calls were answered
+	itemCut       bool   // the model left an item of the response unfinished
+	callsAnswered bool   // the response broke off after calls, and these calls were answered with a failure
 
-	lastFailure string // the last failure of an attempt that Codex has reported; it may explain why no more events come
+	lastFailure string // the message of the last error that Codex has reported; empty: none. It may explain why no more events come
 }
 
-// errBrokeOff is the failure if a response broke off and Codex has asked the model again silently.
+// errBrokeOff is the error of a model response that broke off, if Codex retries without reporting
+// an error.
 var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
 // detectRetry detects a silent retry when an item begins. In one response, an item begins only
 // after the model has finished the previous item. If the previous item is not finished, the new
-// item belongs to another response.
+// item belongs to another response. If Codex begins to summarise the history, the turn fails.
 func (m *Machine) detectRetry(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
@@ -32,7 +33,7 @@ func (m *Machine) detectRetry(e *codexrpc.Event) {
 	case codexrpc.ItemAgentMessage, codexrpc.ItemReasoning:
 		switch a := m.attempt; {
 		case a.itemCut:
-			// Only after a content filter does Codex retry an incomplete response.
+			// Codex retries an incomplete response only if a content filter has cut it.
 			m.handleRetry(&codexrpc.TurnError{Message: incompletePrefix + string(FinishContentFilter)})
 		case a.callsAnswered, a.openItem != "" && a.openItem != e.ItemID:
 			m.handleRetry(errBrokeOff)
@@ -48,10 +49,10 @@ func (a *attempt) itemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// handleRetry handles a retry by Codex after the error err. If the model's response was incomplete,
-// the turn ends: another response would be no better. If the client has seen a part of the
-// response, the turn fails, since the retry would repeat this part. Otherwise the client gets the
-// next response.
+// handleRetry is called when Codex asks the model again after the error err. If err says that the
+// response was cut (see incompleteReason), the turn ends: another response would be no better. If
+// the response had text or other output, the turn fails, since the retry would repeat it. Otherwise
+// the client gets the next response.
 func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	reason, ok := incompleteReason(err)
 	switch {
@@ -65,22 +66,23 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	}
 }
 
-// waitsForResults reports whether Codex waits for the results of structured calls. While Codex
-// waits, it does not report that the model's response broke off. brokeOff is true if earlier events
-// show that the response broke off.
+// waitsForResults reports two things. waits is true if Codex waits for the results of structured
+// calls, and no picture is pending. While Codex waits, it does not report that the model's response
+// broke off. brokeOff is true if earlier events show that the response broke off.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
 	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pending) == 0, m.attempt.itemCut
 }
 
-// setCallsRefused records that the calls were answered with a failure.
+// setCallsRefused records that the calls were answered with a failure, not with results of the
+// client.
 func (m *Machine) setCallsRefused() { m.structured.refused, m.thread.differs = true, true }
 
-// incompletePrefix precedes the reason in Codex's message when the model's response ended with
-// response.incomplete.
+// incompletePrefix precedes the reason in Codex's message about a model response that ended with
+// the event response.incomplete.
 const incompletePrefix = "Incomplete response returned, reason: "
 
 // incompleteReason reports whether err means that the model's response was cut, which is no failure
-// for the client. If so, it also returns the finish reason of the turn.
+// for the client. If so, it returns FinishLength or FinishContentFilter as well.
 func incompleteReason(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false

@@ -9,16 +9,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Source is a live turn: a *codexrpc.Thread is one.
+// Source is a live turn, such as a *codexrpc.Thread.
 type Source interface {
-	// Ready gets an element when Recv may have new events, and after Wake.
+	// Ready returns a channel. It gets an element when Recv may have new events, and after Wake.
 	Ready() <-chan struct{}
-	// Wake adds an element to Ready if Ready has none.
+	// Wake adds an element to the channel of Ready if the channel is empty.
 	Wake()
-	// Recv returns the new events, which are valid until the next call. The error says why no more
-	// will come.
+	// Recv returns the new events, which are valid until the next call. An error says why no more
+	// events will come.
 	Recv() ([]codexrpc.Event, error)
-	// RefuseCalls answers the calls of the turn with a failure.
+	// RefuseCalls answers the open calls of the turn with a failure.
 	RefuseCalls()
 }
 
@@ -26,27 +26,27 @@ type Source interface {
 type Consumer interface {
 	// Consume gets one or more outputs, in order. Consume must not keep the slice.
 	Consume([]Output) error
-	// Leave gets the outputs that are still held if the turn ends because its client has gone. The
-	// client does not read them, but the answer may be stored.
+	// Leave gets the outputs that the turn still holds when its client has gone. The client does
+	// not read them, but the answer may be stored.
 	Leave([]Output)
-	// NextWake returns after how long Wake has to be called if nothing else happens.
+	// NextWake returns the time until Wake has to be called.
 	NextWake() time.Duration
 	// Wake writes what is due: a header, or a keepalive.
 	Wake() error
 }
 
 // Drive runs a turn until its last output has been consumed. The turn fails if it has no event for
-// idleTimeout. Events about failed attempts do not count. A failure of the turn is an output, not
-// an error of Drive. The error is the consumer's error, or the cause of the end of ctx, which means
-// that the client has gone. If the cause is ErrShutdown, the client is still there, and the turn
-// fails instead.
+// idleTimeout, or for longer while Codex makes a picture. Events about failed attempts do not
+// count. A failure of the turn is an output, not an error of Drive. Drive returns the error of the
+// consumer, or, if the client has gone, the cause of the end of ctx. But if that cause is
+// ErrShutdown, the client is still there: the turn fails with ErrShutdown.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
-		if held := m.Abandon(); len(held) > 0 { // empty once the turn is done
+		if held := m.Abandon(); len(held) > 0 { // empty if the turn has already ended
 			consumer.Leave(held)
 		}
 	}()
-	// Drive waits for one channel only: to wait for several channels costs more than to process a
+	// Drive waits for one channel only: a wait for several channels would take more time than a
 	// small delta.
 	wake := source.Wake
 	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
@@ -82,23 +82,23 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	}
 }
 
-// driver has the deadlines of a turn, as times since the turn began.
+// driver knows what has to be done in a turn, and when. All times count from the start of the turn.
 type driver struct {
 	machine     *Machine
 	source      Source
 	consumer    Consumer
 	idleTimeout time.Duration
 	timer       lazyTimer
-	active      bool // the model was not silent since the last call of runDue
+	active      bool // since the last call of runDue, an event has shown that the model is at work
 
-	idleAt     time.Duration // when the turn ends if the model stays silent
+	idleAt     time.Duration // when the turn fails if the model stays silent
 	refuseAt   time.Duration // when open calls are refused if the model stays silent
 	wakeAt     time.Duration // when Wake of the consumer is called
-	graceEnd   time.Duration // when the grace of the machine is over
-	generation int           // of the machine's grace
+	graceEnd   time.Duration // when GraceOver of the machine is called; never: it is not called
+	generation int           // the generation of the last grace for which graceEnd was set
 }
 
-// runDue does everything that is due now. next is when runDue has to be called again.
+// runDue does everything that is due now. next is the time at which runDue has to be called again.
 func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	if d.active {
 		d.active, d.idleAt = false, addTime(now, d.machine.maxSilence(d.idleTimeout))
@@ -124,14 +124,15 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	return min(d.idleAt, d.wakeAt, d.graceEnd, d.refuseCalls(now)), nil
 }
 
-// maxCallSilence is how long the model may be silent after a call before its calls are refused. If
-// the model's response broke off, the refusal makes Codex report the failure now instead of after
-// the idle timeout. But if the model is only writing another call, the refusal does harm: the
-// thread cannot be kept for the next request.
+// maxCallSilence bounds how long the model may be silent after a call. Then the call is refused. If
+// the model's response broke off, the refusal makes Codex report the failure before the idle
+// timeout is over. But if the model is only writing another call, the refusal does harm: the thread
+// cannot be kept for the next request.
 const maxCallSilence = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
-// off or may have broken off. next is when refuseCalls has to be called again.
+// off, or if the model was silent until refuseAt. next is the time at which refuseCalls has to be
+// called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	waits, brokeOff := d.machine.waitsForResults()
 	switch {
@@ -145,8 +146,8 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	return never
 }
 
-// updateGrace sets the deadline of the [grace], the wait for more calls, when the machine has
-// started a new one.
+// updateGrace sets the deadline of a [grace] (a wait for more calls) that the machine has started
+// since the last call of updateGrace.
 func (d *driver) updateGrace(now time.Duration) {
 	after, generation, running := d.machine.Grace()
 	if running && generation != d.generation {
@@ -166,27 +167,26 @@ func addTime(t, d time.Duration) time.Duration {
 }
 
 // lazyTimer calls a function at a set time, or earlier. Each event moves the deadlines of a turn
-// later. An event does not set the timer again: the timer calls the function too early, and is set
-// to the new deadline only after this call. A timer that was set at each event would wake other
-// threads of the process.
+// later, but does not set the timer again. So the timer calls the function at the old time, and is
+// then set to the new one. To set a timer at each event would wake other threads of the process.
 type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
-	due   time.Duration // when the function is called, or was called last; never: it is not called
+	due   time.Duration // when the timer calls the function, or has called it last; never: the timer is not set
 }
 
-// newLazyTimer returns a timer that calls the given function. It is not set yet.
+// newLazyTimer returns a timer that calls the given function. The timer is not set yet.
 func newLazyTimer(call func()) lazyTimer {
 	return lazyTimer{start: time.Now(), timer: time.AfterFunc(never, call), due: never}
 }
 
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
-// callBy makes the timer call its function no later than the time at. now is the current time.
-func (c *lazyTimer) callBy(at, now time.Duration) {
-	if at < c.due || c.due <= now {
-		c.due = at
-		c.timer.Reset(at - c.now())
+// callBy makes the timer call its function at the deadline or earlier. now is the current time.
+func (c *lazyTimer) callBy(deadline, now time.Duration) {
+	if deadline < c.due || c.due <= now {
+		c.due = deadline
+		c.timer.Reset(deadline - c.now())
 	}
 }
 
@@ -214,15 +214,16 @@ var (
 	// also contain Codex's last error.
 	ErrIdle = errors.New("codex sent nothing for the idle timeout")
 
-	// ErrCompacted ends a turn in which Codex began to summarise the history because it
-	// does not fit the model's context window: what follows would not be an answer to the
-	// client's conversation.
+	// ErrCompacted ends a turn in which Codex began to summarise the history, because the history
+	// does not fit the model's context window. What follows would not be an answer to the client's
+	// conversation.
 	ErrCompacted = errors.New("the conversation does not fit the model's context window")
 
-	// ErrOwnTools ends a turn in which Codex offers the model tools of its own, or has run one.
+	// ErrOwnTools ends a turn in which Codex has offered the model a tool of its own, or has run
+	// one. It does not apply to a web search or a picture tool that the [Options] allow.
 	ErrOwnTools = errors.New("codex has offered the model a tool of its own; the operator of this server has to report that, with the release of codex")
 
-	// ErrInterrupted ends a turn that somebody else interrupted.
+	// ErrInterrupted ends a turn that was interrupted, but not by this server.
 	ErrInterrupted = errors.New("the turn was interrupted")
 
 	// ErrShutdown ends a turn because the server is shutting down. If a context ends with this

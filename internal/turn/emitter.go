@@ -5,24 +5,24 @@ import "unicode/utf8"
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
 	batch            []Output  // the outputs since the last call of startBatch
-	batchMemory      [2]Output // the memory of small batches
+	batchMemory      [2]Output // the first memory of batch
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
 	expectedPictures int       // pictures that the model has called for and that have not ended
 	delayed          []Output  // outputs that wait for the end of the open call or of the pictures
-	delayedBytes     int       // about how many bytes of memory delayed needs
-	chars            int       // characters of the text so far
-	countsChars      bool      // whether chars is counted
+	delayedBytes     int       // about how much memory delayed needs, in bytes
+	chars            int       // number of characters in the text of the turn so far
+	countsChars      bool      // false: chars stays 0
 	responseStarted  bool      // there was an output of the current model response
 }
 
-// startBatch begins a batch. It uses the memory of the previous batch again.
+// startBatch begins a batch in the memory of the previous one.
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
-// emit adds an output, after the pending reasoning items. Nothing comes between the outputs of one
-// call or of one picture: other outputs wait for the end of that call or picture. While pictures are
-// expected, all outputs wait that are not about a picture.
+// emit adds the pending reasoning items and then an output to the batch. Nothing comes between the
+// outputs of one call or of one picture: other outputs wait for the end of that call or picture. While
+// a picture is expected, all outputs except those of pictures wait.
 func (e *emitter) emit(o Output) {
 	if e.mustWait(&o) {
 		e.delayed = append(e.delayed, o)
@@ -91,16 +91,16 @@ func (e *emitter) emitDelayed() {
 }
 
 const (
-	maxDelayedBytes = 1 << 20 // of the outputs that wait for the end of a call or of a picture
-	outputSize      = 200     // about what an output needs beside its text, in bytes
+	maxDelayedBytes = 1 << 20 // bound of delayedBytes, see isOverfull
+	outputSize      = 200     // about how many bytes an output needs besides its text
 )
 
-// isOverfull reports whether the delayed outputs need too much memory. The caller then has to end
+// isOverfull reports whether the delayed outputs need too much memory. If so, the caller has to end
 // the open call or picture.
 func (e *emitter) isOverfull() bool { return e.delayedBytes > maxDelayedBytes }
 
-// maxPendingReasoning bounds the number of pending reasoning items; a model has one or
-// two before its next output.
+// maxPendingReasoning bounds the number of pending reasoning items. Further items are dropped. A
+// model has one or two before its next output.
 const maxPendingReasoning = 64
 
 // endReasoning holds the end of a reasoning item until the next output. If no output follows, the
@@ -112,11 +112,11 @@ func (e *emitter) endReasoning(o Output) {
 	}
 }
 
-// forgetReasoning drops the reasoning items that are pending.
+// forgetReasoning drops the pending reasoning items.
 func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0] }
 
-// fail adds the failure that ends the turn. It drops the pending reasoning items, so that the
-// failure is the first output if the client has got nothing else.
+// fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
+// has got nothing else, the failure is the first output.
 func (e *emitter) fail(err error) {
 	e.openCall, e.openPicture, e.expectedPictures = 0, "", 0
 	e.forgetReasoning()

@@ -7,7 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attemptFailed records the error of an attempt. Codex may repeat the attempt.
+// attemptFailed processes an error that Codex reports. Codex says whether it will ask the model
+// again.
 func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
@@ -31,7 +32,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	case codexrpc.StatusInterrupted:
 		m.failWith(usetool.AbortInterrupted, ErrInterrupted)
 	default:
-		if reason, cut := incompleteReason(e.Err); cut { // by the provider
+		if reason, cut := incompleteReason(e.Err); cut { // the provider has cut the answer
 			m.finishCut(reason)
 		} else {
 			m.fail(cmp.Or(e.Err, errNoReason))
@@ -39,12 +40,13 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// errNoReason is the failure of a turn for which Codex has sent no error. This should never happen.
+// errNoReason is the failure of a turn that Codex reports as failed without an error. This should
+// never happen.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
-// is reason. But if calls were sent before, and the cut is not within another call, the
-// finish_reason is FinishToolCalls.
+// is reason. But if calls were sent, and the cut is not within another call for the client, the
+// finish_reason is FinishToolCalls. A turn with PictureOnly fails.
 func (m *Machine) finishCut(reason FinishReason) {
 	if m.opts.PictureOnly {
 		m.failWithoutPicture()
@@ -72,10 +74,10 @@ func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 // usage, and whether the model makes more calls, may still be unknown.
 func (m *Machine) clientHasAll() bool { return m.report.Truncated || m.policy.isClosed() }
 
-// finish ends the turn without a failure. It treats an open block as one that is never closed.
+// finish ends the turn without a failure. A block that is still open becomes text.
 func (m *Machine) finish(reason FinishReason) {
 	m.flushMessage("")
-	if !m.done { // flushMessage may have ended the turn with a call
+	if !m.done { // flushMessage may have sent a call or text that ended the turn
 		m.emitFinish(reason)
 	}
 }
@@ -89,7 +91,7 @@ func (m *Machine) emitFinish(reason FinishReason) {
 		m.usage.interrupted()
 	}
 	if reason != FinishStop {
-		m.limits.stopSequence = "" // something else has ended the turn
+		m.limits.stopSequence = "" // only a turn with FinishStop reports a stop sequence
 	}
 	total, estimated := m.usage.total()
 	m.end = End{reason, m.limits.stopSequence, total, estimated}
@@ -106,9 +108,9 @@ func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
-// failWith sends the text that was withheld, and ends the turn with the failure err. But if the
-// client already has all that it will get, the turn ends without a failure. If a block is open, it
-// is not a call, and blockReason is reported for it.
+// failWith sends the withheld text, and ends the turn with the failure err. But if the client
+// already has all that it will get, the turn ends without a failure. A block that is still open
+// becomes text, and blockReason is counted as the reason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	switch {
@@ -128,8 +130,8 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.out.fail(err)
 }
 
-// eventAfterTruncate processes an event after the limit of calls was exceeded. Only the usage of
-// the turn is still missing then.
+// eventAfterTruncate processes an event after the limit of calls was exceeded. From then on, the
+// turn waits only for its usage.
 func (m *Machine) eventAfterTruncate(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:

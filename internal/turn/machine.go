@@ -1,7 +1,7 @@
 // Package turn makes the outputs of one choice from the events of one Codex turn. The [Machine] is
 // pure: it gets events and returns [Output] values, and has no clock and no I/O. [Drive] runs it
-// over a live turn. The answers of chat completions and of Responses, streamed or not, are made
-// only from these outputs, so they cannot differ.
+// with the events of a live turn. All APIs make their answers only from these outputs. So a
+// streamed answer and a whole answer have the same content.
 package turn
 
 import (
@@ -16,13 +16,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Machine is the state of one turn of one choice. It must not be used by several
-// goroutines at once.
+// Machine is the state of one turn of one choice. Only one goroutine at a time may use it.
 type Machine struct {
 	opts        *Options
 	messages    messages
 	limits      textLimits
-	choice      aggregator.Choice // the calls, and the blocks in the text
+	choice      aggregator.Choice // collects the calls, also from blocks in the text
 	policy      policy
 	out         emitter
 	report      Report
@@ -36,26 +35,26 @@ type Machine struct {
 	strays      strayCalls
 	structured  structuredState
 	lastCall    lastCall
-	done        bool // the last output was returned
-	end         End  // how the turn ended, for the last output
+	done        bool // the turn has ended; further events are ignored
+	end         End  // how the turn ended; the last output refers to it
 
 	parts      []aggregator.Part
-	partMemory [1]aggregator.Part // the memory of parts if they are few
+	partMemory [1]aggregator.Part // the first memory of parts
 }
 
 // structuredState describes the structured calls of a turn.
 type structuredState struct {
 	hasComplete bool // there was a complete call, and Codex waits for its result
-	hasPartial  bool // there was a call that was not complete when it began
+	hasPartial  bool // there was a call that came in pieces
 	refused     bool // the calls were answered with a failure
 }
 
-// lastCall describes the last call that the model has written. It is zero if text came after the
-// call.
+// lastCall describes the last call that the model has written. It is the zero value if there is no
+// call, or if text came after it.
 type lastCall struct {
 	openBlock  bool   // the call is a block without an end
 	structured bool   // the call is structured
-	arguments  string // of the structured call
+	arguments  string // of the structured call; empty until the call is complete
 }
 
 // isCut reports whether the model's output ends with a call that has no end: an open block, or a
@@ -85,14 +84,14 @@ func (m *Machine) Reset(opts *Options) {
 		calls.ToolName = m.blockName
 		calls.Scanner = &aggregator.ScannerOptions{
 			Patterns: opts.Patterns, Accept: opts.AcceptTextual,
-			SkipFenced: !opts.writesBlocks(), // an Obsidian client runs blocks in code fences as well
+			SkipFenced: !opts.writesBlocks(), // an Obsidian client also runs blocks in code fences
 		}
 	}
 	m.choice.Reset(calls)
 }
 
-// Done reports whether the machine has returned its last output, a finish or a failure. After that,
-// the machine ignores events.
+// Done reports whether the turn has ended: with a finish, with a failure, or with
+// [Machine.Abandon]. After that, the machine ignores events.
 func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
@@ -101,9 +100,9 @@ func (m *Machine) Report() Report {
 	return m.report
 }
 
-// Grace returns how long the caller waits for more calls (the grace) before it calls
-// [Machine.GraceOver]. The wait begins again when generation changes. running is false if the
-// machine does not wait.
+// Grace returns how long the caller has to wait for more calls (the grace) before it calls
+// [Machine.GraceOver]. The wait begins again when generation changes. If running is false, there is
+// nothing to wait for.
 func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
 }
@@ -123,8 +122,9 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace (the wait for more calls) has passed. But if the model is still
-// writing a block or its tag, or a picture is being made, GraceOver starts the grace again.
+// GraceOver ends a turn whose grace (the wait for more calls) is over. But if the model is still
+// writing a block that the client may get, or if a picture is being made, GraceOver starts the
+// grace again. If no grace is running, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
@@ -137,8 +137,9 @@ func (m *Machine) GraceOver() []Output {
 	return m.out.batch
 }
 
-// Fail ends the turn with a failure that is no event, such as a lost connection. It
-// returns nothing if the turn has already ended.
+// Fail ends the turn with a failure that is no event, such as a lost connection. But if only the
+// usage of the turn is missing, the turn ends without a failure. If the turn has already ended,
+// Fail returns nothing.
 func (m *Machine) Fail(err error) []Output {
 	m.out.startBatch()
 	switch {
@@ -156,7 +157,8 @@ func (m *Machine) Fail(err error) []Output {
 }
 
 // Abandon ends the turn because its client has gone. It returns the text that was withheld, since
-// the answer may be stored. It returns no OutputFinish or OutputFailure.
+// the answer may be stored. It returns no OutputFailure. It returns an OutputFinish only if the
+// withheld text reaches a limit that ends the turn.
 func (m *Machine) Abandon() []Output {
 	m.out.startBatch()
 	if !m.done {
@@ -250,7 +252,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 }
 
 // addText processes a new piece of a message. gap is the separator between the previous message and
-// this one, or empty.
+// the piece's message; empty: no separator is needed.
 func (m *Machine) addText(gap, text string) {
 	if m.opts.PictureOnly {
 		m.pictureTool.addText(gap + text)
@@ -321,8 +323,8 @@ func (m *Machine) isAllowedTool(name string) bool {
 // webSearchTool is the name of the provider's web search among the tools.
 const webSearchTool = "web_search"
 
-// functionCall processes a structured call. A call of a tool that is not the client's is
-// ignored: Codex answers it.
+// functionCall processes a structured call. A call of a tool that is not the client's does not
+// reach the client: Codex answers it.
 func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.attempt.callsAnswered {
 		m.handleRetry(errBrokeOff)
@@ -351,8 +353,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 	// Codex waits for the result of this call, even if the client does not get the call because a
 	// block in the text has made the same call. So the turn ends at the end of the model's
-	// response, and the grace (the wait for more calls) stops. Only in StopFirst, after the first
-	// call, does the grace continue.
+	// response, and the grace (the wait for more calls) stops. It continues only if the client
+	// already has all that it will get (StopFirst).
 	m.structured.hasComplete = true
 	m.grace.running = m.policy.isClosed()
 	m.lastCall = lastCall{structured: true, arguments: e.Text}
@@ -363,7 +365,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	ended, conflicts := m.policy.endedCalls, m.choice.Stats().Conflicts
 	m.processParts(m.choice.Call(call, m.parts[:0]))
 	if m.choice.Stats().Conflicts > conflicts {
-		m.messages.differs = true // the client has other arguments: the fragments
+		m.messages.differs = true // the client got the arguments in fragments, and they differ from these
 	}
 	if m.policy.endedCalls > ended {
 		m.countCall(&call)
@@ -371,7 +373,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 }
 
 // truncate is called when the model exceeds the limit of calls. From then on the machine ignores
-// the text and waits only for the usage, which comes with the end of the model response.
+// the model's text and calls. It waits only for the usage, which comes with the end of the model
+// response.
 func (m *Machine) truncate() {
 	m.discardText()
 	if !m.policy.isClosed() || !m.grace.running {
@@ -379,9 +382,9 @@ func (m *Machine) truncate() {
 	}
 }
 
-// responseCompleted processes the end of a model response. It ends the turn if there were
-// structured calls, which only the client can answer. It also ends the turn if there were textual
-// calls, except in StopOff.
+// responseCompleted processes the end of a model response. The turn ends if there were structured
+// calls, which only the client can answer. It also ends if there were textual calls, except in
+// StopOff. If pictures are pending, the turn ends after them.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")
@@ -395,13 +398,13 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called when Codex asks the model again, after a response that only called
-// tools that are not the client's. It ends the turn after too many such responses. It also ends the
+// continueAfterStrays is called after a response that only called tools that are not the client's,
+// when Codex asks the model again. It ends the turn after too many such responses. It also ends the
 // turn if the budget has too few tokens for the input of the next response, which is at least the
 // input of this one.
 func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
 	mayContinue := m.strays.endResponse()
-	if m.opts.PictureOnly { // the picture ends the turn before the next response
+	if m.opts.PictureOnly { // if the picture is made, it ends the turn before the next response
 		if !mayContinue {
 			m.failWithoutPicture()
 		}
@@ -412,7 +415,7 @@ func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
 		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+usage.InputTokens) && mayContinue
 	}
 	if mayContinue {
-		m.out.responseStarted, m.messages.responseHasText = false, false // Codex may repeat the next response, but not this one
+		m.out.responseStarted, m.messages.responseHasText = false, false // a retry repeats the next response, not this one
 	} else if !m.awaitPictures(FinishLength) {
 		m.finishCut(FinishLength)
 	}

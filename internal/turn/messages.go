@@ -2,13 +2,13 @@ package turn
 
 import "hash/maphash"
 
-// MessageGap separates two messages, or two parts of a reasoning summary, that Codex
-// sends as separate items and a client reads as one text.
+// MessageGap separates two messages, or two parts of a reasoning summary, for a client that reads
+// them as one text.
 const MessageGap = "\n\n"
 
-// maxMessages bounds the messages of one turn that are tracked. A turn has a few. The client gets
-// the deltas of further messages as well. But if such a delta is lost, its text stays missing, see
-// messages.
+// maxMessages bounds the messages of one turn that are tracked. A turn usually has a few. The
+// client gets the deltas of further messages as well, but if one of these deltas is lost, its text
+// stays missing (see messages).
 const maxMessages = 1024
 
 // messages tracks the agent messages of a turn. The text of a message comes as deltas, and then
@@ -17,13 +17,13 @@ const maxMessages = 1024
 // kept.
 type messages struct {
 	seed          maphash.Seed
-	firstMessage  message             // the only message of most turns
-	otherMessages map[string]*message // the others
+	firstMessage  message             // most turns have no other message
+	otherMessages map[string]*message // the other messages, by the id of their item
 	lastItem      string              // id of the item that the last text belongs to
 
-	lastFound *message // the last result of the method message; nil: none
+	lastFound *message // what the method message returned last, except nil; nil: there is no message yet
 
-	differs    bool // Codex has other text than the client got
+	differs    bool // the client got other text, or other arguments of a call, than Codex has
 	incomplete int  // number of messages that had deltas, but not yet their whole text
 
 	hasText         bool   // there was text
@@ -39,7 +39,7 @@ type message struct {
 	id     string
 	length int
 	hash   maphash.Hash
-	done   bool
+	done   bool // the whole text has come
 }
 
 // summaryPart identifies a part of a reasoning summary.
@@ -48,7 +48,7 @@ type summaryPart struct {
 	index int
 }
 
-// addDelta returns the gap and the text that a delta adds.
+// addDelta returns the text that a delta adds, and the gap before it.
 func (t *messages) addDelta(item, text string) (gap, added string) {
 	if text == "" {
 		return "", ""
@@ -56,7 +56,7 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 	if m := t.message(item); m != nil {
 		if m.done {
 			t.differs = true
-			return "", "" // deltas after the whole are ignored
+			return "", "" // deltas after the whole text are ignored
 		}
 		if m.length == 0 {
 			t.incomplete++
@@ -68,10 +68,9 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 }
 
 // complete processes the whole text of an item. It returns the part that was missing in the deltas,
-// and the gap before this part. Without deltas that is the whole text. Some providers trim or mend
-// a text at its end, so that it does not begin with the deltas. For such a text, complete returns
-// nothing, since the client already has the deltas. The turn does not fail, but the text in Codex's
-// thread differs from the client's.
+// and the gap before this part. Without deltas, the part is the whole text. Some providers trim or
+// mend a text at its end, so that it does not begin with the deltas. In this case complete returns
+// nothing, since the client already has the deltas, and sets differs.
 func (t *messages) complete(item, whole string) (gap, added string) {
 	m := t.message(item)
 	if m == nil {
@@ -93,8 +92,8 @@ func (t *messages) complete(item, whole string) (gap, added string) {
 	return gap, added
 }
 
-// gapBefore returns the separator between the text of the previous item and a new text of this
-// item. The separator is empty if this item is the previous one, or if there was no text before.
+// gapBefore returns the separator before a new text of this item. The separator is empty if the
+// text before belongs to the same item, or if there was no text before.
 func (t *messages) gapBefore(item string) string {
 	changed := t.hasText && item != t.lastItem
 	t.hasText, t.responseHasText, t.lastItem = true, true, item
@@ -104,8 +103,8 @@ func (t *messages) gapBefore(item string) string {
 	return ""
 }
 
-// message returns the message of an item. If there is none, it makes one, or returns nil if there
-// are maxMessages messages.
+// message returns the message of an item, and makes it if there is none. If there are already
+// maxMessages messages, it makes none and returns nil.
 func (t *messages) message(id string) *message {
 	if t.lastFound != nil && t.lastFound.id == id {
 		return t.lastFound
@@ -131,7 +130,7 @@ func (t *messages) message(id string) *message {
 	return m
 }
 
-// init sets the item and the seed of a new message, and returns it.
+// init sets the id and the seed of a new message, and returns the message.
 func (m *message) init(id string, seed maphash.Seed) *message {
 	m.id = id
 	m.hash.SetSeed(seed)

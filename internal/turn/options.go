@@ -22,19 +22,20 @@ const (
 	ModeXML Mode = "obsidian-xml"
 )
 
-// StopMode says when a turn with tool calls ends, if it ends before the model has finished. In
-// every mode a structured call ends the turn at the end of the model response, since only the
-// client can answer the call.
+// StopMode says at what point a turn with tool calls ends if the model has not finished. In every
+// mode, a structured call ends the turn at the end of the model response, since only the client can
+// answer the call.
 type StopMode string
 
 const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
 	// StopFirst gives the client the first call and nothing after it. The turn ends at the next
-	// call, at the end of the model response, or when Grace has passed since the first call.
+	// call, at the end of the model response, or when Grace has passed since the first call,
+	// whichever comes first.
 	StopFirst StopMode = "first"
-	// StopBurst ends the turn at the end of the model response, or when Grace has passed since the
-	// last textual block.
+	// StopBurst ends the turn at the end of the model response, or earlier when Grace has passed
+	// since the last textual block.
 	StopBurst StopMode = "burst"
 )
 
@@ -50,7 +51,7 @@ const (
 	TextualOff Textual = "off"
 )
 
-// DefaultGrace is how long a turn goes on after a textual block in StopBurst.
+// DefaultGrace is the value of [Options].Grace if the configuration sets none.
 const DefaultGrace = 300 * time.Millisecond
 
 // ToolOptions are the settings of tool calls, with the names that they have in
@@ -114,7 +115,7 @@ type Options struct {
 	// call ids of other turns of the same conversation. Empty: none.
 	IDSuffix string
 	// Spent is the usage of the thread before this turn. If the turn has waited for the results of
-	// calls, Spent includes the part of the turn before the wait.
+	// calls, Spent includes the usage of the turn before that wait.
 	Spent codexrpc.Usage
 	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
@@ -127,16 +128,16 @@ type Options struct {
 	// have passed [aggregator.CheckPatterns].
 	Patterns []aggregator.NamedPattern
 	// Grace is how long the turn continues after a textual block, in StopBurst, and after the first
-	// call, in StopFirst. After more calls than the limit allows, Grace is how long the turn waits
-	// for its usage. 0: the turn continues until all events that have arrived are processed.
+	// call, in StopFirst. If there are more calls than the limit allows, Grace is how long the turn
+	// waits for its usage. 0: the turn continues until all events that have arrived are processed.
 	Grace time.Duration
 
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that reads the items of the Responses API rather than one text.
-	// Messages are separated by an output instead of an empty line. The ends of reasoning items are
-	// outputs, with their encrypted content.
+	// Items is for a client that reads the items of the Responses API instead of one text. An
+	// output separates two messages, not an empty line. The ends of reasoning items are outputs,
+	// with their encrypted content.
 	Items bool
 
 	// Encrypted is for a client that wants the encrypted content of the reasoning.
@@ -154,35 +155,36 @@ type Options struct {
 	PictureOnly bool
 
 	// StopSequences are at most 4 texts, none of them empty. When one of them occurs in the text of
-	// the model, the text and the turn end before it. Blocks are searched as well, but neither the
-	// reasoning nor the arguments of structured calls. A sequence that spans two messages, or is
-	// interrupted by a structured call, does not count. The finish is FinishStop, or
-	// FinishToolCalls if calls were sent. A block that is open at the cut is text.
+	// the model, the text and the turn end before it. Blocks are part of the text; the reasoning
+	// and the arguments of structured calls are not. A sequence that spans two messages, or that a
+	// structured call interrupts, does not count. The finish is FinishStop, or FinishToolCalls if
+	// calls were sent. A block that is open at the cut is text.
 	StopSequences []string
-	// MaxTokens is the most tokens (o200k_base) that the client gets, in the text as the model
-	// wrote it, blocks included, and in the names and arguments of structured calls; 0: no limit.
-	// The text is cut after the last token, or before a rune that the cut would split. A structured
-	// call that begins within the limit is sent whole, and ends the turn if it exceeds the limit. A
-	// block that is open at the cut is text. The finish is FinishLength, or FinishToolCalls if
-	// calls were sent and the cut is not within another call. The usage of such a turn has at least
-	// the tokens that were counted for the limit.
+	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. It counts the
+	// text as the model wrote it, blocks included, and the names and arguments of structured calls.
+	// The text is cut after the last token that fits, or before a rune that the cut would split. A
+	// structured call that begins within the limit is sent whole; if it exceeds the limit, the turn
+	// ends after it. A block that is open at the cut is text. The finish is FinishLength, or
+	// FinishToolCalls if calls were sent and the cut is not within another call. The usage of such
+	// a turn has at least the tokens that were counted for the limit.
 	MaxTokens int
-	// Budget limits the tokens that the turn may take, counted like those of MaxTokens. Other turns
-	// take tokens from the same budget. If MaxTokens is set as well, the limit that is reached
-	// first ends the turn. Nil: there is no budget.
+	// Budget limits the tokens that the turn may use, counted like those of MaxTokens. Other turns
+	// may use the same budget. If MaxTokens is set as well, the limit that is reached first ends
+	// the turn. Nil: there is no budget.
 	Budget Budget
 }
 
 // Budget is a number of tokens that turns share. It is safe for concurrent use.
 type Budget interface {
-	// Take takes up to n tokens and returns how many it took. 0 means that none are left.
+	// Take takes up to n tokens from the budget and returns how many it took. 0 means that none are
+	// left.
 	Take(n int) int
-	// Raise takes more tokens, so that the turn has taken n in all, even if fewer are left. It
-	// reports whether any tokens are left after that.
+	// Raise takes more tokens, so that this turn has taken n in all, even if fewer are left. It
+	// reports whether the budget still has tokens after that.
 	Raise(n int64) bool
 }
 
-// maxCalls returns the most calls of the turn.
+// maxCalls returns how many calls the turn may have.
 func (o *Options) maxCalls() int {
 	switch {
 	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls, o.StopAfterTools == StopFirst:

@@ -34,15 +34,15 @@ const (
 	// empty if this is not known.
 	OutputSearchEnd
 	// OutputAnnotations are the annotations of the current message, in Text as a JSON array. Their
-	// indexes count characters in the message; Part is where the message begins in the text of the
-	// answer.
+	// indexes count characters in the message. Part is the number of characters in the answer
+	// before the message.
 	OutputAnnotations
 	// OutputPictureStart begins a picture. ID identifies the picture. A turn with
 	// [Options].PictureOnly has no such output.
 	OutputPictureStart
 	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
-	// prompt from which the picture was made. Transparent may be set. If there is no picture, Err
-	// says why.
+	// prompt from which the picture was made. Transparent may be set. If the picture could not be
+	// made, Err says why.
 	OutputPicture
 	// OutputFinish is the last output of a turn that did not fail: End is set.
 	OutputFinish
@@ -61,56 +61,55 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// Output is a piece of a turn's answer. A turn has any number of text, reasoning and call outputs,
-// then exactly one OutputFinish or OutputFailure. All encoders, streaming or not, use only these
-// outputs: nothing else decides what a client sees.
+// Output is a piece of a turn's answer. A turn has any number of other outputs, then exactly one
+// OutputFinish or OutputFailure. All encoders, streaming or not, use only these outputs: nothing
+// else decides what a client sees.
 type Output struct {
 	Kind OutputKind
 	// Gap marks an output that is only a boundary. A boundary between two parts of the reasoning
 	// has a Text, for clients that read the reasoning as one text. A boundary between two messages,
 	// in turns with [Options].Items, has no Text.
 	Gap bool
-	// Transparent says that the picture was to have a transparent background.
+	// Transparent says that the picture was asked for with a transparent background.
 	Transparent bool
-	// Text is the new part only, never cumulative, except in an OutputCallEnd.
+	// Text is only the new part, except in an OutputCallEnd, which has all the arguments.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
 	// ID is the call's id on the wire. In an output about another item, it is Codex's id of that
 	// item.
 	ID string
-	// Part is the index of the reasoning summary's part. In OutputAnnotations, it is where the
-	// message begins in the text of the answer.
+	// Part is the index of a part of the reasoning summary. In OutputAnnotations, it is the number
+	// of characters in the answer before the message.
 	Part int
 	// Phase is the phase of the message that this output ends, if Gap is set: commentary or
-	// final_answer, or empty if the model gives none.
+	// final_answer. It is empty if the model gives no phase.
 	Phase string
 	// Name is the tool's name as the client declared it. In an OutputPicture, it is the prompt of
 	// the picture.
 	Name string
-	// End is how the turn ended, in an OutputFinish. In other outputs it is nil.
+	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End
-	// Err is why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
+	// Err says why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
 	// *codexrpc.CallError, or one of the errors of this package and of codexrpc.
 	Err error
 }
 
-// End is how a turn without a failure ended. It is a value of its own to keep an [Output] small:
-// most outputs are short pieces of text, and each output is copied several times.
+// End says how a turn without a failure ended. It is not a part of [Output], to keep an Output
+// small: most outputs are short pieces of text, and each output is copied several times.
 type End struct {
-	// Finish is why the turn ended.
+	// Finish says why the turn ended.
 	Finish FinishReason
 	// StopSequence is the stop sequence that ended the turn; empty: none did.
 	StopSequence string
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
-	// Estimated says that Usage is in part this package's own count; see
-	// [Machine.Usage].
+	// Estimated says that this package has estimated a part of Usage, see [Machine.Usage].
 	Estimated bool
 }
 
-// Report is what a turn did with tool calls and text, for headers, metrics and logs. Each block in
-// Started is also in Flushed or in Aborted.
+// Report says what a turn did with tool calls and text, for headers, metrics and logs. At the end
+// of the turn, each block in Started is also in Flushed or in Aborted.
 type Report struct {
 	Started int                         // textual blocks begun
 	Flushed int                         // textual blocks that were calls
@@ -119,7 +118,7 @@ type Report struct {
 	Calls      int  // calls that the client got
 	Truncated  bool // there were more calls than the limit allows
 	Duplicates int  // calls dropped because they repeat another
-	Unoffered  int  // calls of tools that are not the client's, which Codex has answered
+	Unoffered  int  // calls of tools that are not the client's
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as a block
 	TailBytes  int  // bytes of text after the last call that were dropped
 

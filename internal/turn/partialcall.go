@@ -7,11 +7,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Codex 0.169 sends each structured call as a whole, before it says that the call has begun. Some
-// builds of Codex announce the call first, and then send its arguments in fragments. In this case
-// the client gets the name at once, and then each fragment.
+// Codex 0.169 sends each structured call as a whole, before it reports that the call has begun.
+// Some builds of Codex announce the call first, and then send its arguments in fragments. In this
+// case the client gets the name immediately, and then each fragment.
 
-// callStarted processes the start of a structured call.
+// callStarted processes the start of a structured call. It ignores a call that has already come as
+// a whole, and a call of a tool that is not the client's.
 func (m *Machine) callStarted(e *codexrpc.Event) {
 	name, ok := m.clientName(e.Name)
 	call := aggregator.Input{ThreadItem: e.ItemID, Name: name}
@@ -20,7 +21,7 @@ func (m *Machine) callStarted(e *codexrpc.Event) {
 	}
 }
 
-// partialCall processes the name or a fragment of a structured call that is not complete yet.
+// partialCall processes the name or a fragment of a structured call that is not complete.
 func (m *Machine) partialCall(call aggregator.Input) {
 	if m.choice.Ended(call) {
 		return
@@ -43,8 +44,8 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.processParts(m.choice.Call(call, m.parts[:0]))
 }
 
-// endCallsAndPictures ends the calls that were sent in fragments, and the pending pictures, because
-// no more fragments or pictures will come.
+// endCallsAndPictures ends the calls of which only fragments have come, and the pending pictures.
+// It is called when the turn ends, or when too many outputs wait for the end of a call or picture.
 func (m *Machine) endCallsAndPictures() {
 	m.failPendingPictures()
 	if !m.structured.hasPartial {

@@ -5,12 +5,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// processParts processes parts of the choice. It stops when the machine ignores further parts.
+// processParts processes parts of the choice, in order. It drops the parts that follow the end of
+// the turn or a call above the limit.
 func (m *Machine) processParts(parts []aggregator.Part) {
 	m.parts = parts
 	for i := range parts {
 		if m.stopped() {
-			break // the turn ended with a call
+			break // an earlier part has ended the turn or exceeded the limit
 		}
 		m.processPart(&parts[i])
 	}
@@ -45,9 +46,9 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	}
 }
 
-// startGraceAfterCall starts the [grace], the wait for more calls, after a call if the options ask
-// for it. isBlock is true if the call is a block in the text. sent is false if the client does not
-// get the call, since the call repeats an earlier one.
+// startGraceAfterCall is called after a call. It starts the [grace] (the wait for more calls) if
+// the options ask for it. isBlock is true if the call is a block in the text. sent is false if the
+// client does not get the call, since it repeats an earlier one.
 func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 	switch {
 	case sent && m.policy.isClosed():
@@ -58,9 +59,10 @@ func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 }
 
 // blockAborted processes the end of a block that is not a call. The next parts have the text of the
-// block. If calls came before, the [grace], the wait for more calls, starts again. If the block is
-// too large, the grace stops instead: if the turn ended with the grace, the remaining text of the
-// block would be lost.
+// block. If textual calls came before, the [grace] (the wait for more calls) starts again. But
+// after a block that is too large, the grace stops: otherwise the grace could end the turn before
+// the rest of the block has come. If the client already has all that it will get, the grace stays
+// as it is.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -73,7 +75,7 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// discardText ignores all further text of the model, and counts each open block as aborted.
+// discardText drops the text that the limits hold, and counts each open block as aborted.
 func (m *Machine) discardText() {
 	m.limits.clear()
 	for m.report.open() > 0 {
@@ -111,8 +113,8 @@ func (m *Machine) flushMessage(reason usetool.AbortReason) {
 }
 
 // grace is the time for which a turn waits for more calls: after a block in the text, or in
-// StopFirst after any call. Each start of the grace changes generation. The machine has no clock:
-// its caller sets a deadline whenever generation changes.
+// StopFirst after the first call. Each start of the grace changes generation. The machine has no
+// clock: its caller sets a deadline whenever generation changes.
 type grace struct {
 	running    bool
 	generation int

@@ -7,7 +7,7 @@ import (
 )
 
 // maxPictures bounds the pictures of a turn that are pending at the same time. The client does not
-// see further calls for pictures.
+// see calls for more pictures.
 const maxPictures = 16
 
 // pendingPictures tracks the pictures that the model makes within its answer. After the model has
@@ -15,7 +15,7 @@ const maxPictures = 16
 // again.
 type pendingPictures struct {
 	pending      []pendingPicture // in the order of the model's calls
-	blocked      bool             // Codex waits for the result of a client's call, and begins no picture until it has the result
+	blocked      bool             // Codex waits for the result of a client's call, and begins no picture before it has the result
 	finishReason FinishReason     // the turn ends with this reason when all pictures have come; empty: the model goes on
 }
 
@@ -53,8 +53,8 @@ func (m *Machine) beginPicture(id string) {
 	}
 }
 
-// endPicture emits a pending picture, or an error if there is none. If the turn has only waited for
-// this picture, endPicture ends the turn.
+// endPicture emits a pending picture, or the error of a picture that could not be made. If the turn
+// has only waited for this picture, endPicture ends the turn.
 func (m *Machine) endPicture(out Output) {
 	at := m.pictures.index(out.ID)
 	if at < 0 {
@@ -71,8 +71,8 @@ func (m *Machine) endPicture(out Output) {
 	m.failBlockedPictures()
 }
 
-// awaitPictures makes the turn end with a reason when all pending pictures have come. It reports
-// false if no picture is pending.
+// awaitPictures makes the turn end with this reason when all pending pictures have come. If no
+// picture is pending, it does nothing and returns false.
 func (m *Machine) awaitPictures(reason FinishReason) bool {
 	if len(m.pictures.pending) == 0 {
 		return false
@@ -82,9 +82,9 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 	return true
 }
 
-// failBlockedPictures ends a turn that waits only for pictures which Codex cannot make now. Codex
+// failBlockedPictures ends a turn that waits only for pictures that Codex cannot make now. Codex
 // runs one tool at a time, in any order. While Codex waits for the result of a client's call, it
-// makes no picture, and the client sends the result only after the end of this turn's answer.
+// makes no picture. But the client sends the result only after the end of this turn's answer.
 func (m *Machine) failBlockedPictures() {
 	isBegun := func(p pendingPicture) bool { return p.begun }
 	if p := &m.pictures; p.blocked && p.finishReason != "" && !slices.ContainsFunc(p.pending, isBegun) {
@@ -102,7 +102,8 @@ func (m *Machine) failPendingPictures() {
 
 var errPictureCut = &PictureError{Message: "the turn has ended before the picture was there"}
 
-// callAnswered processes Codex's answer to a call. It reports whether the call was for a picture.
+// callAnswered processes Codex's answer to a call. It reports whether the turn has waited for a
+// picture from this call.
 func (m *Machine) callAnswered(e *codexrpc.Event) bool {
 	switch {
 	case m.opts.PictureOnly && e.CallID == m.pictureTool.lastCallID:

@@ -15,23 +15,24 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pictureTime is how long Codex may wait for a picture. Codex sends no events while it waits.
+// pictureTime is the least idle timeout while Codex waits for a picture. Codex sends no events
+// during this wait.
 const pictureTime = 15 * time.Minute
 
 // pictureTool is the state of Codex's picture tool in a turn, besides [pendingPictures].
 type pictureTool struct {
 	lastCallID string              // id of the model's last call of the tool
 	inProgress bool                // Codex waits for the picture
-	failed     bool                // Codex could not make the picture
+	failed     bool                // Codex could not make the last picture
 	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
 	modelText  []byte              // text of the model in a turn with PictureOnly, which may say why there is no picture
 }
 
-// maxTextInstead is the most bytes of text that are kept if the model writes text instead of making
-// a picture.
+// maxTextInstead is how many bytes of text are kept if the model writes text instead of making a
+// picture.
 const maxTextInstead = 2 << 10
 
-// addText records text of the model, which the client does not get.
+// addText records text of the model. The client does not get this text.
 func (p *pictureTool) addText(text string) {
 	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
@@ -49,8 +50,9 @@ func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	}
 }
 
-// pictureItemCompleted processes a picture. A turn with PictureOnly ends with the picture. If there
-// is no picture, Codex's answer to the call follows, and says why.
+// pictureItemCompleted processes a picture of Codex. A turn with PictureOnly ends with the picture.
+// A picture that is not a PNG is an error. If Codex could not make the picture, its answer to the
+// call follows, and says why.
 func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	m.pictureTool.inProgress = false
 	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
@@ -70,9 +72,9 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// pictureCallAnswered reads Codex's answer to the call for the picture, and fails the turn if Codex
-// could not make the picture. Otherwise the turn goes on: the model may correct a call that Codex
-// did not understand.
+// pictureCallAnswered reads Codex's answer to the call in a turn with PictureOnly. If Codex could
+// not make the picture, the turn fails. Otherwise the turn goes on: the model may correct a call
+// that Codex did not understand.
 func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
@@ -82,7 +84,7 @@ func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	}
 }
 
-// failWithoutPicture fails a turn in which the model has made no picture.
+// failWithoutPicture fails a turn that has ended without its picture.
 func (m *Machine) failWithoutPicture() {
 	if m.pictureTool.failed {
 		m.fail(newPictureError("", m.pictureTool.failure))
@@ -137,14 +139,14 @@ var errNoPNG = &PictureError{Message: "the provider has sent a picture that is n
 // only written text.
 type NoPictureError struct{ Said string }
 
-// Error returns what the model has said.
+// Error returns a sentence with the text of the model, if there is any.
 func (e *NoPictureError) Error() string {
 	return "The model made no picture. " + cmp.Or(strings.TrimSpace(e.Said), "It gave no reason.")
 }
 
 // PictureError says why the provider did not make a picture.
 type PictureError struct {
-	Status   int    // HTTP, of the provider's answer; 0: there was none
+	Status   int    // the HTTP status of the provider's answer; 0: not known
 	Code     string // the provider's error code; empty: none
 	Message  string
 	Spent    bool      // the plan allows no more pictures now; it may still allow other turns
@@ -154,9 +156,9 @@ type PictureError struct {
 // Error returns the message.
 func (e *PictureError) Error() string { return e.Message }
 
-// pictureStatus finds the HTTP status and the body of the provider's answer in Codex's text about a
-// picture that could not be made. The body is quoted as in Rust, which is the same as in Go for
-// nearly all texts.
+// pictureStatus matches Codex's text about a picture that could not be made. It finds the HTTP
+// status and the body of the provider's answer. The body is quoted as in Rust, which is the same as
+// in Go for nearly all texts.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
 // newPictureError returns the error of a picture that could not be made. text is Codex's answer to

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxWithheld is the most bytes of text that the policy withholds. The policy sends longer text,
-// even if this text comes after the last call.
+// maxWithheld bounds the text that the policy withholds, in bytes. Longer text is sent, even if it
+// comes after the last call.
 const maxWithheld = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
@@ -23,8 +23,8 @@ type policy struct {
 
 	withheld     strings.Builder   // text that was not sent yet
 	passThrough  bool              // no text is withheld until the next call, since the withheld text or a block was too large
-	sendUntil    int64             // the text before this offset is not withheld
-	visibleSent  bool              // visible text was sent since the last call, or since the start
+	sendUntil    int64             // text before this offset is not withheld
+	visibleSent  bool              // visible text was sent since the last call, or since the start if there was no call
 	waitingCalls []aggregator.Part // complete calls that wait until all earlier calls were sent
 	endedCalls   int               // number of calls that were sent completely
 	blockOpen    bool              // since the last call, the text has a block without an end
@@ -52,7 +52,7 @@ func (p *policy) addText(text string) {
 }
 
 // addTextAt processes text that begins at an offset. Text before p.sendUntil is a block that is not
-// a call, or precedes such a block. Such text is sent at once.
+// a call, or precedes such a block. It is never withheld: it is sent, or dropped if p is closed.
 func (p *policy) addTextAt(text string, offset int64) {
 	if n := int(min(max(0, p.sendUntil-offset), int64(len(text)))); n > 0 {
 		if p.isClosed() {
@@ -67,8 +67,9 @@ func (p *policy) addTextAt(text string, offset int64) {
 }
 
 // addGap processes the boundary between two messages. Its argument is the separator. If the client
-// reads one text, or if text of the first message is withheld, both messages become one, with the
-// separator between them. Otherwise the client reads items, and addGap ends the first message.
+// reads one text, or if text of the first message is withheld, the separator becomes text between
+// the messages. Otherwise the client reads items, and gets the end of the first message, unless
+// text is withheld after a call. If p is closed, addGap does nothing.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -79,9 +80,9 @@ func (p *policy) addGap(text string) {
 	}
 }
 
-// endMessage ends a message, for a client that reads items. The argument is the phase that the model
-// gives the message: commentary or final_answer (see [Output]). Without a phase, while text of the
-// message is withheld, or if the client gets no more text, endMessage does nothing.
+// endMessage ends a message, for a client that reads items. phase is the phase of the message, see
+// [Output]. endMessage does nothing if the phase is empty, if text is withheld, or if the client
+// gets no more text.
 func (p *policy) endMessage(phase string) {
 	if p.opts.Items && phase != "" && p.withheld.Len() == 0 && !p.withholdsTail() && !p.isClosed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
@@ -93,9 +94,9 @@ func (p *policy) withholdsTail() bool {
 	return p.opts.suppressTail() && p.report.Calls > 0 && !p.passThrough
 }
 
-// withholdsBlank reports whether white space is withheld until visible text follows. In ModeJSON,
-// blocks are removed from the text, and the client would get the line breaks between them
-// otherwise.
+// withholdsBlank reports whether white space is withheld until visible text follows. This is for
+// ModeJSON, which removes blocks from the text: otherwise the client would get the line breaks
+// between the blocks.
 func (p *policy) withholdsBlank() bool {
 	return p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.visibleSent && !p.passThrough
 }
@@ -105,7 +106,7 @@ func (p *policy) sendText(text string) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// sendWithheld sends the text that is withheld.
+// sendWithheld sends the withheld text.
 func (p *policy) sendWithheld() {
 	if p.withheld.Len() > 0 {
 		text := p.withheld.String()
@@ -115,10 +116,10 @@ func (p *policy) sendWithheld() {
 }
 
 // blockAborted prepares for the text of a block that is not a call. The block and the text before
-// it are sent, even after a call, where other text may be dropped: the model meant the block as a
-// call, and a client may run it. Text after the block may be withheld again. But if the block was
-// too large, the text after it is sent as well, since that text may be the end of the block. An
-// opening tag that is only mentioned in prose stays a part of the prose.
+// it are sent, even after a call: the model meant the block as a call, and a client may run it. If
+// the block was too large, the text after it is sent as well, since that text may be the end of the
+// block. Other text after the block may be withheld again. An opening tag that is only mentioned in
+// prose is treated like prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.isClosed() {
 		return
@@ -190,24 +191,23 @@ func (p *policy) beginCall(part *aggregator.Part) {
 	p.visibleSent, p.passThrough, p.blockOpen = false, false, false
 }
 
-// sendBeforeCall sends the withheld text before a call. If this text is white space, and no visible
-// text has come since the last call, it is dropped in ModeJSON. In ModeXML this white space is
-// sent, followed by the delimiter between two blocks. first is true for the first call of the turn,
-// before which there is no block.
-func (p *policy) sendBeforeCall(first bool) {
+// sendBeforeCall sends the withheld text before a call. If this text is empty or white space, and
+// no visible text was sent since the last call, ModeJSON drops it. ModeXML sends it, and then the
+// delimiter between two blocks, but no delimiter before the first call of the turn.
+func (p *policy) sendBeforeCall(isFirst bool) {
 	blank := !p.visibleSent && isBlank(p.withheld.String())
 	if blank && !p.opts.writesBlocks() {
 		p.withheld.Reset()
 	}
 	p.sendWithheld()
-	if blank && p.opts.writesBlocks() && !first && p.opts.ToolBlockDelimiter != "" {
+	if blank && p.opts.writesBlocks() && !isFirst && p.opts.ToolBlockDelimiter != "" {
 		p.out.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
 
-// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block has no
-// end, a client would read that block and a new block as one. So emitBlock sends the missing end
-// before a new block.
+// emitBlock sends a call as text: the model's own block, or a new block. If an earlier block has no
+// end, a client would read the earlier block and the new block as one. So emitBlock sends the
+// missing end before the new block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
@@ -237,7 +237,8 @@ func quoted(text string) string {
 	return string(quoted)
 }
 
-// end sends or drops the text that is withheld.
+// end is called at the end of the turn. It sends the withheld text, or drops it if it is text after
+// the last call that the client does not get.
 func (p *policy) end() {
 	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {

@@ -16,7 +16,8 @@ const (
 	maxPrice = 1e6 * priceUnit
 )
 
-// parsePrice reads a decimal number. It returns 0 for other texts and for numbers below 0.
+// parsePrice reads a decimal number, in the provider's unit of money. It returns 0 for other texts
+// and for numbers below 0, and at most maxPrice.
 func parsePrice(text string) Price {
 	price, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(price > 0) {
@@ -41,7 +42,8 @@ func (p Price) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, p.Float(), 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Other values are errors.
+// UnmarshalJSON reads a number, as MarshalJSON writes it. Any other value is an error. A number
+// below 0 becomes 0, and a number that is too large becomes the largest Price.
 func (p *Price) UnmarshalJSON(number []byte) error {
 	price, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {

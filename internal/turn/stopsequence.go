@@ -2,9 +2,9 @@ package turn
 
 import "strings"
 
-// stopFilter ends a text at the first of its sequences. It gets the text in pieces, cut anywhere.
-// If sequences overlap, the sequence that ends first in the text counts. If two end at the same
-// byte, the longer one counts.
+// stopFilter ends a text at the first stop sequence. It gets the text in pieces, cut anywhere. If
+// sequences overlap, the sequence that ends first in the text counts. If two end at the same byte,
+// the longer one counts.
 //
 // The filter holds the end of the text if a sequence may begin there, and searches this end again
 // with the next piece. There are at most four sequences of at most 4 KiB, so the work is linear in
@@ -16,7 +16,8 @@ type stopFilter struct {
 	foundSequence string    // the last sequence that feed has found
 }
 
-// newStopFilter returns a filter for the sequences that are not empty, or nil if there are none.
+// newStopFilter returns a filter for the sequences that are not empty. If all are empty, or if
+// there are none, it returns nil.
 func newStopFilter(sequences []string) (f *stopFilter) {
 	for _, s := range sequences {
 		if s != "" {
@@ -31,8 +32,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 }
 
 // feed reads the next piece of the text, and returns the text that cannot be a part of a stop
-// sequence. If a sequence is found, out is all text before it, f.foundSequence is the sequence, and
-// the filter starts again.
+// sequence. If a sequence is found, out is the text before it that was not returned yet,
+// f.foundSequence is the sequence, and the text after it is dropped.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.mayBegin(piece) {
 		return piece, false
@@ -47,7 +48,7 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 		offset := strings.Index(text[first:], s)
 		if offset < 0 {
 			if n := overlap(text[first:], s); n > len(held) {
-				held = s[:n] // a part of s: a part of text would keep all of text in memory
+				held = s[:n] // the same bytes as the end of text; but a slice of text would keep all of text in memory
 			}
 			continue
 		}

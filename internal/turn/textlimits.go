@@ -17,12 +17,12 @@ import (
 //
 // Each step may hold a part of the text, and each may end the turn. Text after the end is ignored.
 
-// textLimits are the stop sequences and the limit of tokens. Each may end the text before the model
-// does.
+// textLimits are the stop sequences and the limit of tokens. Either may end the turn before the
+// model has finished.
 type textLimits struct {
 	stopFilter   *stopFilter   // nil: there are no stop sequences
 	tokenLimit   *tokens.Limit // nil: there is no limit
-	fromBudget   int           // tokens that were taken from the budget
+	fromBudget   int           // number of tokens that were taken from the budget
 	stopSequence string        // the stop sequence that has ended the turn
 }
 
@@ -37,7 +37,7 @@ func newTextLimits(opts *Options) textLimits {
 	return c
 }
 
-// clear removes the stop sequences and the limit, with the text that they hold.
+// clear removes the stop sequences and the limit, and drops the text that they hold.
 func (c *textLimits) clear() { c.stopFilter, c.tokenLimit = nil, nil }
 
 // mayHoldTag reports whether the text that the limits hold may contain the beginning of a block.
@@ -47,7 +47,7 @@ func (c *textLimits) mayHoldTag() bool {
 }
 
 // takeFromBudget takes tokens from the budget and raises the limit by them, until n more bytes are
-// certainly within the limit. It stops when the budget is empty, or when it has taken
+// certainly within the limit. It stops earlier if the budget is empty, or if the turn has taken
 // opts.MaxTokens.
 func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	for opts.Budget != nil && !c.tokenLimit.Fits(n) {
@@ -68,16 +68,16 @@ func (c *textLimits) takeFromBudget(opts *Options, n int) {
 }
 
 // A turn takes tokens from its budget in steps. Each step takes as many tokens as all earlier steps
-// together, but at least minBudgetStep and at most maxBudgetStep. So the turn takes few tokens that
-// it does not need and that other turns could use.
+// together, but at least minBudgetStep and at most maxBudgetStep. So a turn does not take many more
+// tokens than it needs.
 const (
 	minBudgetStep = 16
 	maxBudgetStep = 1024
 )
 
-// maxBudgetPiece is the most bytes of text that a turn with a budget processes at once. Before each
-// piece, the turn takes tokens from the budget until it has one for each byte of the piece, as far
-// as the budget and MaxTokens allow. The piece cannot have more tokens than bytes.
+// maxBudgetPiece bounds the pieces in which a turn with a budget processes text, in bytes. A piece
+// has at most as many tokens as bytes. So before each piece, the turn takes tokens from the budget
+// until it has one for each byte, as far as the budget and MaxTokens allow.
 const maxBudgetPiece = 256
 
 // applyStopSequences processes the next piece of a message.
@@ -116,8 +116,8 @@ func (m *Machine) applyTokenLimit(text string) {
 	}
 }
 
-// scanText processes text within the limit of tokens. limitReached is true if the limit has cut the
-// text after this piece; scanText then ends the turn.
+// scanText processes text within the limit of tokens. If limitReached is true, the limit has cut
+// the text after this piece, and scanText ends the turn.
 func (m *Machine) scanText(text string, limitReached bool) {
 	if text != "" {
 		m.lastCall = lastCall{}
@@ -137,9 +137,9 @@ func (m *Machine) scanText(text string, limitReached bool) {
 	}
 }
 
-// releaseText passes on the text that the stop sequences and the limit hold. It is called when
-// something else follows the text, such as a call: neither a stop sequence nor a token can span
-// both.
+// releaseText passes on the text that the stop sequences and the limit hold. It is called before
+// something that is not text, such as a call: neither a stop sequence nor a token continues after
+// that.
 func (m *Machine) releaseText() {
 	if m.limits.stopFilter != nil {
 		m.applyTokenLimit(m.limits.stopFilter.release())
@@ -150,8 +150,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// checkTokenLimit ends the turn if the limit of tokens is reached, and reports whether it is
-// reached. releaseText must be called before.
+// checkTokenLimit reports whether the limit of tokens is reached. If so, it ends the turn. The
+// caller must call releaseText first.
 func (m *Machine) checkTokenLimit() bool {
 	if m.limits.tokenLimit == nil {
 		return false
@@ -163,7 +163,8 @@ func (m *Machine) checkTokenLimit() bool {
 	return true
 }
 
-// countCall counts the tokens of a structured call that was sent.
+// countCall counts the tokens of a structured call that was sent. If they exceed the limit, it ends
+// the turn.
 func (m *Machine) countCall(call *aggregator.Input) {
 	if m.limits.tokenLimit == nil || m.stopped() {
 		return
@@ -175,8 +176,8 @@ func (m *Machine) countCall(call *aggregator.Input) {
 	}
 }
 
-// endAtTokenLimit ends the turn at the client's limit of tokens, in the same way as a turn that the
-// provider's limit has cut.
+// endAtTokenLimit ends the turn at the limit of tokens, in the same way as a turn that the
+// provider's own limit has cut.
 func (m *Machine) endAtTokenLimit() {
 	m.usage.sentTokens = int64(m.limits.tokenLimit.Count())
 	m.limits.clear() // the held text is beyond the limit
@@ -192,12 +193,12 @@ func (m *Machine) mayHoldTag() bool {
 }
 
 // Counted returns how many tokens of text and calls the limit of tokens has counted. It returns 0
-// if the turn has no such limit, or if the model exceeded the limit of calls first.
+// if the turn has no limit of tokens, or if the model exceeded the limit of calls first.
 func (m *Machine) Counted() int64 {
 	if m.limits.tokenLimit == nil {
 		return m.usage.sentTokens
 	}
-	m.limits.tokenLimit.Whole("") // ends the text
-	m.limits.tokenLimit.Fits(math.MaxInt32)
+	m.limits.tokenLimit.Whole("")           // ends the text
+	m.limits.tokenLimit.Fits(math.MaxInt32) // counts text that was not counted yet
 	return int64(m.limits.tokenLimit.Count())
 }

@@ -9,27 +9,27 @@ import (
 
 // ThreadState is the state of a thread after a turn that has ended for its client.
 type ThreadState struct {
-	// InSync reports whether the thread has exactly what the client was given, so that the
-	// conversation can go on there.
+	// InSync reports whether the thread has exactly what the client was given. If so, the
+	// conversation can go on in the thread.
 	InSync bool
-	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the calls.
-	// If there are none, Codex ends the turn by itself.
+	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the
+	// calls. If there are none, Codex ends the turn by itself.
 	PendingCalls []string
 	// Reasoning has those reasoning items of the model's response that have encrypted content.
 	Reasoning []Reasoning
 }
 
-// Reasoning is an item of the model's reasoning. Only the model's provider can read the item.
+// Reasoning is a reasoning item of the model. Only the model's provider can read its content.
 type Reasoning struct {
 	Before int    // how many messages and calls of the response precede the item
 	Item   string // the item of the Responses API, as JSON
 }
 
-// threadTracker records whether a thread differs from what the client was given.
+// threadTracker records what [Machine.ThreadState] returns.
 type threadTracker struct {
-	pendingCalls  []string
-	differs       bool // the thread differs from what the client was given
-	modelFinished bool // the turn ended after a complete response of the model
+	pendingCalls  []string // see [ThreadState]
+	differs       bool     // the thread differs from what the client was given
+	modelFinished bool     // the turn ended after a complete response of the model
 
 	items          int // number of messages and calls of the model's response
 	reasoning      []Reasoning
@@ -41,7 +41,8 @@ const (
 	maxReasoningBytes = 1 << 20 // bytes of all these items
 )
 
-// addReasoning records an item of reasoning that has encrypted content, within the limits.
+// addReasoning records a reasoning item that has encrypted content. It drops items above the
+// limits.
 func (r *threadTracker) addReasoning(e *codexrpc.Event) {
 	if r.reasoningBytes += len(e.Raw); e.Text != "" && len(r.reasoning) < maxReasoningItems && r.reasoningBytes <= maxReasoningBytes {
 		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
@@ -70,14 +71,14 @@ func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 // is false.
 const maxPendingCalls = 512
 
-// ThreadState returns the state of the thread. Its InSync is false until the turn is done.
+// ThreadState returns the state of the thread. InSync is false until the turn is done.
 func (m *Machine) ThreadState() ThreadState {
 	report := m.report
 	inSync := m.done && m.thread.modelFinished && !m.thread.differs && !m.messages.differs && m.messages.incomplete == 0 && !report.Truncated &&
 		report.Duplicates+report.Unwritable+report.TailBytes == 0
 	switch structured := len(m.thread.pendingCalls); {
 	case m.opts.writesBlocks() && structured > 0, !m.opts.writesBlocks() && structured != report.Calls:
-		inSync = false // the client reads calls in another form than the model wrote them
+		inSync = false // the client got calls in another form than the model wrote them
 	}
 	return ThreadState{InSync: inSync, PendingCalls: m.thread.pendingCalls, Reasoning: m.thread.reasoning}
 }

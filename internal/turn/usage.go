@@ -5,22 +5,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxPendingText is the most bytes of a response's text that are kept to count its tokens. In
-// further text, four bytes count as one token.
+// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. In text
+// above this bound, four bytes count as one token.
 const maxPendingText = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
 // little later it reports the total of the thread, which also includes earlier turns and responses
-// that broke off. If a response is interrupted, Codex reports neither. So the tokens of its text
-// and calls are counted here.
+// that broke off. If a response is interrupted, Codex reports neither. For such a response, this
+// package counts the tokens of its text and calls.
 type usage struct {
-	responses  codexrpc.Usage
-	fromThread codexrpc.Usage
-	price      Price // of the responses
-	sentTokens int64 // tokens that the client got, if the limit of tokens ended the turn
+	responses  codexrpc.Usage // of the complete model responses
+	fromThread codexrpc.Usage // the total of the thread, less its usage before the turn
+	price      Price          // of the responses
+	sentTokens int64          // tokens that the client got, if the limit of tokens ended the turn
 
-	pendingText     []byte // text and calls of the response under way
-	excessBytes     int    // bytes of that text and these calls above maxPendingText
+	pendingText     []byte // text and calls of the current response
+	excessBytes     int    // how many bytes of the text and calls are not in pendingText
 	estimatedTokens int64  // tokens of the text and calls of a response that was interrupted
 }
 
@@ -59,16 +59,15 @@ func (u *usage) addResponse(e *codexrpc.Event) {
 
 func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usage) {
 	if threadTotal == nil || threadTotal.InputTokens+threadTotal.OutputTokens == 0 {
-		return // no usage: if a conversation is too long, Codex reports the size of the context as the total
+		return // not a usage: for a conversation that is too long, Codex reports only the size of the context, as the total
 	}
 	u.clearText()
 	u.fromThread = threadTotal.Sub(before)
 }
 
 // total returns the usage of the responses, or the usage from the thread if that has more tokens.
-// It adds the tokens that only this package has counted: those of an interrupted response, or those
-// that were sent before the limit of tokens ended the turn. estimated reports whether it has added
-// any.
+// It adds tokens that Codex has not reported: those of an interrupted response, or those that were
+// sent before the limit of tokens ended the turn. estimated reports whether it has added any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {

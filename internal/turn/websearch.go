@@ -10,8 +10,8 @@ type webSearch struct {
 	phase        string
 }
 
-// emitSearch emits the start or the end of a web search. After a search, the thread differs from
-// the history that a client sends back, which does not have the search.
+// emitSearch emits the start or the end of a web search. The history that a client sends back does
+// not have the search, so the thread differs from it.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
 	if m.opts.Items && !m.stopped() {
@@ -20,7 +20,7 @@ func (m *Machine) emitSearch(o Output) {
 }
 
 // emitAnnotations emits the annotations of the last message. It drops them if the client did not
-// get the whole text as the model wrote it, since the indexes in the annotations would be wrong.
+// get all the text as the model wrote it, since their indexes would be wrong.
 func (m *Machine) emitAnnotations(e *codexrpc.Event) {
 	start := m.out.chars - e.Index
 	if !m.opts.WebSearch || m.stopped() || m.messages.lastItem != e.ItemID || start < 0 || m.report.Started > 0 {
@@ -39,8 +39,8 @@ func (m *Machine) emitMessageEnd() {
 	}
 }
 
-// messageEnded emits the end of a message. In a turn with web searches, it delays the end until the
-// annotations of the message or another event have come.
+// messageEnded emits the end of a message. In a turn with web searches, the end is emitted later:
+// after the annotations of the message, or when another event comes.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
 		m.search.messageEnded, m.search.phase = true, phase
