@@ -9,15 +9,15 @@ import (
 )
 
 // Body collects the outputs of turns into the body of a chat completion that is not streamed
-// (CreateChatCompletionResponse). Each choice of the body is one turn. From the same outputs,
-// [Stream] makes chunks with the same content.
+// (CreateChatCompletionResponse). The outputs of each turn become one choice of the body. From the
+// same outputs, [Stream] makes chunks with the same content.
 type Body struct {
 	meta    Meta
 	choices []bodyChoice
 	total   Total
 }
 
-// bodyChoice is a choice of a body, with the outputs that were added so far.
+// bodyChoice collects the outputs of one choice.
 type bodyChoice struct {
 	text        strings.Builder
 	reasoning   strings.Builder
@@ -28,7 +28,7 @@ type bodyChoice struct {
 	finished    bool
 }
 
-// bodyCall is a tool call of a choice, with the outputs that were added so far.
+// bodyCall collects the outputs of one tool call.
 type bodyCall struct {
 	id, name  string
 	arguments strings.Builder
@@ -39,8 +39,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
 }
 
-// Add adds the next output of a choice. The first choice is 0. Add ignores outputs after
-// turn.OutputFinish, the last output of a choice.
+// Add adds an output to a choice. choice is the index of the choice, from 0. Add ignores outputs
+// after turn.OutputFinish, the last output of a choice.
 func (b *Body) Add(choice int, out turn.Output) {
 	c := &b.choices[choice]
 	if c.finished {

@@ -37,8 +37,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	return call, f
 }
 
-// readNameAndArguments reads the name and the arguments of a called function, or the name and the input
-// of a called custom tool. member is the name of the JSON member with the arguments or the input.
+// readNameAndArguments reads the name and the arguments of a called function, or the name and the
+// input of a called custom tool. member is the JSON member that has the arguments or the input.
 func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
@@ -47,9 +47,9 @@ func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *fiel
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments
-// as an object with the input. Some clients send the call back as a call of a function, with only
-// the input as the arguments. wrapCustomInputs puts such an input into an object again.
+// wrapCustomInputs restores the arguments of calls of custom tools. The model wrote them as a JSON
+// object that contains the input of the tool. Some clients send only the input back as the
+// arguments, so wrapCustomInputs puts this input into an object again.
 func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
 		return
@@ -63,12 +63,12 @@ func (r *Request) wrapCustomInputs() {
 	}
 }
 
-// checkCalls checks that each call in an assistant's message has one result, in the tool messages
-// directly after it. Otherwise Codex would silently invent a missing result, and drop a result
-// without a call.
+// checkCalls checks that the calls of an assistant's message have one result each, in tool messages
+// directly after that message. Without this check, Codex would silently invent a missing result,
+// and drop a result without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
-	var callMessage int                   // the index of the newest message that is not a result
-	pendingCalls := map[string]struct{}{} // the ids of the calls in that message that have no result so far
+	var callMessage int                   // the index of the last message that was read and is not a result
+	pendingCalls := map[string]struct{}{} // the ids of the calls in that message for which no result was read
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
 			id := m.CallID.Text()
@@ -97,11 +97,11 @@ func checkCalls(messages []prompt.Message) *field.Error {
 	return nil
 }
 
-// maxNamedIDs is the most ids of calls without results that an error lists.
+// maxNamedIDs is how many ids an error about calls without results lists at most.
 const maxNamedIDs = 5
 
-// unansweredError returns the error for a message with calls that have no results. pendingCalls has the
-// ids of these calls. The error's path leads to the first of them.
+// unansweredError returns the error for a message with calls that have no results. pendingCalls has
+// the ids of these calls. The error's path leads to the first of these calls.
 func unansweredError(m prompt.Message, pendingCalls map[string]struct{}) *field.Error {
 	if hasFunctionCall(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

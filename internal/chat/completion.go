@@ -16,8 +16,8 @@ type CompletionRequest struct {
 	bestOf int // best_of; 0: it is not given
 }
 
-// completionInstruction instructs the model to continue a text, since the models are made for
-// chats.
+// completionInstruction instructs the model to continue a text or to do a task. The models need
+// this instruction, since they are made for chats.
 var completionInstruction = wirejson.Value(wirejson.Quote("You complete texts. The message of the user is the beginning of a text, or a task. " +
 	"Continue the text where it ends, or do the task. Answer with nothing else: do not repeat the beginning, and add no comment."))
 
@@ -55,7 +55,7 @@ var completionReaders = map[string]func(*CompletionRequest, wirejson.Value) *fie
 	},
 }
 
-// readPrompt reads a text, or a list with one text.
+// readPrompt reads the prompt: a text, or a list with one text.
 func (r *CompletionRequest) readPrompt(v wirejson.Value) *field.Error {
 	r.prompt = nil
 	switch v.Kind() {

@@ -15,7 +15,7 @@ type CompletionMeta struct {
 	prompt.Settings        // Settings.Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"
 	Created         int64  // Unix time in seconds
-	Echo            string // the beginning of each choice's text
+	Echo            string // the beginning of each choice's text, see [CompletionRequest.Echo]
 }
 
 // textCompletion is the JSON of a whole answer or of one chunk of a stream. In OpenAI's API, both
@@ -26,7 +26,7 @@ type textCompletion struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []textChoice `json:"choices"`
-	Usage   any          `json:"usage,omitempty"` // a *Usage; in a chunk perhaps null, or nil: the member is absent
+	Usage   any          `json:"usage,omitempty"` // in a body: a *Usage; in a chunk: a *Usage, null, or nil (the member is absent)
 }
 
 // textChoice is a choice of a body or of a chunk.
@@ -41,14 +41,15 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 	return wirejson.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
 }
 
-// CompletionStream encodes the outputs of turns as chunks. Each choice is one turn, with a chunk
-// for each piece of text and a last chunk with the finish_reason. If the client asks for the usage,
-// the stream ends with a chunk for it. A CompletionStream is not safe for concurrent use.
+// CompletionStream encodes the outputs of turns as chunks. The outputs of each turn become one
+// choice: a chunk for each piece of text, and then a chunk with the finish_reason. If the client
+// asks for the usage, the last chunk of the stream has the usage. A CompletionStream is not safe
+// for concurrent use.
 type CompletionStream struct {
 	Emitter
 	meta     CompletionMeta
 	buf      wirejson.Buffer
-	echoSent []bool // by choice: the echo has been sent
+	echoSent []bool // by choice: whether the echo has been sent, if there is one
 }
 
 // NewCompletionStream returns a stream that passes the JSON of each chunk to emit, without the
@@ -58,8 +59,9 @@ func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *Com
 	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, echoSent: make([]bool, meta.Choices)}
 }
 
-// Write encodes one output of a choice. It ignores outputs after turn.OutputFinish, the last output
-// of a choice, and all outputs after a failure. It returns the first error of emit.
+// Write encodes an output of the choice with this index. Only text and turn.OutputFinish, the last
+// output of a choice, become chunks. Write ignores outputs after turn.OutputFinish, and all outputs
+// after a failure. It returns the first error of emit.
 func (s *CompletionStream) Write(index int, out turn.Output) error {
 	if s.IsClosed(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
 		return s.Err()
@@ -100,7 +102,8 @@ func (s *CompletionStream) sendChunk(c textChoice) {
 // Idle releases the memory that is needed only during writing.
 func (s *CompletionStream) Idle() { s.buf.Release() }
 
-// CompletionBody collects the outputs of turns into a body. Each choice of the body is one turn.
+// CompletionBody collects the outputs of turns into a body. The outputs of each turn become one
+// choice of the body.
 type CompletionBody struct {
 	meta    CompletionMeta
 	texts   []strings.Builder
@@ -118,8 +121,8 @@ func NewCompletionBody(meta CompletionMeta) *CompletionBody {
 	return b
 }
 
-// Add adds the next output of a choice. It ignores outputs after turn.OutputFinish, the last output
-// of a choice.
+// Add adds an output of the choice with this index. It uses only text and turn.OutputFinish, the
+// last output of a choice. It ignores outputs after turn.OutputFinish.
 func (b *CompletionBody) Add(index int, out turn.Output) {
 	switch c := &b.choices[index]; {
 	case c.FinishReason != nil:

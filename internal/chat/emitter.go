@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Emitter emits the objects of a stream until an error occurs, and counts the choices that have
-// finished. [Stream] and [CompletionStream] embed it.
+// Emitter emits the objects of a stream, until emit returns an error. It also records which choices
+// have finished, and adds up their usage. [Stream] and [CompletionStream] embed it.
 type Emitter struct {
 	Total
 	emit       func(data []byte) error
@@ -17,8 +17,8 @@ type Emitter struct {
 	err        error // the first error of emit
 }
 
-// NewEmitter returns an Emitter for a stream with this number of choices. It passes each object to
-// emit.
+// NewEmitter returns an Emitter for a stream with this number of choices. The Emitter passes each
+// object to emit.
 func NewEmitter(choices int, emit func(data []byte) error) Emitter {
 	return Emitter{emit: emit, finished: make([]bool, choices), unfinished: choices}
 }
@@ -33,7 +33,8 @@ func (e *Emitter) Send(data []byte) {
 // Err returns the first error of emit.
 func (e *Emitter) Err() error { return e.err }
 
-// Fail ends the stream with an error object. It returns the first error of emit.
+// Fail ends the stream with an error object, unless the stream is already complete. It returns the
+// first error of emit.
 func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	if !e.done {
 		e.done = true
@@ -47,7 +48,8 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 func (e *Emitter) IsClosed(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
 // Finish ends a choice; out is the choice's last output. When all choices have ended, Finish also
-// ends the stream. If usage is not nil, the last object of the stream is the result of usage.
+// ends the stream: if usage is not nil, Finish sends the result of usage as the last object of the
+// stream.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
@@ -67,7 +69,7 @@ func (e *Emitter) Done() bool { return e.done }
 // Total is the sum of the usage of all choices that have finished.
 type Total struct {
 	usage     codexrpc.Usage
-	estimated bool // a part of the usage does not come from Codex
+	estimated bool // this server has estimated a part of the usage
 }
 
 // Add adds the usage of a choice to the total. out is the last output of the choice.
@@ -75,7 +77,7 @@ func (t *Total) Add(out *turn.Output) {
 	t.usage, t.estimated = t.usage.Add(out.End.Usage), t.estimated || out.End.Estimated
 }
 
-// Usage returns the usage in the form of the API.
+// Usage returns the total in the form of the API.
 func (t *Total) Usage() *Usage {
 	u := t.usage
 	w := &Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: t.estimated}

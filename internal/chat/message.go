@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.responsesBody != nil { // the conversation has been read from the input of this body
+	if r.responsesBody != nil { // it is a body of the Responses API, whose input was already read as the conversation
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -40,8 +40,8 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
-// readMessage reads the message at the cursor into the empty m. index is the message's index in the
-// conversation.
+// readMessage reads the message at the cursor into m, which is empty. index is the message's index
+// in the conversation.
 func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
@@ -65,7 +65,7 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 		m.CallID = fields.toolCallID
 		return cmp.Or(field.NonEmpty(m.CallID).In("tool_call_id"), readContent(m, fields.content))
 	case prompt.RoleFunction:
-		m.CallID = fields.name // toToolMessage replaces it by the id of the call
+		m.CallID = fields.name // toToolMessage replaces this name by the id of the call
 		return cmp.Or(field.NonEmpty(m.CallID).In("name"), readContent(m, fields.content))
 	}
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")

@@ -1,7 +1,7 @@
 // Package chat decodes the requests and encodes the answers of chat completions and of legacy
 // completions.
 //
-// [Decode] checks the body of a request. The [Request] refers to parts of that body.
+// [Decode] checks the body of a request. The resulting [Request] refers to parts of that body.
 // [Request.Plan] returns the plan for Codex. A turn (one answer of the model) returns [turn.Output]
 // values. [Stream] encodes them as chunks, and [Body] collects them into one body with the same
 // content.
@@ -20,24 +20,25 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	oldMaxTokens     int           // max_tokens, the older name of max_completion_tokens
-	functions        []prompt.Tool // the older form of tools
-	functionCall     prompt.ToolChoice
+	oldMaxTokens     int                 // max_tokens, the older name of max_completion_tokens; 0: it is not given
+	functions        []prompt.Tool       // the older form of tools
+	functionCall     prompt.ToolChoice   // the older form of tool_choice
 	hasStreamOptions bool                // the request has stream_options
-	Forms            map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
-	responsesBody    *responses.Request  // the body if it is one of the Responses API; nil: it is not
+	Forms            map[string]ToolForm // by the name of a custom tool: the form of its calls
+	responsesBody    *responses.Request  // the body, if it is a body of the Responses API; otherwise nil
 }
 
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
 //
 // Some clients post bodies of the Responses API, but expect chat completions as answers. If a body
-// has an input and no messages, Decode reads its conversation as the Responses API does.
+// has an input and no messages, Decode reads the input as the conversation.
 //
 // Values of a wrong type or form are errors. So are requests for log probabilities, audio and
 // files, since Codex cannot handle these. Decode accepts known fields that have no effect with
-// Codex; if they would change the answer, [prompt.Plan.Ignored] lists them. It skips unknown
-// fields. The caller has to fetch images at https URLs, see [prompt.Conversation.RemoteImages].
+// Codex. If such a field would change the answer of OpenAI, [prompt.Plan.Ignored] lists the field.
+// Decode skips unknown fields. The caller has to fetch images at https URLs, see
+// [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	r := new(Request)
 	if apiErr := r.Decode(body); apiErr != nil {
@@ -46,8 +47,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// Decode reads a body into the empty request r, as the function [Decode] does. So r may be a field
-// of another struct.
+// Decode reads a body into r, which is empty, as the function [Decode] does. The method is for
+// requests that are fields of another struct.
 func (r *Request) Decode(body []byte) *apierror.Error {
 	_, apiErr := field.Body(body, r, (*Request).read)
 	return apiErr
@@ -134,14 +135,15 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The reader checks that the
-// value is of this kind. If the value is not neutral, which means that it would change the answer,
-// the reader records name as ignored, see [prompt.Conversation.Skip].
+// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
+// kind of the value. If the value would change the answer of OpenAI, the reader also records the
+// field as ignored. The parameters are those of [prompt.Conversation.Skip].
 func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// check checks the required fields, and fields that depend on each other.
+// check checks the required fields, and fields that depend on each other. It also turns older forms
+// of fields into the newer ones.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -186,8 +188,9 @@ func (r *Request) ImageParam(url string) string {
 	return r.withImagePath(&field.Error{}, m, p).Path
 }
 
-// withImagePath sets the path of an error to the field with the URL of an image. message and part are
-// the indexes of the image in the conversation.
+// withImagePath sets the path of an error to the field with the URL of an image. message is the
+// index of the image's message in the conversation, and part is the image's index in the content of
+// that message.
 func (r *Request) withImagePath(f *field.Error, message, part int) *field.Error {
 	if r.responsesBody != nil {
 		f.Path = r.responsesBody.ImagePath(message, part)
@@ -197,7 +200,7 @@ func (r *Request) withImagePath(f *field.Error, message, part int) *field.Error 
 }
 
 // Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. It
-// fails if an image was not fetched yet, see [prompt.Conversation.SetImages].
+// fails if a remote image has not been fetched, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
 		return nil, r.withImagePath(prompt.NotFetched(), m, p).APIError()

@@ -15,7 +15,7 @@ func (r *Request) readStreamOptions(v wirejson.Value) *field.Error {
 	if !r.hasStreamOptions {
 		return nil
 	}
-	var usage, obfuscation wirejson.Value // this server never sends obfuscation, so the client may switch it on or off
+	var usage, obfuscation wirejson.Value // include_obfuscation has no effect, since this server never sends obfuscation
 	f := field.Object(v, wirejson.Into("include_usage", &usage), wirejson.Into("include_obfuscation", &obfuscation))
 	return cmp.Or(f, field.Bool(&r.IncludeUsage, usage).In("include_usage"),
 		field.Optional(wirejson.KindBool, obfuscation).In("include_obfuscation"))
@@ -54,9 +54,9 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without is called for a tool that the operator does not allow. If the tool is the web search,
-// Without removes the search from the request, and records web_search_options as ignored. If the
-// tool makes pictures and the client wants pictures, Without returns an error.
+// Without is called for a tool that the operator does not allow. If the tool is the web search and
+// the request has one, Without removes the search, and records web_search_options as ignored. If
+// the tool makes pictures and the client wants pictures, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:
@@ -68,7 +68,7 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	return nil
 }
 
-// maxChoices is how many choices a request may ask for. Each choice is a separate turn.
+// maxChoices is the most choices that a request may ask for. Each choice is a separate turn.
 const maxChoices = 8
 
 func (r *Request) readN(v wirejson.Value) *field.Error {

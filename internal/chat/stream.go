@@ -10,23 +10,26 @@ import (
 )
 
 // Stream encodes the outputs of turns as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse). Each choice is one turn. The chunks of several choices may
-// be mixed. Each choice has these chunks:
+// (CreateChatCompletionStreamResponse). The outputs of each turn become one choice. The chunks of
+// several choices may be mixed. Each choice has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
-//   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content, which
-//     is common but not a part of OpenAI's API) and of a call, and for each picture (delta.images),
+//   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content) and of
+//     a call, for each list of citations (delta.annotations) and for each picture (delta.images),
 //   - a chunk with the finish_reason and an empty delta.
 //
-// The first chunk of a call (delta.tool_calls) has the call's index, id, type and name. Its other
-// chunks have the index and new arguments; the whole input of a custom tool comes in one chunk. For
-// a call of the older form (delta.function_call), the first chunk has the name, and the others have
-// new arguments.
+// The members reasoning_content and images are common, but not a part of OpenAI's API. The first
+// chunk of a call (delta.tool_calls) has the call's index, id, type and name. Each further chunk of
+// the call has the index and a piece of the arguments; the whole input of a custom tool comes in
+// one chunk. If the request has functions, the older form of tools, a call is in
+// delta.function_call: its first chunk has the name, and each further chunk has a piece of the
+// arguments.
 //
-// If the client asks for the usage, the last chunk has the usage of all choices and no choice; all
-// earlier chunks have "usage": null. If a choice fails, an error object ends the stream.
+// If the client asks for the usage, the last chunk has no choice, but the usage of all choices
+// together; all earlier chunks have "usage": null. If a choice fails, an error object ends the
+// stream.
 //
-// A Stream must not be used by several goroutines at once.
+// A Stream is not safe for concurrent use.
 type Stream struct {
 	Emitter
 	meta     Meta
@@ -36,7 +39,7 @@ type Stream struct {
 	choices []streamChoice
 
 	// oneChoice is the memory of choices if there is only one choice. oneChoiceStart is the memory
-	// of the first choice's chunkStart. Both fields save allocations.
+	// of the chunkStart in choices[0]. Both fields save allocations.
 	oneChoice      [1]streamChoice
 	oneChoiceStart [256]byte
 }
@@ -45,12 +48,11 @@ type Stream struct {
 type streamChoice struct {
 	chunkStart   []byte   // the beginning of every chunk of the choice, up to the delta
 	roleSent     bool     // the first chunk, which has the role, has been sent
-	callForm     ToolForm // the form of the current call; 0: a function
+	callForm     ToolForm // the form of the open call; 0: the call is one of a function, or no call is open
 	picturesSent int      // the number of pictures sent
 }
 
-// noFinishReason is the end of a choice in a chunk. The last chunk of the choice has a finish_reason
-// instead.
+// noFinishReason is the finish_reason in all chunks of a choice but the last.
 const noFinishReason = `,"finish_reason":null`
 
 // NewStream returns a stream that passes the JSON of each chunk to emit, without the framing of
@@ -76,7 +78,7 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	return s
 }
 
-// appendChunkStart appends the first members of every chunk.
+// appendChunkStart appends the beginning that all chunks share: the members before choices.
 func (s *Stream) appendChunkStart(dst []byte) []byte {
 	dst = wirejson.AppendString(append(dst, `{"id":`...), s.meta.ID)
 	dst = strconv.AppendInt(append(dst, `,"object":"chat.completion.chunk","created":`...), s.meta.Created, 10)
@@ -90,9 +92,9 @@ func (s *Stream) appendChunkStart(dst []byte) []byte {
 	return dst
 }
 
-// Write encodes an output of a choice as any number of chunks. The first choice is 0. Write ignores
-// outputs after turn.OutputFinish, the last output of a choice, and all outputs after a failure. It
-// returns the first error of emit.
+// Write encodes an output as any number of chunks, or as none. choice is the index of the output's
+// choice, from 0. Write ignores outputs after turn.OutputFinish, the last output of a choice, and
+// all outputs after a failure. It returns the first error of emit.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.IsClosed(choice) {
 		return s.err
@@ -121,8 +123,8 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	return s.err
 }
 
-// sendPicture sends a chunk with a whole picture. If the picture could not be made, it sends nothing,
-// since the model's text says why.
+// sendPicture sends a chunk with a whole picture. If the picture could not be made, sendPicture
+// sends nothing, since the model's text says why.
 func (s *Stream) sendPicture(choice int, out *turn.Output) {
 	if out.Err != nil {
 		return
@@ -133,7 +135,8 @@ func (s *Stream) sendPicture(choice int, out *turn.Output) {
 	c.picturesSent++
 }
 
-// startCall sends the first chunk of a call.
+// startCall sends the first chunk of a call. If the request has functions, the older form of tools,
+// the client can read only one call, so startCall sends nothing for the calls after the first.
 func (s *Stream) startCall(index int, out *turn.Output) {
 	callIndex, form := out.Call, s.meta.Forms[out.Name]
 	s.choices[index].callForm = form
@@ -170,8 +173,8 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 }
 
 // sendPiece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
-// such pieces. If the choice has no chunk yet, sendPiece first sends a chunk with opening as its
-// delta.
+// such pieces, so sendPiece does not use the JSON encoder. If the choice has no chunk yet,
+// sendPiece first sends a chunk with opening as its delta.
 func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -200,7 +203,7 @@ func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {
 // Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
-// finishChoice ends a choice. The last choice ends the stream.
+// finishChoice ends a choice. When all choices have ended, it also ends the stream.
 func (s *Stream) finishChoice(index int, out *turn.Output) {
 	s.openChoice(index, openingForText)
 	s.sendChunk(index, "{}", s.meta.finishReason(out.End.Finish))
@@ -213,8 +216,8 @@ func (s *Stream) finishChoice(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// openingForCall is the delta of the first chunk of a choice that begins with a call.
-// openingForText is that delta for all other choices.
+// The deltas of the first chunk of a choice: openingForCall if the choice begins with a call, and
+// otherwise openingForText.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`
@@ -228,7 +231,8 @@ func (s *Stream) openChoice(choice int, delta string) {
 	}
 }
 
-// sendChunk sends a chunk of one choice, with a delta that is already encoded.
+// sendChunk sends a chunk of one choice. delta is JSON. If finish is empty, the finish_reason is
+// null.
 func (s *Stream) sendChunk(index int, delta string, finish turn.FinishReason) {
 	chunk := append(s.buf.Take(), s.choices[index].chunkStart...)
 	chunk = append(chunk, delta...)

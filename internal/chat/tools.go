@@ -20,12 +20,12 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 type toolList struct {
 	tools []prompt.Tool
 	names map[string]struct{}
-	forms map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
+	forms map[string]ToolForm // by the name of a custom tool: the form of its calls
 }
 
-// ToolForm is the form in which the client gets the calls of a custom tool. The input of a custom
-// tool is a text. To Codex and to the model, a custom tool is a function. The ToolForm 0 means that
-// the client declared the tool as a function, too.
+// ToolForm is the form in which the client gets the calls of a tool. It is 0 for a tool that the
+// client declared as a function. The other forms are for custom tools, whose input is a text. To
+// Codex and to the model, a custom tool is a function.
 type ToolForm uint8
 
 const (
@@ -36,12 +36,12 @@ const (
 	textForm
 )
 
-// typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an object named
-// after the type or, as in the Responses API, beside the type.
+// typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an inner object
+// named after the type, or (as in the Responses API) in the same object as the type.
 type typedTool struct {
 	kind       wirejson.Value
 	members    wirejson.Value
-	objectName string // the name of the object with the members; empty: they are beside the type
+	objectName string // the name of the inner object; empty: there is none
 }
 
 func (t *typedTool) read(v wirejson.Value) *field.Error {
@@ -99,8 +99,8 @@ func (l *toolList) add(t prompt.Tool) *field.Error {
 }
 
 // readChoice reads a tool_choice that is an object. If its type is allowed_tools
-// (ChatCompletionAllowedTools), its members are in an object of that name or, as in the Responses
-// API, beside the type.
+// (ChatCompletionAllowedTools), its members are in an inner object of that name, or (as in the
+// Responses API) in the same object as the type.
 func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	var kind, allowed, mode wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("allowed_tools", &allowed), wirejson.Into("mode", &mode))
@@ -118,8 +118,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 }
 
 // readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
-// returns the name. The name may also be beside the type, as in the Responses API. types names the
-// allowed types; it becomes a part of the error for any other type.
+// returns the name. As in the Responses API, the name may also be in the same object as the type.
+// types lists the allowed types in the error for any other type.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -161,8 +161,9 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions turns r.functions, the older form of tools, into r.Tools. A request may not have
-// both functions and tools, since its answer has either a function_call or tool_calls.
+// useFunctions turns r.functions and r.functionCall, the older forms, into r.Tools and r.Choice. A
+// request may not have older and newer forms together, since its answer has either a function_call
+// or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -184,8 +185,8 @@ func (r *Request) useFunctions() *field.Error {
 }
 
 // readMessageFunctionCall reads the function_call in an assistant's message. A function_call has no
-// id, so readMessageFunctionCall makes one from the index of the message. toToolMessage gives the result
-// the same id.
+// id, so readMessageFunctionCall makes one from the index of the message. toToolMessage gives the
+// result the same id.
 func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -202,9 +203,10 @@ func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *fi
 // hasFunctionCall reports whether the message has a function_call.
 func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// toToolMessage turns a message with the role function into a tool message, the result of the
-// function_call in the message directly before it. A message with the role function names the
-// function and has no id of the call, so toToolMessage sets the id.
+// toToolMessage turns a message with the role function into a tool message: the result of the
+// function_call in the message directly before it. earlier has the messages before it. A message
+// with the role function has the name of the function but no id of the call, so toToolMessage sets
+// the id.
 func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

@@ -49,7 +49,7 @@ type completion struct {
 type choice struct {
 	Index        int                `json:"index"`
 	Message      *message           `json:"message"`
-	LogProbs     json.RawMessage    `json:"logprobs"` // null
+	LogProbs     json.RawMessage    `json:"logprobs"` // always null
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 
@@ -57,8 +57,8 @@ type choice struct {
 // (ChatCompletionStreamResponseDelta).
 type message struct {
 	Role         string          `json:"role,omitempty"`
-	Content      any             `json:"content,omitempty"`    // a *string, or null
-	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
+	Content      any             `json:"content,omitempty"`    // a *string, or null; nil: the member is absent
+	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body, absent in a delta
 	Annotations  []annotation    `json:"annotations,omitzero"` // a body without annotations has an empty list; nil: the member is absent
 	Reasoning    string          `json:"reasoning_content,omitempty"`
 	Images       []picture       `json:"images,omitempty"` // not a member of OpenAI's API, but common
@@ -102,8 +102,8 @@ func newCall(id, name, text string, form ToolForm) call {
 	return call{ID: id, Type: "function", Function: &function{name, text}}
 }
 
-// custom is a called custom tool: its name and its input. In a stream, the first chunk has the
-// name, and a later chunk has only the input.
+// custom is a called custom tool: its name and its input. In a stream, the first chunk has the name
+// and an empty input, and a later chunk has only the input.
 type custom struct {
 	Name  string `json:"name,omitempty"`
 	Input string `json:"input"`
@@ -151,8 +151,9 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations in the annotations of a message. out.Part is the index in the
-// choice's text at which the message begins, so annotations adds out.Part to the indexes.
+// annotations returns the citations in the annotations of a message. Their indexes in out.Text
+// count from the beginning of the message. out.Part is where the message begins in the choice's
+// text, so annotations adds out.Part to the indexes.
 func annotations(out *turn.Output) (all []annotation) {
 	var decoded []struct {
 		Type  string

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body collects the outputs of a turn in the body of a message that is not streamed. A client of
-// [Stream] gets the same content from the same outputs.
+// Body collects the outputs of a turn in the body of a message that is not streamed. From the same
+// outputs, [Stream] makes events with the same content.
 type Body struct {
 	encoder
 	blocks blockCollector
@@ -28,7 +28,7 @@ func (b *Body) Add(_ int, out turn.Output) {
 	}
 }
 
-// JSON returns the body. It is complete once the turn has ended without an error.
+// JSON returns the body. The body is complete when the turn has ended without an error.
 func (b *Body) JSON() []byte {
 	content := []byte("[]")
 	if b.blocks.list != nil {
@@ -40,7 +40,7 @@ func (b *Body) JSON() []byte {
 // blockCollector is the [blockSink] that collects the blocks of a body.
 type blockCollector struct {
 	list     []block
-	lastText strings.Builder // the text of the last block
+	lastText strings.Builder // the text or the thinking of the block that has begun and not ended
 	ending   ending
 	usage    usage
 }

@@ -10,8 +10,8 @@ import (
 
 // contentReader reads the blocks of a user's message, or of the result of a tool.
 type contentReader struct {
-	inResult bool
-	images   []imagePlace // the images so far; the index of their message is not yet set, see recordImages
+	inResult bool         // the blocks belong to the result of a tool
+	images   []imagePlace // the places of the images that were read; recordImages sets their message
 }
 
 // readBlock reads a block as parts: texts and images. An empty text gives no part.
@@ -50,7 +50,7 @@ func textParts(text wirejson.Value) ([]prompt.Part, *field.Error) {
 	return []prompt.Part{{Text: text}}, nil
 }
 
-// noticeParts returns a part with a text that this server writes for the model.
+// noticeParts returns one part, with a text that this server writes for the model.
 func noticeParts(text string) []prompt.Part {
 	return []prompt.Part{{Text: wirejson.AppendString(nil, text)}}
 }
@@ -83,8 +83,8 @@ func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	return nil, field.Invalid("must be base64, url or file").In("type").In("source")
 }
 
-// readDocument reads a document: a text or blocks. For a document in any other form, the model gets a
-// notice that the document is missing.
+// readDocument reads a document: a text or blocks. For a document in base64, at a URL or uploaded
+// to Anthropic, the model gets a notice instead, which says why it cannot read the document.
 func (c *contentReader) readDocument(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	var title, context string
 	f := cmp.Or(field.Text(&title, b.title).In("title"), field.Text(&context, b.context).In("context"))
@@ -156,8 +156,8 @@ func (c *contentReader) readSearchResult(h *history, b *rawBlock) ([]prompt.Part
 	return parts, f.In("content")
 }
 
-// readToolReference reads a reference to a deferred tool. It returns a notice that the model may call
-// the tool.
+// readToolReference reads a reference to a deferred tool. It returns a notice that the model may
+// call the tool.
 func (h *history) readToolReference(b *rawBlock) ([]prompt.Part, *field.Error) {
 	name := b.toolName
 	if f := field.NonEmpty(name).In("tool_name"); f != nil {

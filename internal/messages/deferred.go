@@ -7,16 +7,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// deferredTools are the tools that a client declares with defer_loading. The model is to know such a
-// tool only after a result has referred to it (tool_reference).
+// deferredTools are the tools that a client declares with defer_loading. The model is to know such
+// a tool only after the conversation has referred to it (tool_reference or tool_addition).
 //
-// In Codex, the tools of a thread are fixed at its start. Clients declare more tools with each search,
-// so each search would need a new thread. Therefore the model gets one function, with which it calls
-// every deferred tool. A result that refers to a tool gets a text about the tool.
+// The tools of a Codex thread are fixed at its start. If each deferred tool became a function of
+// its own, each reference to another tool would need a new thread. Therefore the model gets one
+// function, with which it calls every deferred tool. A reference to a tool becomes a text about the
+// tool.
 type deferredTools struct {
-	functionName string // the name of the function; empty: there are no deferred tools
+	functionName string // the name of this function; empty: there are no deferred tools
 	tools        map[string]prompt.Tool
-	described    map[string]bool // by name: the conversation describes the tool already
+	described    map[string]bool // by name: whether the conversation already describes the tool
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -32,7 +33,8 @@ func (d *deferredTools) has(name string) bool {
 	return ok
 }
 
-// The name, the description and the schema of the function with which the model calls deferred tools.
+// The name, the description and the schema of the function with which the model calls deferred
+// tools.
 const (
 	deferredFunction    = "call_tool"
 	deferredDescription = "Call a tool that is not among your functions but was described to you by a result in this conversation, such as that of a search for tools. " +
@@ -42,7 +44,8 @@ const (
 )
 
 // addDeferredFunction adds the function for the deferred tools to r.Tools, if there are any
-// deferred tools. names has the names that other tools have.
+// deferred tools. names has the names of all tools, and the function gets a name that is not among
+// them.
 func (r *Request) addDeferredFunction(names map[string]bool) {
 	if r.deferred.tools == nil {
 		return
@@ -55,9 +58,9 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
 }
 
-// wrapArguments returns the arguments with which the model calls a deferred tool through the function:
-// an object with the name and the input of the tool. If the model wrote an input that is not an object,
-// that input is a string again.
+// wrapArguments returns the arguments with which the model calls a deferred tool through the
+// function: an object with the name and the input of the tool. If the input was not an object,
+// wrapUnparsed has put it into an object, and wrapArguments makes the input a string again.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	if text := unwrapUnparsed(input); len(text) != len(input) {
@@ -68,10 +71,9 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 	return append(arguments, '}')
 }
 
-// unwrapCall reverses wrapArguments: from the arguments of a call of the function, it returns the
-// name and the input of the deferred tool. An input that is missing means no arguments. If the
-// input is a string, unwrapCall returns the text of the string. For arguments of any other form, ok
-// is false.
+// unwrapCall reverses wrapArguments: it reads the name and the input of a deferred tool from the
+// function's arguments. A missing input counts as {}. If the input is a string, unwrapCall returns
+// the text of the string. If the arguments have no such form, ok is false.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -93,8 +95,9 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	return "", "", false
 }
 
-// describe returns the text for the model about a tool that a result refers to. Many results may refer
-// to the same tool, so only the first text about it has its description and its schema.
+// describe returns the text that tells the model that it can call a tool. The first text about a
+// deferred tool also has its description and its schema. Further texts do not repeat these, since
+// many results may refer to the same tool.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
 	if !ok || d.described[name] {

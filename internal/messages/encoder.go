@@ -13,19 +13,20 @@ import (
 //   - Text becomes a text block. A new block begins with each message of the model, and after
 //     a block of another type.
 //   - An item of the model's reasoning becomes a thinking block, if the client wants thinking
-//     blocks. The block has the summary, and a signature with the encrypted reasoning.
+//     blocks. The block has a signature with the encrypted reasoning, and the summary if the
+//     client wants it.
 //   - A call becomes a tool_use block. If calls are part of the text, there are no such blocks.
 //   - A web search becomes a server_tool_use block. The results of searches are known only
-//     from the citations in the text, so they follow at the end.
+//     from the citations in the text, so the blocks with the results come at the end.
 type encoder struct {
 	meta Meta
 	sink blockSink
 
 	openType    string         // the type of the block that has begun and not ended; empty: there is none
-	reasoningID string         // the id of the reasoning in a thinking block
-	searchIDs   []string       // the ids of the searches' blocks
+	reasoningID string         // the id of the reasoning item in the newest thinking block
+	searchIDs   []string       // the ids of the blocks of web searches
 	citedPages  []searchResult // the pages that the text cites
-	done        bool
+	done        bool           // the answer has ended, perhaps with a failure
 }
 
 // blockSink receives the blocks of an answer, one after the other. beginBlock begins a block. The
@@ -36,7 +37,7 @@ type blockSink interface {
 	addText(piece string)
 	addThinking(piece string)
 	addSignature(signature string)
-	addInput(object string) // the whole input of a call, which is not empty
+	addInput(object string) // the whole input of a call or a search; not called for an empty object
 	addCitation(c citation)
 	endBlock()
 	finish(end ending, u usage)
@@ -61,14 +62,14 @@ func (e *encoder) add(out *turn.Output) {
 	}
 }
 
-// beginBlock ends the open block and begins a new one.
+// beginBlock ends the open block, if there is one, and begins a new one.
 func (e *encoder) beginBlock(b block) {
 	e.endBlock()
 	e.openType = b.Type
 	e.sink.beginBlock(b)
 }
 
-// emptyText is the text and the signature of a block that has just begun.
+// emptyText is the text, the thinking and the signature of a block that has just begun.
 var emptyText = ""
 
 // endBlock ends the open block, if there is one.
@@ -100,7 +101,7 @@ func (e *encoder) addReasoning(out *turn.Output) {
 	}
 	if e.openType != typeThinking || e.reasoningID != out.ID {
 		if out.Gap {
-			return // the text only separates two items
+			return // a separator, which the beginning of a block does not need
 		}
 		e.beginThinking(out.ID)
 	}
@@ -112,8 +113,9 @@ func (e *encoder) beginThinking(reasoningID string) {
 	e.reasoningID = strings.Clone(reasoningID)
 }
 
-// endReasoning ends an item of reasoning, and its block gets the signature. If the item has no block
-// yet, since no text of it was shown, endReasoning begins one for the signature.
+// endReasoning ends an item of reasoning. If the item has encrypted content (out.Text), its block
+// gets the signature. If no text of the item was shown, there is no block yet, so endReasoning
+// begins one for the signature.
 func (e *encoder) endReasoning(out *turn.Output) {
 	if e.meta.Thinking == ThinkingOff {
 		return
@@ -131,7 +133,8 @@ func (e *encoder) endReasoning(out *turn.Output) {
 }
 
 // addCall makes the block of a call, when the arguments are complete. The input of the block is an
-// object, so it cannot be made from a part of the arguments.
+// object, so it cannot be made from a part of the arguments. A call of the function for deferred
+// tools becomes a call of the deferred tool.
 func (e *encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return
@@ -155,7 +158,7 @@ func isEmptyObject(input string) bool {
 	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
 }
 
-// addSearch makes the block of a web search. out has the id and the action of the search.
+// addSearch makes the block of a web search. out.Text is the action of the search.
 func (e *encoder) addSearch(out *turn.Output) {
 	id := "srvtoolu_" + strings.TrimPrefix(e.meta.ID, "msg_") + "_" + strconv.Itoa(len(e.searchIDs))
 	e.searchIDs = append(e.searchIDs, id)
@@ -166,7 +169,8 @@ func (e *encoder) addSearch(out *turn.Output) {
 	e.endBlock()
 }
 
-// searchQuery returns the query of a search action, or the URL of the page that it opened.
+// searchQuery returns the query of a search action, or else the URL of the page that the action
+// opened. If there is neither, it returns "".
 func searchQuery(action string) string {
 	if action == "" {
 		return ""
@@ -198,7 +202,7 @@ func (e *encoder) addAnnotations(out *turn.Output) {
 func (e *encoder) finish(out *turn.Output) {
 	for i, id := range e.searchIDs {
 		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
-		if i == len(e.searchIDs)-1 { // Codex does not say which search found a result, so the last has all
+		if i == len(e.searchIDs)-1 { // Codex does not say which search found a page, so the last search gets all pages
 			b.Content = append(b.Content, e.citedPages...)
 		}
 		e.beginBlock(b)

@@ -48,9 +48,9 @@ func errorType(status int) string {
 // indexPattern matches an index in the path of a field.
 var indexPattern = regexp.MustCompile(`\[(\d+)\]`)
 
-// errorMessage returns the message of an error in Anthropic's form. Clients look for "prompt
-// is too long", and then compact the conversation. In the path of a field, Anthropic writes an
-// index as messages.2 instead of messages[2].
+// errorMessage returns the message of an error in Anthropic's form. Clients compact the
+// conversation if the message says "prompt is too long". In the path of a field, Anthropic writes
+// an index as messages.2 instead of messages[2].
 func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message
@@ -63,7 +63,7 @@ func errorMessage(e *apierror.Error) string {
 
 // errorBody is an ErrorResponse.
 type errorBody struct {
-	Type      string      `json:"type"` // error
+	Type      string      `json:"type"` // always error
 	Error     errorObject `json:"error"`
 	RequestID string      `json:"request_id,omitempty"`
 }
@@ -90,9 +90,9 @@ func errorJSON(e *apierror.Error, requestID string) []byte {
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
-// EncodeError returns the status and the body of an error for Anthropic's clients. h has the headers of
-// the answer, among them the id of the request. For a 401, EncodeError adds a header that keeps these
-// clients from trying again.
+// EncodeError returns the status and the body of an error for Anthropic's clients. h has the
+// headers of the answer, among them the id of the request. For a 401, EncodeError adds a header
+// that keeps these clients from trying again.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")

@@ -14,7 +14,7 @@ type imagePlace struct {
 // blockPlace is the place of a block in the body.
 type blockPlace struct {
 	message, block int // the indexes of the message, and of the block in it
-	innerBlock     int // if the block is a tool_result: the index in its content; otherwise -1
+	innerBlock     int // if the block is a tool_result: the image's index in the content of the block; otherwise -1
 }
 
 // path returns the path of the field with the URL of the image at this place.

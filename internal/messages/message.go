@@ -10,7 +10,7 @@ import (
 )
 
 // readMessages reads the conversation. One message of the body may become several: each result of a
-// tool, and each text, call and reasoning item of the model, becomes a message of its own.
+// tool, and each text, call and reasoning item of the model, becomes a separate message.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -35,7 +35,7 @@ type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read
 	pendingCalls map[string]pendingCall // the calls without results, by their ids
-	userFollowed bool                   // a user's message has come after the last assistant's message
+	userFollowed bool                   // a user's message follows the last assistant's message, so the calls before it must have results
 }
 
 // pendingCall is the place of a call without a result: the indexes of its message and of its block.
@@ -58,7 +58,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 		}
 		h.userFollowed = false
 		return h.eachBlock(content, h.readAssistantBlock).In("content").At(h.messageIndex)
-	case role.Is("system"): // a message with only an output_config is left out: the effort is read from the body
+	case role.Is("system"): // a message with only an output_config is left out: the effort is read from the output_config of the body
 		if !content.Given() && config.Given() {
 			return nil
 		}
@@ -67,7 +67,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	return field.Invalid("must be one of user, assistant, system").In("role").At(h.messageIndex)
 }
 
-// rawBlock has the members of a block, whatever its type is. They are found in one pass.
+// rawBlock has the members of a block of any type. One pass over the JSON finds all of them.
 type rawBlock struct {
 	value wirejson.Value
 	kind  string // the type; empty: the content is a string, which counts as one block
@@ -91,8 +91,8 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// eachBlock calls read for each block of a content. The content is a list of blocks, or a text, which
-// counts as one block.
+// eachBlock calls read for each block of a content. The content is a list of blocks, or a text,
+// which counts as one block.
 func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
@@ -119,7 +119,7 @@ func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *fie
 	return field.WrongType("a string or an array of blocks", v)
 }
 
-// add adds a message to the conversation, unless it is empty.
+// add adds a message to the conversation, unless the message is empty.
 func (h *history) add(m prompt.Message) *field.Error {
 	if m.Empty() && len(m.Calls) == 0 && m.Item == nil {
 		return nil
@@ -132,7 +132,7 @@ func (h *history) add(m prompt.Message) *field.Error {
 // before its text, which is the order that Anthropic wants.
 func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
-	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
+	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // a string is the same as one text block
 		m.Text, m.Size = v, len(v)
 		return h.add(m)
 	}
@@ -151,7 +151,8 @@ func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	return h.add(m)
 }
 
-// addParts adds the parts of a block to a message.
+// addParts adds the parts of a block to a message, and the places of the images among them to
+// c.images. place is the place of the block.
 func (h *history) addParts(m *prompt.Message, c *contentReader, place blockPlace, b *rawBlock) *field.Error {
 	parts, f := c.readBlock(h, b)
 	for _, p := range parts {
@@ -200,8 +201,8 @@ func (h *history) readResult(block int, b *rawBlock) *field.Error {
 	return cmp.Or(f, h.add(m))
 }
 
-// checkResults returns an error if a call has no result. Without the error, Codex would silently invent
-// a result.
+// checkResults returns an error if a call still has no result. Without the error, Codex would
+// silently invent a result.
 func (h *history) checkResults() *field.Error {
 	if len(h.pendingCalls) == 0 {
 		return nil
@@ -230,7 +231,7 @@ func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 	case "thinking":
 		return h.readThinkingBlock(b)
 	}
-	return nil // a block that only another provider's model can read
+	return nil // all other blocks are left out: only models of another provider can read them
 }
 
 // addAssistantText adds a text of the model. It skips a text that is only white space; clients skip
@@ -242,7 +243,8 @@ func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
 }
 
-// readCall reads a call that the model has made.
+// readCall reads a call that the model has made. A call of a deferred tool becomes a call of the
+// function for deferred tools.
 func (h *history) readCall(i int, b *rawBlock) *field.Error {
 	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}
@@ -265,6 +267,7 @@ func (h *history) readCall(i int, b *rawBlock) *field.Error {
 }
 
 // readSystemMessage reads a message of the role system, which may be anywhere in the conversation.
+// Blocks that add or remove a tool become texts for the model.
 func (h *history) readSystemMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleDeveloper}
 	f := h.eachBlock(v, func(_ int, b *rawBlock) *field.Error {

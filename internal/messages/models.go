@@ -15,10 +15,10 @@ import (
 // version of the API in a header.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
-// modelInfo is the ModelInfo of Anthropic's API. Its limits are null, since Codex does not report
-// the limits of a model.
+// modelInfo is the ModelInfo of Anthropic's API. MaxInput, MaxTokens and Capabilities are always
+// null.
 type modelInfo struct {
-	Type         string `json:"type"` // model
+	Type         string `json:"type"` // always model
 	ID           string `json:"id"`
 	DisplayName  string `json:"display_name"`
 	CreatedAt    string `json:"created_at"`
@@ -43,7 +43,8 @@ const (
 )
 
 // Models returns the body of GET /v1/models with a page of the names. In the query, limit is the
-// size of the page. The page begins after the name after_id, or ends before the name before_id.
+// size of the page. The page ends before the name before_id, or else begins after the name
+// after_id.
 func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
 	limit := defaultPage
 	if text := query.Get("limit"); text != "" {

@@ -1,8 +1,8 @@
 // Package messages is the wire format of Anthropic's Messages API.
 //
-// [Decode] checks the body of a request, and [Request.Plan] maps the request to Codex. The
-// outputs of a turn become content blocks. [Stream] encodes the blocks as events, and [Body] as
-// one message, so that both forms have the same answer.
+// [Decode] checks the body of a request, and [Request.Plan] maps the request to Codex. The outputs
+// of a turn become content blocks. [Stream] encodes the blocks as events, and [Body] as one
+// message, so both have the same content.
 package messages
 
 import (
@@ -24,10 +24,10 @@ type Request struct {
 	Thinking Thinking
 
 	deferred         deferredTools
-	searchName       string // the name of the web search in the request; tool_choice may refer to it
-	thinkingBudget   int    // tokens for thinking; 0: none is given
-	thinkingDisabled bool   // thinking is switched off
-	images           []imagePlace
+	searchName       string       // the name of the web search in the request; tool_choice may refer to it
+	thinkingBudget   int          // budget_tokens of the field thinking; 0: it is not given
+	thinkingDisabled bool         // the field thinking has the type disabled; false: it has another type or is not given
+	images           []imagePlace // the places of the images in the messages
 
 	// The values of the members that are read after all others.
 	system, messages, tools, toolChoice wirejson.Value
@@ -53,8 +53,8 @@ const (
 // Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
 // too, such as tools that Anthropic runs. A document that Codex cannot read is not an error, since
 // clients keep documents in their history for ever; the model gets a notice instead. Fields that
-// have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored] lists them.
-// Unknown fields are skipped.
+// have no effect with Codex are accepted. If such a field would change the answer of Anthropic,
+// [prompt.Plan.Ignored] lists the field. Unknown fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
@@ -95,8 +95,9 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"thread":      refuseThread,
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The parameters are those
-// of [prompt.Conversation.Skip].
+// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
+// kind of the value. If the value would change the answer of Anthropic, the reader also records the
+// field as ignored. The parameters are those of [prompt.Conversation.Skip].
 func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
@@ -104,12 +105,14 @@ func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejs
 // accept reads a field that has no effect on the answer. Its value may be anything.
 func accept(*Request, wirejson.Value) *field.Error { return nil }
 
-// refusedField returns the reader of a field that is not supported. why is the reason in the error.
-func refusedField(why string) func(*Request, wirejson.Value) *field.Error {
-	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
+// refusedField returns the reader of a field that is not supported. The message of the error ends
+// with the reason.
+func refusedField(reason string) func(*Request, wirejson.Value) *field.Error {
+	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, reason) }
 }
 
-// refuseServers refuses a list of MCP servers for Anthropic to call. An empty list is accepted.
+// refuseServers refuses MCP servers, since only Anthropic could call them. It accepts an empty
+// list.
 func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
@@ -117,8 +120,8 @@ func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
 }
 
-// codeThread is the code of the error for a request with a thread. After this error, Anthropic's SDK
-// sends the whole history instead.
+// codeThread is the code of the error for a request with the field thread. After this error,
+// Anthropic's SDK sends the whole history instead.
 const codeThread apierror.Code = "thread_unsupported_request"
 
 func refuseThread(_ *Request, v wirejson.Value) *field.Error {
@@ -186,8 +189,8 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// Without is called for a tool that the operator does not allow. It returns an error if the tool is the
-// web search and the request has one.
+// Without is called for a tool that the operator does not allow. It returns an error if the tool is
+// the web search and the request has one.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	if tool != prompt.WebSearchTool || r.Search == nil {
 		return nil
@@ -199,8 +202,8 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 const claudePrefix = "claude"
 
 // Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. If
-// the model is one of Anthropic's and its name is not an alias, Plan uses the default model. Plan
-// fails if an image still has to be fetched.
+// the model is one of Anthropic's and the operator has set no alias for its name, Plan uses the
+// default model. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -217,8 +220,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's models,
-// the wrapped function uses the default model instead.
+// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's
+// models, the returned function uses the default model instead.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readThinking reads the field thinking. Its type is enabled (with a budget), adaptive or disabled. Its
-// member display is the form in which the client wants the reasoning.
+// readThinking reads the field thinking. Its type is enabled (with a budget), adaptive or disabled.
+// If its member display has the value "omitted", the client wants thinking blocks without texts.
 func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	r.Thinking, r.thinkingBudget, r.thinkingDisabled = ThinkingOff, 0, false
 	if !v.Given() {
@@ -37,13 +37,14 @@ func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// The least budgets for thinking, in tokens, with which the effort is medium or high.
+// The smallest budgets for thinking, in tokens, for the efforts medium and high.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10
 )
 
-// chooseEffort derives the effort from the budget for thinking, unless the request names an effort.
+// chooseEffort derives the effort from the field thinking, unless the request names an effort. If
+// thinking is not disabled and has no budget, the effort stays empty.
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":
@@ -128,7 +129,8 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	return r.CheckChoice(r.Search != nil)
 }
 
-// chooseTool makes the tool with this name the only choice.
+// chooseTool makes the tool with this name the only choice. If the tool is deferred, the only
+// choice is the function for deferred tools.
 func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:

@@ -28,7 +28,8 @@ func parseSignature(signature string) (id, encrypted string, ok bool) {
 	return id, encrypted, ok && encrypted != ""
 }
 
-// readThinkingBlock reads a thinking block. Reasoning of other providers is left out.
+// readThinkingBlock reads a thinking block. It leaves out a block if makeSignature did not make its
+// signature, for example a block of another provider.
 func (h *history) readThinkingBlock(b *rawBlock) *field.Error {
 	text, signature := b.thinking, b.signature
 	f := cmp.Or(field.Optional(wirejson.KindString, text).In("thinking"), field.Optional(wirejson.KindString, signature).In("signature"))

@@ -17,15 +17,14 @@ import (
 //     content_block_stop. Blocks come one after the other, with indexes from 0.
 //   - message_delta, with the stop_reason and the usage, and message_stop.
 //
-// A failure is an error event, which ends the stream. A Stream must not be used by several
-// goroutines at once.
+// A failure is an error event, which ends the stream. A Stream is not safe for concurrent use.
 type Stream struct {
 	encoder
 	events  eventWriter
-	started bool
+	started bool // message_start has been written
 }
 
-// NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
+// NewStream returns a Stream that passes the name and the JSON of each event to emit, without any
 // framing. emit must not keep data after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	s := &Stream{encoder: encoder{meta: meta}, events: eventWriter{emit: emit, index: -1}}
@@ -46,7 +45,7 @@ func (s *Stream) Open() error {
 
 // Write encodes an output as any number of events. The first argument is not used, since a message
 // has only one choice. Write ignores outputs after turn.OutputFinish, the last output of a turn,
-// and after a failure. It returns the first error of emit.
+// and outputs after a failure. It returns the first error of emit.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if !s.done && s.events.err == nil && s.Open() == nil {
 		s.add(&out)
@@ -54,7 +53,8 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.events.err
 }
 
-// Fail ends the stream with an error.
+// Fail ends the stream with an error, unless the stream has already ended. It returns the first
+// error of emit.
 func (s *Stream) Fail(apiErr *apierror.Error) error {
 	if !s.done {
 		s.done = true
@@ -63,7 +63,7 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 	return s.events.err
 }
 
-// Done reports whether the last event has been written.
+// Done reports whether the last event has been written without an error of emit.
 func (s *Stream) Done() bool { return s.done && s.events.err == nil }
 
 // Idle releases the memory that is needed only during writing.
@@ -73,7 +73,7 @@ func (s *Stream) Idle() { s.events.buf.Release() }
 type eventWriter struct {
 	emit             func(event string, data []byte) error
 	buf              wirejson.Buffer // memory for the event that is being written
-	index            int             // of the newest block
+	index            int             // the index of the newest block; -1: there is none
 	deltaStart       []byte          // the beginning of the deltas of the newest block
 	deltaStartMemory [64]byte        // the memory of deltaStart
 	err              error           // the first error of emit
@@ -86,7 +86,7 @@ func (e *eventWriter) emitEvent(event string, data []byte) {
 	}
 }
 
-// emitBuffered emits an event that was made in the memory of buf.
+// emitBuffered emits an event whose JSON was made in the memory of buf.
 func (e *eventWriter) emitBuffered(event string, data []byte) {
 	e.buf.Keep(data)
 	e.emitEvent(event, data)
@@ -106,8 +106,8 @@ func (e *eventWriter) beginBlock(b block) {
 	e.deltaStart = append(e.deltaStart, `,"delta":{"type":"`...)
 }
 
-// emitDelta emits a content_block_delta for the newest block. kind is the JSON between e.deltaStart and
-// the text, such as `text_delta","text":`. The event has text as a JSON string.
+// emitDelta emits a content_block_delta for the newest block. kind is the JSON between e.deltaStart
+// and the text, such as `text_delta","text":`. The event has text as a JSON string.
 func (e *eventWriter) emitDelta(kind, text string) {
 	data := append(append(e.buf.Take(), e.deltaStart...), kind...)
 	e.emitBuffered("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
@@ -126,7 +126,7 @@ const maxPiece = 8 << 10
 func (e *eventWriter) addInput(object string) {
 	for object != "" {
 		n := min(len(object), maxPiece)
-		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // if the input is not UTF-8, n shrinks by a few bytes only
+		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // do not split a character; if the input is not UTF-8, n shrinks by utf8.UTFMax at most
 			n--
 		}
 		e.emitDelta(`input_json_delta","partial_json":`, object[:n])

@@ -53,7 +53,7 @@ func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error
 	return nil
 }
 
-// readClientTool reads a tool that the client runs. It does not read the name.
+// readClientTool reads a tool that the client runs. Its caller reads the name.
 func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	if kind == "" || kind == "custom" {
 		return readFunction(v)
@@ -69,8 +69,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool that comes with its schema. It does not read the name. The member
-// strict is checked and has no effect, since Codex does not pass it on.
+// readFunction reads a tool that comes with its schema. Its caller reads the name. readFunction
+// only checks the member strict, which has no effect, since Codex does not pass it on.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
@@ -82,8 +82,8 @@ func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	return t, f
 }
 
-// clientTool is a tool that Anthropic has designed and the client runs. A request has only its
-// type; the model gets this description and this schema.
+// clientTool is a tool that Anthropic has designed and the client runs. A request has no
+// description and no schema for it; the model gets this description and this schema.
 type clientTool struct {
 	prefix      string // the beginning of its types, which end with a date
 	description string
@@ -109,8 +109,8 @@ var clientTools = []clientTool{
 // webSearch is the prefix of the web search's types in requests, and the tool's name in answers.
 const webSearch = "web_search"
 
-// readWebSearch reads a web search. The provider runs the searches and decides how many it makes, so
-// max_uses has no effect.
+// readWebSearch reads a web search. The provider runs the searches and decides how many it makes,
+// so max_uses has no effect.
 func (r *Request) readWebSearch(v, name wirejson.Value) *field.Error {
 	if r.Search != nil {
 		return field.Invalid("there can be one web search only").In("type")

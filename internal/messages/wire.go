@@ -15,9 +15,9 @@ type Meta struct {
 	Model       string // the name by which the client asked for the model
 	Thinking    Thinking
 	Deferred    string // the name of the function for deferred tools; empty: there is none
-	CallsInText bool   // calls are part of the text
+	CallsInText bool   // the text contains the calls, so there are no tool_use blocks
 	Priority    bool   // the provider was asked for the service tier priority
-	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream
+	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream and for a turn without a usage
 }
 
 // Meta returns the Meta of the answer. id becomes the id of the message.
@@ -99,7 +99,7 @@ var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }
 
-// append appends the members of a message that say how it has ended.
+// append appends the members of a message that say how the answer has ended.
 func (e *ending) append(dst []byte) []byte {
 	reason, refused := stopReasons[e.finish], e.finish == turn.FinishContentFilter
 	switch {
@@ -169,9 +169,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the name of a member. If the input of a call is not a JSON object, wrapUnparsed
-// returns an object with the input in this member, since every client can read an object. Claude
-// Code uses the same name.
+// unparsedMember is the member in which wrapUnparsed keeps arguments that are not a JSON object.
+// Claude Code uses the same name.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -181,14 +180,15 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
-// wrapUnparsed returns the arguments of a call as a JSON object. If the arguments are empty, the
-// object is empty. If the arguments are not an object, the object contains them in unparsedMember.
+// wrapUnparsed returns the arguments of a call as a JSON object, since the input of a tool_use
+// block is an object. Empty arguments become {}. An object stays unchanged, unless unwrapUnparsed
+// would change it. All other arguments become a text in unparsedMember.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.Parse(wirejson.View(arguments))
-	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // a result of wrapUnparsed is not returned as it is, but wrapped again
+	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // an object that unwrapUnparsed would change is wrapped, too
 		return arguments
 	}
 	var in unparsedInput
@@ -197,6 +197,7 @@ func wrapUnparsed(arguments string) string {
 }
 
 // unwrapUnparsed reverses wrapUnparsed: it returns the arguments of a call as the model wrote them.
+// If wrapUnparsed has not wrapped them, input is returned unchanged.
 func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
 	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {

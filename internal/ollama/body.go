@@ -8,16 +8,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Body collects the outputs of a turn in one object. A client of [Stream] gets the same content
-// from the same outputs.
+// Body collects the outputs of a turn in one object. From the same outputs, [Stream] makes lines
+// with the same content.
 type Body struct {
 	meta Meta
 	timings
 	content, thinking strings.Builder
 	calls             []call
-	finish            turn.Output
+	finish            turn.Output // the last output, if done
 	done              bool
-	err               *apierror.Error
+	err               *apierror.Error // see Err
 }
 
 // NewBody returns an empty body.
@@ -25,7 +25,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, timings: timings{arrived: meta.Arrived, started: time.Now()}}
 }
 
-// Add adds the next output. Outputs after the finish, or after an error, are ignored.
+// Add adds the next output. It ignores outputs after turn.OutputFinish, the last output of a turn,
+// and outputs after an error (see [Body.Err]).
 func (b *Body) Add(_ int, out turn.Output) {
 	if b.done || b.err != nil {
 		return
@@ -44,10 +45,11 @@ func (b *Body) Add(_ int, out turn.Output) {
 	b.calls = append(b.calls, p.calls...)
 }
 
-// Err returns an error if the outputs so far cannot be an answer.
+// Err returns the error for a call whose arguments are not a JSON object, or nil if there was no
+// such call.
 func (b *Body) Err() *apierror.Error { return b.err }
 
-// JSON returns the body. It is complete once the turn has ended without an error.
+// JSON returns the body. The body is complete when the turn has ended without an error.
 func (b *Body) JSON() []byte {
 	now := time.Now()
 	all := piece{b.content.String(), b.thinking.String(), b.calls}

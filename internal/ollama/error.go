@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// EncodeError encodes an error for Ollama's clients, which read only its text.
+// EncodeError encodes an error for Ollama's clients, which read only the message.
 func EncodeError(e *apierror.Error, _ http.Header) (status int, body []byte) {
 	return e.Status, appendError(nil, e)
 }
@@ -16,7 +16,7 @@ func appendError(dst []byte, e *apierror.Error) []byte {
 	return append(wirejson.AppendString(append(dst, `{"error":`...), e.Message), '}')
 }
 
-// The errors of this API.
+// The classes of the errors of this API.
 var (
 	unreadableClass   = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
 	unsupportedClass  = apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never)

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. A request without messages is not an error: it loads the
-// model.
+// readMessages reads the conversation. A request without messages is not an error: its client wants
+// a model to be loaded or unloaded.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindArray, v); f != nil {
 		return f
@@ -33,26 +33,26 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
-// history reads the messages of a conversation, and finds the call of each result by the id of the
-// call. Some clients send no ids. Then history uses the name of the tool, or else the order of the
-// calls.
+// history reads the messages of a conversation, and finds the call of each result. It uses the id
+// of the call, or else the name of the tool, or else the order of the calls, since some clients
+// send no ids.
 type history struct {
 	request      *Request
 	messageIndex int  // the index of the message that is being read
-	started      bool // a user's or an assistant's message was read
+	started      bool // a user's or an assistant's message was read; false: results are left out, see readResult
 
-	callMessage       int               // the index of the newest message with calls; the fields below are about these calls
+	callMessage       int               // the index of the newest assistant's message; the fields below are about its calls
 	calls             []callState       // in their order
-	unansweredCount   int               // how many calls have no result
+	unansweredCount   int               // how many of the calls have no result
 	allAnsweredBefore int               // all calls before this index have results
-	indexByID         map[string]int    // the indexes of the calls, by their ids
-	indexesByName     map[string]*[]int // the indexes of the calls of each tool, in their order
+	indexByID         map[string]int    // by the id of a call: the index of the call
+	indexesByName     map[string]*[]int // by the name of a tool: the indexes of its calls, without some that have results
 }
 
-// callState is a call of the newest message with calls, and says whether the call has a result.
+// callState is a call of the newest assistant's message.
 type callState struct {
 	id       wirejson.Value
-	answered bool
+	answered bool // the call has a result
 }
 
 type messageFields struct{ role, content, images, calls, toolName, callID wirejson.Value }
@@ -66,7 +66,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 		return f.At(h.messageIndex)
 	}
 	if m.content.Kind() == wirejson.KindArray && m.content.IsEmptyArray() {
-		m.content = nil // the AI SDK's provider sends this list beside images
+		m.content = nil // the AI SDK's provider sends an empty list as the content of a message with images
 	}
 	if f := field.Optional(wirejson.KindString, m.content).In("content"); f != nil {
 		return f.At(h.messageIndex)
@@ -111,7 +111,7 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 		if previous.Size += size; len(previous.Content) > 0 {
 			previous.Text = nil
 		}
-	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an empty answer is left out: it broke off
+	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an empty message is left out: it is an answer that broke off
 	default:
 		if message.Empty() && role != prompt.RoleAssistant {
 			message.Text = prompt.NoText
@@ -121,8 +121,8 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 	return nil
 }
 
-// readCalls reads the calls of a message. A call without an id, or with an id that another call
-// has, gets an id made from its position in the conversation.
+// readCalls reads the calls of a message. A call without an id, or with the id of an earlier call
+// in the message, gets an id made from its position in the conversation.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	h.callMessage, h.calls, h.unansweredCount, h.allAnsweredBefore = h.messageIndex, h.calls[:0], 0, 0
 	h.indexByID, h.indexesByName = make(map[string]int), make(map[string]*[]int)
@@ -158,7 +158,7 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	return f
 }
 
-// addCall adds a call without a result.
+// addCall adds a call, which has no result yet.
 func (h *history) addCall(id wirejson.Value, name string) {
 	h.indexByID[id.Text()] = len(h.calls)
 	if h.indexesByName[name] == nil {
@@ -180,8 +180,9 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
 }
 
-// readResult reads the result of a call. Clients cut off the beginning of a long history. Results whose
-// calls were cut off are left out.
+// readResult reads the result of a call. Clients cut off the beginning of a long history, so a
+// result may have lost its call. Such results are left out if they precede every message of the
+// user and the assistant.
 func (h *history) readResult(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
@@ -210,8 +211,8 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	return h.request.Count(&message)
 }
 
-// callIndex returns the index of the call to which a result belongs. At least one call must have no
-// result.
+// callIndex returns the index of the call to which a result belongs. It requires that at least one
+// call has no result.
 func (h *history) callIndex(m *messageFields) int {
 	if m.callID.Given() {
 		if at, ok := h.indexByID[m.callID.Text()]; ok && !h.calls[at].answered {
@@ -228,8 +229,8 @@ func (h *history) callIndex(m *messageFields) int {
 	return h.firstUnanswered()
 }
 
-// firstUnanswered returns the index of the first call that has no result. At least one call must have
-// no result.
+// firstUnanswered returns the index of the first call that has no result. It requires that there is
+// such a call.
 func (h *history) firstUnanswered() int {
 	for h.calls[h.allAnsweredBefore].answered {
 		h.allAnsweredBefore++
@@ -249,8 +250,8 @@ func (h *history) firstUnansweredOf(indexes *[]int) (at int, ok bool) {
 	return 0, false
 }
 
-// checkResults returns an error if a call has no result. Without the error, Codex would silently invent
-// a result.
+// checkResults returns an error if a call still has no result. Without the error, Codex would
+// silently invent a result.
 func (h *history) checkResults() *field.Error {
 	if h.unansweredCount == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 // Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latestTag is the tag that lists append to the names of models without a tag. Clients may append it
-// to names, too.
+// latestTag is the tag that this server appends, in lists, to the names of models without a tag.
+// Clients may append it to names, too.
 const latestTag = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name has this tag.
@@ -32,7 +32,7 @@ type Model struct {
 	Modified time.Time
 }
 
-// unknownWindow is the context window in the answers about models whose Window is not known.
+// unknownWindow is the context window, in tokens, that answers give for a model whose Window is 0.
 const unknownWindow = 128_000
 
 func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }
@@ -65,7 +65,8 @@ type details struct {
 	Window       int      `json:"context_length"`
 }
 
-// architecture is the architecture of every model in answers. Names in model_info begin with it.
+// architecture is the architecture of every model in answers. The name of the member context_length
+// in model_info begins with it.
 const architecture = "codex"
 
 func (m *Model) details() details {
@@ -98,8 +99,8 @@ func Tags(models []Model) []byte {
 	}{all})
 }
 
-// template is a prompt template in the answer of POST /api/show. Clients look into it to find out what a
-// model can do.
+// template is a prompt template in the answer of POST /api/show. Clients look into it to find out
+// what a model can do.
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.

@@ -1,8 +1,8 @@
 // Package ollama is the wire format of Ollama's API.
 //
-// [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps the request
-// to Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one object, so that
-// both forms have the same answer. [Tags] and [Show] describe models.
+// [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps the
+// request to Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one
+// object, so both have the same content. [Tags] and [Show] describe models.
 package ollama
 
 import (
@@ -19,8 +19,8 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	generate  bool   // it is a request to /api/generate
-	think     string // low, medium, high, max, true, false, or empty
+	generate  bool   // it is a request to /api/generate; false: to /api/chat
+	think     string // the field think: low, medium, high, max, true or false; empty: it is not given
 	onlyLoads bool   // there is nothing to answer, see [Request.Loads]
 	unload    bool   // keep_alive is 0; with onlyLoads, the client wants the model to be unloaded
 
@@ -28,15 +28,15 @@ type Request struct {
 	messages, prompt, system, images wirejson.Value
 }
 
-// DecodeChat reads and checks the body of a request for a message. The error is always an
+// DecodeChat reads and checks the body of POST /api/chat. The error is always an
 // invalid_request_error with status 400.
 //
 // As with Ollama, an absent stream means true, and unknown fields and options are skipped. Settings
-// that Codex does not have are accepted; if they would change the answer, [prompt.Plan.Ignored] lists
-// them.
+// that Codex does not have are accepted. If such a setting would change the answer of Ollama,
+// [prompt.Plan.Ignored] lists the setting.
 func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
 
-// DecodeGenerate is [DecodeChat] for a request for a completion of one prompt.
+// DecodeGenerate is [DecodeChat] for POST /api/generate, which completes one prompt.
 func DecodeGenerate(body []byte) (*Request, *apierror.Error) {
 	return decode(body, true, generateReaders)
 }
@@ -95,7 +95,7 @@ var generateReaders = withSettings(readers{
 	"context":  accept,
 })
 
-// withSettings adds the readers in settings to the readers of a route, and returns them.
+// withSettings adds the readers in settings to routeReaders, and returns routeReaders.
 func withSettings(routeReaders readers) readers {
 	for name, read := range settings {
 		routeReaders[name] = read
@@ -106,7 +106,9 @@ func withSettings(routeReaders readers) readers {
 // accept reads a field that has no effect here. Its value may be anything.
 func accept(*Request, wirejson.Value) *field.Error { return nil }
 
-// readPrompt makes a conversation from the system prompt, the prompt and the images of a completion.
+// readPrompt makes a conversation from the system prompt, the prompt and the images of a
+// completion. If there is no prompt and no image, the client only wants a model to be loaded or
+// unloaded.
 func (r *Request) readPrompt() *field.Error {
 	var system, text string
 	if f := cmp.Or(field.Text(&system, r.system).In("system"), field.Text(&text, r.prompt).In("prompt")); f != nil {
@@ -135,9 +137,9 @@ func (*Request) Choices() int { return 1 }
 // ImageParam returns an empty field: Ollama's API has no images at URLs.
 func (*Request) ImageParam(string) string { return "" }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort is the effort if the
-// field think is false, and mostEffort is the effort if think is "max". Each is empty if it is not
-// known.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort and mostEffort are
+// the least and the most effort of the model, for the values false and "max" of the field think.
+// Each is empty if it is not known.
 func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
 	opts.Resolve = r.resolver(opts.Resolve, leastEffort)
 	if r.Effort = r.think; r.think == "max" {
@@ -154,7 +156,8 @@ func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*pr
 }
 
 // resolver wraps resolve. If the field think is false and the operator has set no effort for the
-// model's name, the wrapped function returns leastEffort, or "low" if leastEffort is empty.
+// model's name, the returned function returns leastEffort as the effort, or "low" if leastEffort is
+// empty.
 func (r *Request) resolver(resolve func(string) (string, string, bool), leastEffort string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

@@ -33,7 +33,8 @@ func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	return field.Invalid(`must be "json" or a JSON Schema`)
 }
 
-// readThink reads think: true or false (whether the answer has the model's reasoning), or an effort.
+// readThink reads think: true or false (whether the answer has the model's reasoning), or an
+// effort.
 func (r *Request) readThink(v wirejson.Value) *field.Error {
 	r.think = ""
 	switch v.Kind() {
@@ -53,8 +54,9 @@ func (r *Request) readThink(v wirejson.Value) *field.Error {
 // ignoredOptions are the options that change the answer in Ollama but have no effect here.
 var ignoredOptions = []string{"temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"}
 
-// readOptions reads options: a limit of tokens and the stop sequences. Codex has no settings for
-// other options. Unknown options are skipped, as in Ollama.
+// readOptions reads the field options. Only num_predict, a limit of tokens, and stop, the stop
+// sequences, have an effect. The options in ignoredOptions are recorded as ignored. All other
+// options are skipped.
 func (r *Request) readOptions(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
@@ -87,7 +89,7 @@ func (r *Request) readLimit(v wirejson.Value) *field.Error {
 }
 
 // readStop reads one or several stop sequences. Ollama does not limit their number. Here, only the
-// first [prompt.MaxStops] of them are used, and the others are ignored.
+// first [prompt.MaxStops] of them are used; if there are more, options.stop is recorded as ignored.
 func (r *Request) readStop(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
 	add := func(i int, v wirejson.Value) *field.Error {
@@ -126,8 +128,8 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// readSuffix refuses a suffix, which is a text after the answer. Ollama also refuses it for most
-// models.
+// readSuffix refuses a suffix, which is the text that is to follow after the answer. Ollama also
+// refuses it for most models.
 func readSuffix(r *Request, v wirejson.Value) *field.Error {
 	var suffix string
 	f := field.Text(&suffix, v)

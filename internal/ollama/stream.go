@@ -8,10 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of a turn as lines. Each line is an object with a piece of text, a piece
-// of reasoning or a call. The last object has the usage, and its done is true. If the turn fails, an
-// object with only the error ends the stream. A Stream must not be used by several goroutines at
-// once.
+// Stream encodes the outputs of a turn as lines. Each line is an object with a piece of text, a
+// piece of reasoning or a call. The last object has the usage and "done": true. If the turn fails,
+// an object with only the error ends the stream. A Stream is not safe for concurrent use.
 type Stream struct {
 	meta Meta
 	emit func(line []byte) error
@@ -21,15 +20,16 @@ type Stream struct {
 	err  error // the first error of emit
 }
 
-// NewStream returns an encoder that passes each line to emit, without its line break. emit must not
+// NewStream returns a Stream that passes each line to emit, without its line break. emit must not
 // keep line after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(line []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, timings: timings{arrived: meta.Arrived, started: time.Now()}}
 }
 
-// Write encodes an output as one line, or as none. An answer has only one choice. Write returns the
-// error of emit, or an [apierror.Error] for a call whose arguments no client of this API can read.
-// Outputs after the finish are ignored.
+// Write encodes an output as one line, or as none. The first argument is not used, since an answer
+// has only one choice. Write returns the first error of emit, or an [apierror.Error] for a call
+// whose arguments are not a JSON object. It ignores outputs after turn.OutputFinish, the last
+// output of a turn, and outputs after a failure.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done || s.err != nil {
 		return s.err
@@ -60,7 +60,8 @@ func (s *Stream) emitLine(line []byte) {
 	}
 }
 
-// Fail ends the stream with an error.
+// Fail ends the stream with an error, unless the stream has already ended. It returns the first
+// error of emit.
 func (s *Stream) Fail(apiErr *apierror.Error) error {
 	if !s.done {
 		s.done = true
@@ -69,7 +70,7 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 	return s.err
 }
 
-// Done reports whether the last line has been written.
+// Done reports whether the last line has been written without an error of emit.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
 // Idle releases the memory that is needed only during writing.

@@ -13,8 +13,8 @@ import (
 type Meta struct {
 	Model       string    // the name by which the client asked for the model
 	Arrived     time.Time // when the request came
-	InputTokens int64     // an estimate of the input, for a turn without a usage
-	CallsInText bool      // calls are part of the text
+	InputTokens int64     // an estimate of the input's tokens, for a turn without a usage
+	CallsInText bool      // the text contains the calls, so there are no tool_calls
 
 	generate   bool   // the answer is for a request to /api/generate
 	noThinking bool   // the client wants no reasoning
@@ -75,8 +75,8 @@ func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 
 func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
-// argumentsObject returns the arguments of a call as a JSON object in one line. It reports false if they
-// are not an object.
+// argumentsObject returns the arguments of a call as a JSON object in one line. Empty arguments
+// become {}. It reports false if the arguments are not an object.
 func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
@@ -88,8 +88,8 @@ func argumentsObject(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// appendStart appends the beginning of an object of the answer: the model, the time, and the members for
-// p. The caller appends the other members and the closing brace.
+// appendStart appends the beginning of an object of the answer: the model, the time, and the
+// members for p. The caller appends the other members and the closing brace.
 func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	dst = wirejson.AppendString(append(dst, `{"model":`...), m.Model)
 	dst = createdAt.UTC().AppendFormat(append(dst, `,"created_at":"`...), timeFormat)
@@ -111,11 +111,12 @@ func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	return dst
 }
 
-// timings has three times of an answer: the arrival of the request, the start of the encoding, and the
-// arrival of the first piece.
+// timings has three times of an answer: the arrival of the request, the start of the encoding, and
+// the arrival of the first piece (zero: none has arrived).
 type timings struct{ arrived, started, firstPiece time.Time }
 
-// recordFirst records the time of the first piece. It is called for each piece.
+// recordFirst records the time of the first piece. It is called for each piece, and does nothing
+// for later ones.
 func (c *timings) recordFirst() {
 	if c.firstPiece.IsZero() {
 		c.firstPiece = time.Now()
@@ -158,6 +159,6 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 	return append(dst, '}')
 }
 
-// nanoseconds returns the nanoseconds between two times. The result is at least 1, since clients divide
-// by it.
+// nanoseconds returns the nanoseconds between two times. The result is at least 1, since clients
+// divide by it.
 func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

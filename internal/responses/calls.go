@@ -74,10 +74,10 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 }
 
 // checkOutputs checks that each call is followed by one output, and that each output follows its
-// call. Codex would silently invent an output for a call without one, and drop an output without a
-// call. earlierItems are the items before the input.
+// call. Without this check, Codex would silently invent an output for a call without one, and drop
+// an output without a call. earlierItems are the items before the input.
 func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
-	pendingCalls := map[string]bool{} // the ids of calls without an output so far
+	pendingCalls := map[string]bool{} // the ids of the calls for which no output was read
 	for i := range earlierItems {
 		if f := checkOutput(&earlierItems[i], pendingCalls); f != nil {
 			return f.In(r.earlierParam())

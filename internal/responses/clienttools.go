@@ -73,9 +73,9 @@ func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientCall reads a call of a tool that the client runs, and sets the name and the arguments
-// of call. The arguments are the members of the item's action or operation that the model wrote.
-// Members that are null are left out.
+// readClientCall reads a call of a tool that the client runs, and sets call.Name and
+// call.Arguments. The arguments are the members of the item's action or operation that the model
+// wrote. Members that are null are left out.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -124,7 +124,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 type clientCall struct {
 	Action      any              `json:"action,omitempty"`
 	Operation   *patchOperation  `json:"operation,omitempty"`
-	Environment *json.RawMessage `json:"environment,omitempty"` // nil: the member is absent; otherwise it is null
+	Environment *json.RawMessage `json:"environment,omitempty"` // nil: the member is absent; otherwise its value is null
 }
 
 // shellAction is the action of a call of the shell tool (FunctionShellAction).
@@ -151,8 +151,8 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns the members of the item for a call of tool. arguments is the JSON that the
-// model wrote. If an argument is missing or of a wrong type, its member is empty. An operation
+// newClientCall returns the members of the item for a call of a tool. arguments is the JSON that
+// the model wrote. If an argument is missing or of a wrong type, its member is empty. An operation
 // without a known type gets the type update_file.
 func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	switch tool.callType {

@@ -7,11 +7,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// eventFailed is the name of the last event of a failed response.
+// eventFailed is the name of the last event of a response that failed or was cancelled.
 const eventFailed = "response.failed"
 
-// isSilent reports whether s sends no events: either the client wants no events, or sending an event
-// has failed.
+// isSilent reports whether s sends no events: either the client wants no events, or sending an
+// event has failed.
 func (s *Stream) isSilent() bool { return s.emit == nil || s.err != nil }
 
 // send emits an event with the next sequence number.
@@ -52,8 +52,8 @@ func appendResponseEvent(buf []byte, name string, sequence int64, object []byte)
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
 // textEventsByType has the textEvents of an item, by the type of the item. A call has textEvents
-// only if it is a call of a function. The items of other calls have the arguments in another form
-// than the model writes them, so the client gets these arguments only when they are complete.
+// only if it is a call of a function. The items of other calls have the arguments in another form,
+// which can be made only from the complete arguments, so these calls have no deltas.
 var textEventsByType = map[string]textEvents{
 	typeMessage: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	typeReasoning: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -69,8 +69,9 @@ type deltaPrefix struct {
 }
 
 // sendDelta sends an event with a piece of the text of an item, or of the current part of an item
-// that has parts. Nearly all events are deltas. So sendDelta does not use the JSON encoder, and it
-// keeps the beginning of the event in s.prefix for the next delta.
+// that has parts. If the items of this type have no deltas, it sends nothing. Nearly all events are
+// deltas, so sendDelta does not use the JSON encoder, and keeps the beginning of the event in
+// s.prefix for the next delta.
 func (s *Stream) sendDelta(i *outputItem, text string) {
 	if s.isSilent() {
 		return

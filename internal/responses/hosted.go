@@ -13,15 +13,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The types of the items for calls of hosted tools.
+// The types of the items for calls of hosted tools, which are the web search and the tool that
+// makes pictures. The provider or Codex runs these tools, not the client.
 const (
 	typeWebSearch = "web_search_call"
 	typePicture   = "image_generation_call"
 )
 
-// progressEvents has the names of the events that only the items of hosted tools have, by the type of
-// the item. The events in started are sent when the item begins. The event completed is sent when the
-// item is complete. There are no events for partial pictures, since Codex sends none.
+// progressEvents has the names of the events that only the items of hosted tools have, by the type
+// of the item. The events in started are sent when the item begins. The event completed is sent
+// when the item is complete. There are no events for partial pictures, since Codex sends none.
 var progressEvents = map[string]struct {
 	started   []string
 	completed string
@@ -30,7 +31,7 @@ var progressEvents = map[string]struct {
 	typePicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
 }
 
-// hostedTool returns the hosted tool of a type. It returns "" if there is no such tool here.
+// hostedTool returns the hosted tool of this type, or "" if there is no such tool here.
 func hostedTool(kind wirejson.Value) prompt.Hosted {
 	switch name := kind.Text(); {
 	case prompt.IsWebSearch(name):
@@ -45,7 +46,7 @@ func hostedTool(kind wirejson.Value) prompt.Hosted {
 // Response.
 type toolIndexes struct{ request, response int }
 
-// readHostedTool reads a hosted tool.
+// readHostedTool reads a hosted tool. index is the tool's index in the tools of the request.
 func (r *Request) readHostedTool(tool prompt.Hosted, v wirejson.Value, index int) (f *field.Error) {
 	if _, again := r.hostedIndexes[tool]; again {
 		return field.Invalid("there is such a tool already").In("type")
@@ -89,9 +90,9 @@ var toolOffMessages = map[prompt.Hosted]string{
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without is called for a hosted tool that the operator does not allow. If a Codex client has declared
-// the tool, Without removes it, since Codex also works without it. If another client has declared the
-// tool, Without returns an error.
+// Without is called for a hosted tool that the operator does not allow. If the request does not
+// declare the tool, Without does nothing. If the client is Codex itself, Without removes the tool,
+// since Codex also works without it. For other clients, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	indexes, declared := r.hostedIndexes[tool]
 	switch {
@@ -111,7 +112,7 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 
 // pictureCall has the members that only the item of a picture has (ImageGenToolCall).
 type pictureCall struct {
-	Result  any             `json:"result,omitempty"` // nil: the member is absent; otherwise a *string, which becomes null if it is nil
+	Result  any             `json:"result,omitempty"` // a *string: the picture, or null if the pointer is nil; an untyped nil: the member is absent
 	Revised string          `json:"revised_prompt,omitempty"`
 	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture; nil: there is no error
 }
@@ -127,9 +128,9 @@ func newPictureCall(picture *turn.Output) pictureCall {
 	return pictureCall{Result: &picture.Text, Revised: picture.Name}
 }
 
-// endPicture ends the open item if it is a picture. out is not a pointer, although the item keeps a
-// pointer to it: with a pointer as the parameter, Go would allocate every output of Write on the
-// heap.
+// endPicture adds out to the open item and ends the item, if the item is a picture. out is passed
+// by value, although the item keeps a pointer to it: with a pointer as the parameter, Go would
+// allocate every output of Write on the heap.
 func (s *Stream) endPicture(out turn.Output) {
 	if s.isOpen(typePicture) {
 		s.openItem.picture = &out
@@ -137,9 +138,9 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer. An item without a result has no picture. If
-// such an item has an id and its status is not failed, the item becomes a reference to the stored
-// item. All other items without a result are hidden from the model.
+// readPicture reads a picture of an earlier answer. An item without a result has no picture, so the
+// model does not get the item. If such an item has an id and its status is not failed, it becomes a
+// reference, and [Request.Resolve] replaces it by the stored item.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.hiddenFromModel = !fields.result.Given(); i.hiddenFromModel {
 		if !fields.status.Is(statusFailed) && i.id != "" {
@@ -153,9 +154,9 @@ func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) 
 	return f.In("result")
 }
 
-// searchAction returns the action of a web search. text is Codex's action, or empty. Codex also has
-// types of actions that OpenAI's API does not have. If text is such an action or no action at all,
-// the result is an action of the type search without other members.
+// searchAction returns the action of a web search. text is Codex's action, or empty. If text is not
+// an action, or if OpenAI's API does not have the type of the action, the result is an action of
+// the type search without other members.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

@@ -186,22 +186,23 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 		func(_ int, v wirejson.Value) *field.Error { return field.Expect(wirejson.KindObject, v) })).In("summary")
 }
 
-// resolve replaces a reference by its item.
-func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage) *apierror.Error {
+// resolve replaces the item by the stored item, if the item is a reference. found has the stored
+// items by their ids. index is the index of the reference in the input.
+func (i *inputItem) resolve(r *Request, index int, found map[string]json.RawMessage) *apierror.Error {
 	if i.kind != typeReference {
 		return nil
 	}
 	raw, ok := found[i.id]
 	if !ok {
-		return itemNotFound(i.id, at)
+		return itemNotFound(i.id, index)
 	}
 	*i = inputItem{}
-	return i.read(r, wirejson.NewCursor(wirejson.Value(raw))).In("id").At(at).In("input").APIError()
+	return i.read(r, wirejson.NewCursor(wirejson.Value(raw))).In("id").At(index).In("input").APIError()
 }
 
-func itemNotFound(id string, at int) *apierror.Error {
+func itemNotFound(id string, index int) *apierror.Error {
 	return field.NotFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", id).
-		In("id").At(at).In("input").APIError()
+		In("id").At(index).In("input").APIError()
 }
 
 // readItemPart reads a part of the content of a message, or of the output of a call.

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Deleted returns the body of the answer to a DELETE of the object with the id. object is the type
-// of that object in the answer: "response" or "conversation.deleted".
+// Deleted returns the body of the answer to a DELETE. id is the id of the deleted object. object is
+// its type in the answer: "response" or "conversation.deleted".
 func Deleted(id, object string) []byte {
 	return wirejson.Append(nil, struct {
 		ID      string `json:"id"`
@@ -35,8 +35,8 @@ func InputTokens(count int) []byte {
 // Page is the part of a list that a client wants.
 type Page struct {
 	limit     int
-	ascending bool
-	after     string
+	ascending bool   // the oldest item comes first; false: the newest
+	after     string // the page begins after the item with this id; empty: with the first item
 }
 
 // How many items a page has by default, and at most.
@@ -70,8 +70,7 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 type Hold func(bytes int64) *apierror.Error
 
 // ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList), which has one
-// page of items. The argument items has the items of all pages, in the order in which they were
-// sent.
+// page of items. The argument items has the items of all pages, the oldest first.
 func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -99,8 +98,8 @@ type listEnd struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// encode returns the JSON of a list with these items. The items may be large, so each is copied only
-// once.
+// encode returns the JSON of a list with these items. The items may be large, so each is copied
+// only once.
 func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
 	const begin = `{"object":"list","data":[`
 	end := wirejson.Append(nil, e)
@@ -122,7 +121,7 @@ func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.E
 	return append(append(body, ']'), end...), nil
 }
 
-// ItemID returns the id of a stored item. It is empty if the item has none.
+// ItemID returns the id of a stored item. The result is empty if the item has no id.
 func ItemID(item json.RawMessage) string {
 	var id wirejson.Value
 	wirejson.Value(item).Pick(wirejson.Into("id", &id))
@@ -132,8 +131,9 @@ func ItemID(item json.RawMessage) string {
 	return id.Text()
 }
 
-// InputItems returns the items of the request's own input as they are stored (ItemResource): each
-// item has an id, and messages have parts and a status. suffix is the suffix of the response's id.
+// InputItems returns the items of the input in the form for a store (ItemResource): each item has
+// an id, and messages have parts and a status. The items of earlier responses are not included.
+// suffix, the suffix of the response's id, goes into new ids.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -152,7 +152,8 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// storedJSON returns the JSON of the item for a store. The item gets this id.
+// storedJSON returns the JSON of the item for a store. The item gets this id. A call or an output
+// without a status gets the status completed.
 func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)
@@ -168,8 +169,8 @@ func (i *inputItem) storedJSON(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends members of object to dst, each with a comma before it. It leaves out a
-// member if keep reports false.
+// appendMembers appends the members of object for which keep reports true, each with a comma before
+// it.
 func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
@@ -180,8 +181,8 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// storedMessageJSON returns a message as it is stored (InputMessage or OutputMessage). Its content is
-// always a list of parts.
+// storedMessageJSON returns a message as it is stored (InputMessage or OutputMessage). Its content
+// is always a list of parts.
 func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
@@ -240,11 +241,11 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items as they are stored. Each gets a new id with suffix, which makes the id
-// unique. The exception is an item of reasoning. It keeps its own id, unless the id is too long or
-// an earlier item of the request has the same id.
+// Items returns the items in the form for a store. Each item gets a new id with this suffix, which
+// makes the id unique. Only an item of reasoning keeps its own id, unless that id is missing or too
+// long, or an earlier item of the request has the same id.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
-	c.ConversationID = "new"
+	c.ConversationID = "new" // a conversation makes InputItems give new ids
 	return (*Request)(c).InputItems(suffix)
 }
 

@@ -25,17 +25,17 @@ const (
 // outputItem is one item of a response's output.
 type outputItem struct {
 	outputJSON        // without its texts and arguments
-	providerID string // the provider's id of a reasoning or a web search
-	index      int    // among the items that the client sees; hidden: the client does not see this item
+	providerID string // the provider's id of a reasoning item or a web search
+	index      int    // the index among the items that the client sees; hidden: the client does not see this item
 
 	text             strings.Builder   // the text of the open part, the arguments of a call, or the action of a web search
-	parts            []string          // the complete parts of a message's content, or of a reasoning's summary
+	parts            []string          // the complete parts of a message's content, or of the summary of a reasoning item
 	openPart         int               // Codex's index of the open part
-	annotations      []json.RawMessage // of a message's text
-	encryptedContent string            // the encrypted content of a reasoning
+	annotations      []json.RawMessage // the annotations of a message's text
+	encryptedContent string            // the encrypted content of a reasoning item
 
 	callIndex int          // if the item is a call: the index of the call in the turn
-	picture   *turn.Output // the picture; nil: it has not come
+	picture   *turn.Output // the output with the picture; nil: it has not come
 	tool      originalTool // if the item is a call: the called tool
 }
 
@@ -104,7 +104,8 @@ type Record struct {
 	Well     bool            // the turn has ended without an error; the response may be incomplete
 }
 
-// keepResponse passes the whole Response to Meta.Keep, and returns its JSON.
+// keepResponse passes the whole Response to Meta.Keep, if that is not nil, and returns the JSON of
+// the Response.
 func (s *Stream) keepResponse() []byte {
 	object := s.responseJSON()
 	if s.meta.Keep != nil {
@@ -113,8 +114,8 @@ func (s *Stream) keepResponse() []byte {
 	return object
 }
 
-// storedOutput returns the items of the output for a store. object is the JSON of the Response. For an
-// item that the client gets in full, only the offsets of the item in object are stored.
+// storedOutput returns the items of the output for a store. object is the JSON of the Response. For
+// an item that the client gets in full, only the offsets of the item in object are stored.
 func (s *Stream) storedOutput(object []byte) []stores.Item {
 	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)

@@ -25,14 +25,15 @@ func (r *Request) References() []string {
 	return ids
 }
 
-// ItemNotFound returns the 400 for a reference to an item that does not exist.
+// ItemNotFound returns the error for a reference to an item that does not exist.
 func (r *Request) ItemNotFound(id string) *apierror.Error {
 	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeReference && i.id == id })
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request. earlier has the items that precede the input. found has the items
-// that the input refers to, by their ids. Resolve returns an error if a call has no output.
+// Resolve completes the request with stored items. earlier has the items that precede the input.
+// found has the items that the input refers to, by their ids. Resolve returns an error if an item
+// is missing in found, if a call has no output, or if an output has no call.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	earlierItems := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
@@ -55,8 +56,9 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
-// buildMessages sets r.Messages to one conversation: the instructions, the messages of earlierItems, and
-// the input. The instructions of earlier responses are not included, as in OpenAI's API.
+// buildMessages sets r.Messages to one conversation: the instructions, the messages of
+// earlierItems, and the input. The instructions of earlier responses are not included, as in
+// OpenAI's API.
 func (r *Request) buildMessages(earlierItems []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
@@ -95,7 +97,9 @@ func (r *Request) ImageParam(url string) string {
 	return ""
 }
 
-// ImagePath returns the path of an image in a message of the conversation.
+// ImagePath returns the path of an image. message is the index of the image's message in the
+// conversation, and part is the image's index in that message. If the message is older than the
+// input, the path is the field that refers to the message.
 func (r *Request) ImagePath(message, part int) string {
 	i := r.inputIndex(message)
 	switch {
@@ -107,9 +111,9 @@ func (r *Request) ImagePath(message, part int) string {
 	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
-// inputIndex returns the index of the input item from which a message of the conversation was made, or
-// -1 if the message is older than the input. It counts from the end, since the messages of the input
-// are the last.
+// inputIndex returns the index of the input item from which a message of the conversation was made,
+// or -1 if the message is older than the input. It counts from the end, since the messages of the
+// input are at the end.
 func (r *Request) inputIndex(message int) int {
 	remaining := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
@@ -123,7 +127,7 @@ func (r *Request) inputIndex(message int) int {
 	return -1
 }
 
-// Forget drops the body and the data made from it. It is called once the turn has started. After
+// Forget drops the body and the data made from it. It is called when the turn has started. After
 // Forget, only the methods for answers and errors may be called.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.inputTools = prompt.Conversation{}, nil, nil, nil
@@ -141,8 +145,8 @@ func (r *Request) APIError(err error) *apierror.Error {
 	return e
 }
 
-// withItemPath adds the path of an item to the error with which Codex refused the item. Codex's error
-// has only the index of the item in the history. Each message of the history is one item; the
+// withItemPath adds the path of an item to the error with which Codex refused the item. Codex's
+// error has only the index of the item in the history. Each message of the history is one item; the
 // instructions are not in the history.
 func (r *Request) withItemPath(e *apierror.Error) *apierror.Error {
 	var n int

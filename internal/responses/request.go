@@ -1,8 +1,8 @@
 // Package responses is the wire format of the Responses API.
 //
 // [Decode] checks the body of a request, [Request.Resolve] adds the stored items that the request
-// refers to, and [Request.Plan] maps the request to Codex. [Stream] encodes the outputs of a turn as a
-// Response, both as events and as one object, so that both forms have the same answer.
+// refers to, and [Request.Plan] maps the request to Codex. [Stream] encodes the outputs of a turn
+// as a Response, both as events and as one object, so both have the same content.
 package responses
 
 import (
@@ -26,17 +26,17 @@ type Request struct {
 	ConversationID string // the id of the conversation to which the response belongs; empty: none
 	Store          bool   // the response is to be stored
 	Background     bool   // the response is made even if its client disconnects
-	Warmup         bool   // no output is wanted
+	Warmup         bool   // the client wants no output
 	Summary        string // reasoning.summary: auto, concise or detailed; empty: it is not given
 
 	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool
-	Encrypted    bool // include asks for the reasoning's encrypted content
-	isCodex      bool // the client is Codex itself
-	echoed       responseSettings
+	Encrypted    bool             // include asks for the reasoning's encrypted content
+	isCodex      bool             // the client is Codex itself
+	echoed       responseSettings // what the Response repeats of the request
 
-	skippedToolError *field.Error                  // the error for the first of skippedTools; only a Codex client may declare such tools
+	skippedToolError *field.Error                  // the error for the first of skippedTools, which check returns unless isCodex; nil: there are none
 	hostedIndexes    map[prompt.Hosted]toolIndexes // the places of the hosted tools
 	skippedTools     []string                      // the paths of the declared tools that cannot run here
 	originalTools    map[string]originalTool       // the tools as the client declared them, by the names of their functions
@@ -48,15 +48,16 @@ type Request struct {
 //
 // Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
 // too: tools that only OpenAI runs, prompts that OpenAI stores, log probabilities and files. Fields
-// that have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored] lists
-// them. Unknown fields are skipped. The caller has to fetch images at https URLs, see
-// [prompt.Conversation.RemoteImages].
+// that have no effect with Codex are accepted. If such a field would change the answer of OpenAI,
+// [prompt.Plan.Ignored] lists the field. Unknown fields are skipped. The caller has to fetch images
+// at https URLs, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
 // DecodeCreate is [Decode] for a message that asks for a response over a WebSocket. The answer is
-// always a stream. If generate is false, the request is a warm-up, and no output is wanted.
+// always a stream. If the member generate is false, the request is a warm-up: the client wants no
+// output.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, new(Request), (*Request).readCreate)
 }
@@ -119,8 +120,9 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The parameters are those
-// of [prompt.Conversation.Skip].
+// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
+// kind of the value. If the value would change the answer of OpenAI, the reader also records the
+// field as ignored. The parameters are those of [prompt.Conversation.Skip].
 func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
@@ -136,15 +138,17 @@ func echoedField(name, neutral string, member func(*responseSettings) *wirejson.
 	}
 }
 
-// refusedField returns the reader of a field that is not supported. why is the reason in the error.
-func refusedField(why string) func(*Request, wirejson.Value) *field.Error {
-	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
+// refusedField returns the reader of a field that is not supported. The message of the error ends
+// with the reason.
+func refusedField(reason string) func(*Request, wirejson.Value) *field.Error {
+	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, reason) }
 }
 
 // noPromptsReason is the reason in the error for the field prompt.
 const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
-// check does the checks that depend on several fields.
+// check checks the required fields, and fields that depend on each other. It also records the
+// skipped tools as ignored.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -222,10 +226,10 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindObject, v)
 }
 
-// DecodeInput reads a body of the Responses API that was sent to POST /v1/chat/completions. It reads
-// only the members that chat completions do not have. The request must have the whole conversation,
-// so members that refer to stored responses are refused. Items that a chat completion cannot have are
-// refused, too.
+// DecodeInput reads a body of the Responses API that was sent to POST /v1/chat/completions. It
+// reads only the members that chat completions do not have. The request must have the whole
+// conversation, so members that refer to stored responses are refused. Items that a chat completion
+// cannot have are refused, too.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
 	if f := field.Members(root, r, inputReaders); f != nil {

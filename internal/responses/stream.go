@@ -31,27 +31,27 @@ import (
 //   - Each reasoning item of the model becomes an item with the parts of its summary. An
 //     item without a summary is shown only if the client wants its encrypted content.
 //   - A call becomes an item. If calls are part of the text, there are no such items.
-//   - A web search and a picture become an item each.
+//   - Each web search and each picture becomes an item.
 //
-// A Stream must not be used by several goroutines at once.
+// A Stream is not safe for concurrent use.
 type Stream struct {
 	meta       Meta
 	state      responseState // without the output; the usage is 0 until the turn ends without an error
 	items      []*outputItem // in their order
 	shownCount int           // how many of the items the client sees
 	openItem   *outputItem   // the item that has begun and not ended, or nil
-	done       bool
-	finalJSON  []byte // the JSON of the whole Response; nil: the response has not ended
+	done       bool          // the response has ended
+	finalJSON  []byte        // the JSON of the whole Response; nil: the response has not ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
 	buf      wirejson.Buffer                       // memory for the event that is being written
 	prefix   deltaPrefix
-	sequence int64
+	sequence int64 // the sequence number of the next event
 	err      error // the first error of emit
 }
 
-// NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
-// framing. emit must not keep the slice with the JSON. After an error of emit, no more events are
+// NewStream returns a Stream that passes the name and the JSON of each event to emit, without any
+// framing. emit must not keep data after it returns. After an error of emit, no more events are
 // sent. If emit is nil, there are no events, and only the whole Response is made.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
@@ -61,7 +61,7 @@ func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 // Add is [Stream.Write] for a stream without events, where Write cannot fail.
 func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 
-// JSON returns the whole Response, once the turn has ended.
+// JSON returns the whole Response, or nil if the response has not ended.
 func (s *Stream) JSON() []byte { return s.finalJSON }
 
 // ErrCancelled is the error of a response that was cancelled. Callers must not change its fields.
@@ -126,8 +126,9 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Fail ends the response with an error. With [ErrCancelled] the status of the response is
-// cancelled. The API has no event for a cancelled response, so the event is response.failed.
+// Fail ends the response with an error, unless the response has already ended. With [ErrCancelled],
+// the status of the response is cancelled. The API has no event for a cancelled response, so the
+// event is response.failed.
 func (s *Stream) Fail(e *apierror.Error) error {
 	if s.done {
 		return s.err
@@ -142,10 +143,11 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	return s.err
 }
 
-// Done reports whether the last event has been written.
+// Done reports whether the last event has been written without an error of emit.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-// endMessage ends the open message, and sets its phase.
+// endMessage ends the open message, if there is one. If phases lists the phase, the message gets
+// this phase.
 func (s *Stream) endMessage(phase string) {
 	if !s.isOpen(typeMessage) {
 		return
@@ -159,9 +161,9 @@ func (s *Stream) endMessage(phase string) {
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning adds the encrypted content to a reasoning item, and ends the item. The client may
-// send this content back. If the reasoning had no summary, there is no item yet. In this case
-// endReasoning begins an item for the encrypted content, if there is any.
+// endReasoning adds the encrypted content, which the client may send back, to a reasoning item, and
+// ends the item. If the reasoning had no summary, there is no item yet. In this case, endReasoning
+// begins an item for the encrypted content, if there is any.
 func (s *Stream) endReasoning(out *turn.Output) {
 	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {
@@ -188,7 +190,7 @@ func (s *Stream) startCall(out *turn.Output) {
 	s.beginItem(tool.callType, &outputItem{tool: tool, callIndex: out.Call, outputJSON: outputJSON{CallID: out.ID}})
 }
 
-// annotate adds annotations to the open message.
+// annotate adds annotations to the open message, if there is one.
 func (s *Stream) annotate(out *turn.Output) {
 	if !s.isOpen(typeMessage) {
 		return
@@ -213,8 +215,8 @@ func (s *Stream) isOpenCall(index int) bool {
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// openOrBegin returns the open item if it has this type and this providerID. Otherwise it begins a new
-// item.
+// openOrBegin returns the open item if it has this type and this providerID. Otherwise it begins a
+// new item.
 func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
 	if !s.isOpen(kind) || s.openItem.providerID != providerID {
 		s.beginItem(kind, &outputItem{providerID: providerID})
@@ -222,7 +224,8 @@ func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
 	return s.openItem
 }
 
-// beginItem ends the open item and begins a new one. kind is the type of the new item.
+// beginItem ends the open item, if there is one, and begins a new one. kind is the type of the new
+// item.
 func (s *Stream) beginItem(kind string, item *outputItem) {
 	s.endItem(statusCompleted)
 	item.Type, item.Status, item.providerID = kind, statusInProgress, strings.Clone(item.providerID)
@@ -236,8 +239,8 @@ func (s *Stream) beginItem(kind string, item *outputItem) {
 	s.sendItemStart(item)
 }
 
-// endItem ends the open item, if there is one. The item gets this status, but a picture that was not
-// made gets the status failed.
+// endItem ends the open item, if there is one. The item gets this status, but a picture that was
+// not made gets the status failed.
 func (s *Stream) endItem(status string) {
 	if i := s.openItem; i != nil {
 		s.openItem = nil

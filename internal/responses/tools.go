@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// originalTool has the type and the name of a tool as the client declared it. For Codex and the model,
-// every tool is a plain function.
+// originalTool has the type and the name of a tool as the client declared it. For Codex and the
+// model, every tool is a plain function.
 type originalTool struct {
 	callType  string // the type of its calls, for example function_call
 	namespace string
@@ -64,9 +64,9 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHostedTool records a tool that only OpenAI can run. A Codex client adds such tools by itself and
-// also works without them, so its requests do not fail: the tool is ignored. For other clients, the
-// tool is an error.
+// skipHostedTool records a tool that only OpenAI can run. f is the error for the tool. If Codex
+// itself is the client, the tool is ignored, since Codex adds such tools by itself and also works
+// without them. For other clients, the request fails with the error.
 func (r *Request) skipHostedTool(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.skippedToolError == nil {
@@ -91,7 +91,8 @@ func (r *Request) addTool(t declaredTool) *field.Error {
 }
 
 // readInputTools reads the tools that an input item declares. A tool that only OpenAI can run is an
-// error here, even from a Codex client: Codex adds such tools only to the field tools.
+// error here, even if Codex itself is the client, since Codex adds such tools only to the field
+// tools.
 func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -111,8 +112,8 @@ func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// addInputTools adds the tools of the input items to the tools of the request, except those that the
-// request has already.
+// addInputTools adds the tools of the input items to the tools of the request, except those that
+// the request has already.
 func (r *Request) addInputTools() (f *field.Error) {
 	for _, t := range r.inputTools {
 		if _, declared := r.originalTools[t.Name]; !declared {
@@ -122,8 +123,8 @@ func (r *Request) addInputTools() (f *field.Error) {
 	return f
 }
 
-// codeHosted is the code of the error for a tool that only OpenAI can run. It is replaced before the
-// error is sent to a client.
+// codeHosted is the code of readTool's error for a tool that the client does not run. The callers
+// of readTool handle this error or replace its code, so this code is never sent.
 const codeHosted apierror.Code = "hosted_tool"
 
 // readTool reads a tool (Tool), and returns the functions that stand for the tool.

@@ -110,7 +110,7 @@ type outputJSON struct {
 	Content []textPart `json:"content,omitzero"`
 
 	Summary   []textPart `json:"summary,omitzero"`
-	Encrypted any        `json:"encrypted_content,omitempty"` // nil: the member is absent; otherwise a *string, which becomes null if it is nil
+	Encrypted any        `json:"encrypted_content,omitempty"` // a *string, which becomes null if the pointer is nil; an untyped nil: the member is absent
 
 	CallID    string  `json:"call_id,omitempty"`
 	Execution string  `json:"execution,omitempty"`
@@ -128,10 +128,11 @@ type textPart struct {
 	Type        string            `json:"type"`
 	Text        string            `json:"text"`
 	Annotations []json.RawMessage `json:"annotations,omitzero"`
-	Logprobs    []struct{}        `json:"logprobs,omitzero"` // always empty
+	Logprobs    []struct{}        `json:"logprobs,omitzero"` // empty, or absent
 }
 
-// textPart returns a part of an item with this text, and with the item's annotations so far.
+// textPart returns a part of an item with this text, and with the annotations that the item has
+// now.
 func (i *outputItem) textPart(text string) textPart {
 	if i.Type == typeReasoning {
 		return textPart{Type: "summary_text", Text: text}
@@ -165,7 +166,7 @@ type event struct {
 type Meta struct {
 	ID      string // "resp_" and a suffix; the ids of the items have the same suffix
 	Created int64  // Unix time in seconds
-	// Now returns the current time, in Unix seconds.
+	// Now returns the current time, in Unix seconds. If Now is nil, completed_at stays null.
 	Now func() int64
 	// Keep is called with the whole response, before the client can read its last event or
 	// its body. It may be nil.
@@ -201,7 +202,7 @@ func (r *Request) settingsJSON() []byte {
 	return wirejson.Append(nil, e)
 }
 
-// orElse returns v, or the value of text if v is absent.
+// orElse returns v, or the JSON in text if v is absent.
 func orElse(v wirejson.Value, text string) wirejson.Value {
 	if v == nil {
 		return wirejson.Value(text)
