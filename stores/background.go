@@ -16,7 +16,7 @@ import (
 type Background interface {
 	Store
 	// Begin stores a response that still runs. From then on, this engine owns the response. Get
-	// returns the response as Running until a Put ends it.
+	// returns the response as Running until Put stores the ended one.
 	Begin(ctx context.Context, id string, e *Entry) error
 	// Continue adds events to those of a response that this engine owns, and reports whether
 	// Cancel was called for the response. Events that the response already has are skipped. The
@@ -25,9 +25,9 @@ type Background interface {
 	Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error)
 	// Cancel asks the owner of a response to cancel it.
 	Cancel(ctx context.Context, user, id string) error
-	// Events returns some of the events of a response, without a gap. from is the number of the
-	// first one. If that event has not come yet, Events returns none. The error is ErrDropped if
-	// the events are not kept any more.
+	// Events returns some of the events of a response, without a gap. The parameter from is the
+	// number of the first one. If that event has not come yet, Events returns none. The error is
+	// ErrDropped if the events are not kept any more.
 	Events(ctx context.Context, user, id string, from int64) (Events, error)
 	// Watch returns a channel that is closed when a response with this id, of any user, has changed
 	// or may have changed. Without any change, the channel is closed after WatchTime.
@@ -64,10 +64,10 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost is for a response whose owner was lost. It returns the JSON of the failed response, and the
-// event of the failure, whose number is given. The parameter response is the JSON of the running
-// response, or of the failed one: a client that has read more events than were stored gets the
-// event of the failure again, with another number.
+// Lost returns the JSON of a response that has failed because its owner was lost, and the event of
+// the failure, whose number is the parameter number. The parameter response is the JSON of the
+// running response, or of the failed one. The latter is for a client that has read more events than
+// were stored: it gets the event again with another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

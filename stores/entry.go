@@ -38,8 +38,8 @@ type Item struct {
 // OnRelease makes Release call a function, such as the one that [Reserve] returns.
 func (e *Entry) OnRelease(release func()) { e.release = release }
 
-// Release ends the use of an entry that a store has returned. Until then, the memory of the entry
-// counts as used. Items taken from the entry may be used afterwards.
+// Release ends the use of an entry that a store has returned. Until Release is called, the memory
+// of the entry counts as used. Items taken from the entry may be used after Release.
 func (e *Entry) Release() {
 	if e.release != nil {
 		e.release()

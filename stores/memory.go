@@ -21,9 +21,10 @@ var transfers = claims.NewQueue(claims.QueueOptions{
 	Concurrent: transferMemory, PerUser: transferMemory / 2, Queue: 4096, Wait: time.Minute,
 })
 
-// Reserve waits for the memory of a user's entry that is about to be read or written. It returns the
-// function that releases the memory; see [Entry.OnRelease]. It reserves twice the size, since the
-// entry is in memory encoded and decoded. The error wraps ErrUnavailable.
+// Reserve waits for the memory of a user's entry that is about to be read or written. It returns
+// the function that releases the memory; see [Entry.OnRelease]. For at most [FreeTransfer] bytes,
+// it reserves nothing. Otherwise it reserves twice the size, since the entry is in memory encoded
+// and decoded. The error wraps ErrUnavailable.
 func Reserve(ctx context.Context, user string, size int64) (release func(), err error) {
 	if size <= FreeTransfer {
 		return func() {}, nil

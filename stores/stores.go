@@ -39,7 +39,7 @@ type Closer interface {
 	// Pause is called when no configuration uses the store any more. Requests may still use the
 	// store, for as long as a response may take. [Module].Start may be called again.
 	Pause()
-	// Close is called when nobody uses the store any more.
+	// Close is called when no configuration and no request uses the store any more.
 	Close() error
 }
 
@@ -56,7 +56,7 @@ type Failing interface {
 // nodes call it at the same time. After a method has returned without an error, its effect lasts as
 // long as the store does. Each context has a deadline. An error wraps [ErrNotFound] if the entry does
 // not exist, is another user's, or is too old. It wraps [ErrUnavailable] if the store does not work.
-// The two must not be confused, since clients forget a response that does not exist.
+// A store that does not work must not return ErrNotFound: clients would forget the response.
 //
 // A store bounds its size, and gives each user a share: no user may push out another user's entries.
 // When there is no room, the oldest or the least recently used entries of a user are dropped.
@@ -86,11 +86,11 @@ type Store interface {
 type Chains interface {
 	Store
 	// Chain returns a response, or a conversation, and the responses before it, the newest first.
-	// It stops at a response that does not exist or is Running: next is the id of that response, or
-	// empty if there is none. The error is ErrTooLong if there are more links than the argument
-	// links, or more bytes in their entries than the argument bytes. release is never nil. The
-	// store may count the memory of the items until release is called, so the caller first counts
-	// this memory itself.
+	// It stops at a response that does not exist or is Running: next is the id of that response. At
+	// the end of the chain, next is empty. The error is ErrTooLong if there are more links than the
+	// argument links, or more bytes in their entries than the argument bytes. release is never nil.
+	// The store may count the memory of the items until release is called, so the caller must count
+	// this memory itself before it calls release.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
 }
 

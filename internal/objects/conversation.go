@@ -27,8 +27,8 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	return entry.Response, apiErr
 }
 
-// withConversation checks the id of a conversation, and calls run with a context that ends after
-// StoreTimeout. It converts the error of run to an API error.
+// withConversation checks that an id has the form of a conversation's id, and calls run with a
+// context that ends after StoreTimeout. It converts the error of run to an API error.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)

@@ -14,9 +14,9 @@ type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller, beginning with the number from.
-// They come from the log of this process, or else from the store. They can be read until the
-// request ends.
+// Events returns the events of a background response of the caller. The parameter from is the
+// number of the first event. The events come from the log of this process, or otherwise from the
+// store. They can be read until the request ends.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -48,13 +48,13 @@ type storedEvents struct {
 	lastRead stores.Events // the result of the last read
 }
 
-// Next implements [Events]. from must not be smaller than in the previous call.
+// Next implements [Events]. The parameter from must not be smaller than in the previous call.
 func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
 	changed := s.store.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from)
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
-			return nil, changed, nil // no error: at a later call, the store may work again
+			return nil, changed, nil // no error, since the store may work again at a later call
 		}
 		if err != nil {
 			return nil, nil, err
@@ -69,10 +69,10 @@ func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error)
 	return nil, changed, nil
 }
 
-// end returns the number after the last event that was read.
+// end returns the number of the event that follows the last event that was read.
 func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
-// read sets s.lastRead to events from the store, beginning with the number from.
+// read sets s.lastRead to events from the store. The parameter from is the number of the first one.
 func (s *storedEvents) read(from int64) error {
 	ctx, cancel := withStoreTimeout(s.ctx)
 	defer cancel()

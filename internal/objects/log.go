@@ -45,18 +45,18 @@ type Log struct {
 
 	// The fields below are guarded by logs.mu.
 	events    []stores.Event
-	first     int64 // the number of the first event that is kept
+	first     int64 // the number of events[0]; if there are no events, the number of the next one
 	size      int64
 	hasEnded  bool
 	expiry    *time.Timer
 	forgotten bool          // Find no longer returns it
-	changed   chan struct{} // closed when there is more to read; nil: nobody waits
+	changed   chan struct{} // closed when there are more events, or none will come; nil: nobody waits
 }
 
 // sizeOf returns the memory of an event, in bytes.
 func sizeOf(e stores.Event) int64 { return eventOverhead + int64(len(e.Data)) }
 
-// Open begins the log of a response of a user. The caller calls End.
+// Open begins the log of a response of a user. The caller must call End.
 func (s *Logs) Open(user, id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,11 +76,12 @@ func (s *Logs) Find(user, id string) *Log {
 	return nil
 }
 
-// forgottenTime is how long readers that have found a log can still read it after it was forgotten.
+// forgottenTime is how long a log that was forgotten can still be read by readers that found it
+// before.
 const forgottenTime = 30 * time.Second
 
-// Forget removes the log of a response, so that nobody can find it any more. Readers that have
-// already found it can read an ended log to its end, for a short while. From a log that has not
+// Forget removes the log of a response, so that nobody can find it any more. If the log has ended,
+// readers that found it before can read the rest, for at most forgottenTime. If the log has not
 // ended, they get stores.ErrDropped.
 func (s *Logs) Forget(id string) {
 	s.mu.Lock()
@@ -95,17 +96,16 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds a copy of an event to the log. If the log is full, it drops the oldest events of the
-// log. If all logs together are full, it drops ended logs of the user with the most bytes, the
-// first to end first. If that user has no ended log, it drops the oldest events of the user's
-// largest log. The error is always nil.
+// Append adds a copy of an event to the log. If there is no room, it drops older events, see
+// makeRoom. If the log was removed or the event is too large, it drops the event itself. The error
+// is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.logs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.wakeReaders()
 	e := stores.Event{Name: name, Data: slices.Clone(data)}
-	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was forgotten, or the event is too large
+	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was removed, or the event is too large
 		l.first++ // this event is dropped; all earlier ones were dropped already
 		return nil
 	}
@@ -114,8 +114,9 @@ func (l *Log) Append(name string, data []byte) error {
 	return nil
 }
 
-// makeRoom drops the oldest logs and events until there is room for this number of bytes. It
-// reports false if everything is dropped and there is still no room.
+// makeRoom makes room in the log for this number of bytes. If the log is full, it drops the oldest
+// events of the log. If all logs together are full, it drops what [Logs.drop] chooses. It reports
+// false if nothing is left to drop and there is still no room.
 func (l *Log) makeRoom(bytes int64) bool {
 	for s := l.logs; ; {
 		switch fitsLog := l.size+bytes <= s.limits.LogBytes; {
@@ -129,10 +130,10 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop makes room for needed more bytes of user. It finds the user who has the most bytes if needed
-// is added to the bytes of user. Of the logs of the found user, it drops the one that ended first.
-// If none has ended, it drops the oldest event of the largest one. It reports false if there is
-// nothing to drop.
+// drop drops a log or an event of the largest user: the user with the most bytes, where needed is
+// added to the bytes of the parameter user. If the largest user has ended logs, drop drops the one
+// that ended first. Otherwise, it drops the oldest event in the largest log of that user. It
+// reports false if there is nothing to drop.
 func (s *Logs) drop(user string, needed int64) bool {
 	largestUser := user
 	for other, bytes := range s.bytesByUser {
@@ -173,7 +174,7 @@ func (l *Log) addBytes(bytes int64) {
 	}
 }
 
-// End ends the log: no more events will come. The log is kept for a while.
+// End ends the log: no more events will come. The log is kept for KeepTime.
 func (l *Log) End() {
 	s := l.logs
 	s.mu.Lock()
@@ -191,7 +192,7 @@ func (l *Log) End() {
 	})
 }
 
-// remove removes a log. Those who still read it get stores.ErrDropped.
+// remove removes a log. Readers who have not read all its events get stores.ErrDropped.
 func (s *Logs) remove(l *Log) {
 	if s.byID[l.id] != l {
 		return
@@ -207,7 +208,7 @@ func (s *Logs) remove(l *Log) {
 	l.wakeReaders()
 }
 
-// wakeReaders wakes those who wait for more to read.
+// wakeReaders wakes the readers who wait for events or the end of the log.
 func (l *Log) wakeReaders() {
 	if l.changed != nil {
 		close(l.changed)
@@ -215,9 +216,10 @@ func (l *Log) wakeReaders() {
 	}
 }
 
-// Next returns events, beginning with the number from. If there are none yet, it returns a channel
-// that is closed when there may be some. If no more events will come, that channel is nil. If the
-// event with the number from was dropped, the error is stores.ErrDropped.
+// Next returns events. The parameter from is the number of the first one. If that event has not
+// come yet, Next returns a channel that is closed when there may be events. If no more events will
+// come, Next returns neither events nor a channel. If that event was dropped, the error is
+// stores.ErrDropped.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.logs.mu.Lock()
 	defer l.logs.mu.Unlock()

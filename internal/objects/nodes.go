@@ -16,18 +16,20 @@ const (
 	gatherTime = 100 * time.Millisecond
 	// retryPause is the pause before a store that has failed is tried again.
 	retryPause = time.Second
-	// maxGathered bounds the events that are stored at once, in bytes. A single larger event is
-	// stored alone.
+	// maxGathered bounds the events that one call of the store stores, in bytes. A single larger
+	// event is stored alone.
 	maxGathered = 1 << 20
 )
 
-// backgroundStore returns the store if other nodes can find running responses in it, else nil.
+// backgroundStore returns the store if other nodes can find running responses in it, and otherwise
+// nil.
 func (o *Objects) backgroundStore() stores.Background {
 	store, _ := o.Store.(stores.Background)
 	return store
 }
 
-// Begin stores a background response when it begins, for other nodes and later processes.
+// Begin stores a background response when it begins, so that other nodes and later processes can
+// find it.
 func (o *Objects) Begin(ctx context.Context, response Response) error {
 	store := o.backgroundStore()
 	if store == nil {
@@ -82,8 +84,8 @@ type eventStorer struct {
 	done      bool  // there is nothing more to store
 }
 
-// run stores events as they come, until ctx ends. It also calls the store without new events,
-// whenever another node may have cancelled the response.
+// run stores events as they come, until ctx ends or nothing is left to store. It also calls the
+// store without new events, whenever another node may have cancelled the response.
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
 		changed := c.store.Watch(c.response.ID)
@@ -91,7 +93,7 @@ func (c *eventStorer) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-changed:
-			case <-more: // never ready if more is nil: the log has ended, or has dropped events
+			case <-more: // if more is nil, this case is never ready: the log has ended, or has dropped events
 			}
 		}
 		pause(ctx, gatherTime)
@@ -101,7 +103,7 @@ func (c *eventStorer) run(ctx context.Context) {
 	}
 }
 
-// pause waits, at most until ctx ends.
+// pause waits for the duration d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -109,7 +111,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// storeNext stores the next events. It calls the store also if there are none, since a response
+// storeNext stores the next events. If there are none, it calls the store nevertheless: a response
 // that is not continued counts as lost.
 func (c *eventStorer) storeNext(ctx context.Context) {
 	events := c.nextEvents()
@@ -152,7 +154,8 @@ func (c *eventStorer) nextEvents() stores.Events {
 	return stores.Events{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
 }
 
-// logFailure logs that a response could not be continued in the store.
+// logFailure logs that the store has failed with err. It does nothing if err is nil or ctx was
+// cancelled.
 func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())

@@ -1,6 +1,6 @@
 // Package objects reads, changes and deletes what clients keep on the server: conversations, and
-// responses, which may still be running. Each function looks only at what belongs to the request's
-// user. Anything else is not found.
+// responses, which may still be running. Each function finds only what belongs to the request's
+// user.
 package objects
 
 import (
@@ -44,8 +44,8 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error. If err is nil, the result is nil. If nothing was found,
-// the result is the error missing.
+// apiError converts err to an API error, or to nil if err is nil. If err wraps stores.ErrNotFound,
+// the result is the parameter missing.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -72,8 +72,8 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hol
 	return copyPart(entry.Response, claimMemory)
 }
 
-// copyPart returns a copy of a part of an entry. While a slow client reads the copy, the entry,
-// which may be much larger, can be released already.
+// copyPart returns a copy of a part of an entry. So the entry, which may be much larger, can be
+// released before a slow client has read the copy.
 func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	if apiErr := claimMemory(int64(len(part))); apiErr != nil {
 		return nil, apiErr

@@ -23,7 +23,7 @@ type Running struct {
 type Response struct {
 	ID         string
 	Entry      *stores.Entry          // its Response and Output are set when the response ends
-	Stored     bool                   // it will be stored, and can be read by its id already
+	Stored     bool                   // true: it can be read by its id already, and will be stored; false: it cannot be read
 	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
 
@@ -41,7 +41,7 @@ func NewRunning() *Running {
 	return &Running{Logs: newLogs(eventLimits), byID: make(map[string]*running)}
 }
 
-// MaxBackground is how long a background response may take from its creation on.
+// MaxBackground is how long a background response may take, counted from its creation.
 const MaxBackground = time.Hour
 
 // eventLimits bound the events of background responses that are kept in memory.
@@ -64,7 +64,7 @@ func (r *Running) Begin(ctx context.Context, response Response) (_ context.Conte
 	}
 }
 
-// Ended records how a response has ended.
+// Ended records the response as it has ended.
 func (r *Running) Ended(id string, response json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,11 +107,10 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response of a user from the register: the ended response if that is stored, and
-// otherwise the response in progress, without output. A response stays in the register until all
-// its events are stored. So a client can refer to the response as soon as the client knows of its
-// end. The result is nil if the register has no such response, or if the response will not be
-// stored.
+// entry returns a response of a user from the register, see currentResponse. The result is nil if
+// the register has no such response, or if the response will not be stored. A response stays in the
+// register until all its events are stored, so a client can refer to the response as soon as the
+// client knows of its end.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -121,7 +120,7 @@ func (r *Running) entry(user, id string) *stores.Entry {
 }
 
 // currentResponse returns the ended response if that is stored, and otherwise the response in
-// progress.
+// progress, without output.
 func (r *Running) currentResponse(one *running) json.RawMessage {
 	r.mu.Lock()
 	final, isStored := one.final, one.isFinalStored

@@ -5,41 +5,40 @@ import (
 	"time"
 )
 
-// Policy decides which app-server gets the next turn, among those that are ready and whose logins
-// were not set aside after a failure.
+// Policy decides which app-server gets the next turn if several are equally ready.
 type Policy struct {
 	Name    string // one of the names below; empty: PolicySpread
-	Reserve int    // for PolicyReserve: how many app-servers, counted from the last, are the reserve
+	Reserve int    // for PolicyReserve: this many app-servers at the end of the list are the reserve
 }
 
 // The names of policies.
 const (
 	PolicySpread  = "spread"  // a turn goes to the app-server with the fewest turns
-	PolicyReserve = "reserve" // like spread, but the last app-servers get turns only if no other app-server can take them
+	PolicyReserve = "reserve" // like spread, but a turn goes to the reserve only if no other app-server is ready
 )
 
-// candidate has the facts by which chooser compares a member.
+// candidate has the facts about a member that chooser compares.
 type candidate struct {
-	readiness int       // from isReady to isAvoided; lower is better
+	readiness int       // one of the constants from isReady to isAvoided; a lower one is better
 	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: not known, or the member is ready
 	turns     int64     // the turns that run on its process, of all configurations
 	server    int       // the number of its app_server, from 0
 }
 
-// chooser chooses members by a policy. The same calls always make the same choices.
+// chooser chooses members by a policy. It uses no random numbers.
 type chooser struct {
 	Policy
 	servers int // how many app_servers the pool has
 
-	// marks counts the turns that each member was given. Among members that are equal otherwise,
-	// the one with the lowest mark is next. low is the mark that the last chosen member had before
-	// its new turn. A mark below low counts as low, so that a member that was not ready for a while
-	// does not get all turns afterwards.
+	// marks has a mark (a number) for each member. choose raises the mark of the member that it
+	// chooses. Among members that are equal otherwise, it chooses the one with the lowest mark. low
+	// is the mark that the last chosen member had before. A mark below low counts as low, so that a
+	// member that was not ready for a while does not get all turns afterwards.
 	marks []int64
 	low   int64
 }
 
-// choose returns the index of the best of members, and counts a turn for it in marks.
+// choose returns the index of the best of members, and raises its mark.
 func (c *chooser) choose(members []candidate) int {
 	best := c.best(members)
 	c.low = c.mark(best)
@@ -47,7 +46,8 @@ func (c *chooser) choose(members []candidate) int {
 	return best
 }
 
-// best returns the index of the best of members. Each call has to pass the same members.
+// best returns the index of the best of members. In all calls, members must be the same ones in the
+// same order.
 func (c *chooser) best(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))
@@ -64,8 +64,9 @@ func (c *chooser) best(members []candidate) int {
 // mark returns the mark of a member, or low if that is higher.
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members: first by readiness, then by readyAt (earlier is better), then by
-// the policy, then by the turns, and last by mark. The result is negative if the first is better.
+// compare compares members[i] with members[j]: first by readiness, then by readyAt (earlier is
+// better), then by the policy, then by the turns, and last by mark. The result is negative if
+// members[i] is better.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

@@ -27,7 +27,7 @@ type Configuration struct {
 
 	mu      sync.Mutex
 	members map[string]*member // by their keys
-	leases  int                // requests that have not picked a process yet
+	leases  int                // how many leases were not released yet
 }
 
 // Start starts the processes that do not run yet. It forks them before it returns.
@@ -40,7 +40,7 @@ func (c *Configuration) Start() {
 }
 
 // Open is called when the whole program has started with the configuration. Events of the
-// configuration's processes wait until then. Open may be called several times.
+// configuration's processes wait until then. Only the first call has an effect.
 func (c *Configuration) Open() {
 	c.openOnce.Do(func() {
 		s := c.supervisor
@@ -51,8 +51,8 @@ func (c *Configuration) Open() {
 	})
 }
 
-// Release releases the processes as soon as no request is about to pick one. It is called when the
-// context has ended, and may be called several times.
+// Release releases the processes. If there are leases, the processes are released with the last
+// lease. Release is called after c.ctx has ended, and may be called several times.
 func (c *Configuration) Release() {
 	s := c.supervisor
 	s.mu.Lock()
@@ -71,8 +71,8 @@ func (c *Configuration) Release() {
 // ended reports whether the configuration has ended.
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// addLease is called when a request is about to pick a process. Until removeLease is called, the
-// configuration does not release its processes.
+// addLease counts a lease. Until removeLease is called, the configuration does not release its
+// processes.
 func (c *Configuration) addLease() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +88,8 @@ func (c *Configuration) removeLease() {
 	c.releaseUnused()
 }
 
-// releaseUnused releases the processes if the configuration has ended and no request is about to
-// pick one. The caller holds the lock.
+// releaseUnused releases the processes if the configuration has ended and has no leases. The caller
+// holds the lock.
 func (c *Configuration) releaseUnused() {
 	if !c.ended() || c.leases > 0 {
 		return
@@ -110,7 +110,7 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 		m = &member{key: key, cfg: cfg, logger: c.logger, configuration: c}
 		c.members[key] = m
 	}
-	if limits.Max > 0 { // a pool that keeps no threads does not change the limits of other pools
+	if limits.Max > 0 { // a pool that keeps no threads must not change the limits for other pools
 		m.threadLimits = limits
 	}
 	return m
@@ -139,9 +139,9 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// release releases a reference that acquire has added. The last release stops the process, but in
-// the background: the caller may be a request that loads a configuration, and such a request must
-// not wait.
+// release releases a reference that acquire has added. The last release stops the process in the
+// background, because the caller may be a request that loads a configuration, and such a request
+// must not wait.
 func (m *member) release() {
 	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {
@@ -173,14 +173,13 @@ func (m *member) releaseForConfiguration() {
 	}
 }
 
-// Key returns the key of the processes with a configuration. Different configurations have
-// different keys.
+// Key returns a key of an app-server's configuration. Different configurations have different keys.
 func Key(cfg appserver.Config) string {
-	encoded, _ := json.Marshal(cfg) // all its fields can be encoded
+	encoded, _ := json.Marshal(cfg) // no error: all fields of cfg can be encoded
 	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }
 
-// keyOf returns the key of the process with a configuration and a number.
+// keyOf returns the key of the process with the configuration cfg and the number ordinal.
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
 // IDs returns the [Process.ID] of each process with a configuration. processes is how many such

@@ -18,13 +18,13 @@ const (
 // maxEvents bounds the events of a process that wait to be emitted.
 const maxEvents = 64
 
-// event is an event of an app-server.
+// event is the name and the data of an event that is to be emitted.
 type event struct {
 	name string
 	data map[string]any
 }
 
-// observe records a change of state without waiting. It is called for one change at a time.
+// observe handles a new status of the app-server, without waiting. Its calls do not overlap.
 func (p *Process) observe(s appserver.Status) {
 	p.Conversations.Follow(p.Serving())
 	p.login.observe(s)
@@ -46,11 +46,12 @@ func (p *Process) queue(e event) {
 	defer p.eventsMu.Unlock()
 	select {
 	case p.events <- e:
-	default: // the queue is full, or there is none
+	default: // the queue is full, or p.events is nil
 	}
 }
 
-// endEvents waits until the last events of a stopped process were emitted, 5 seconds at most.
+// endEvents closes the queue of a stopped process, and waits until its events were emitted, 5
+// seconds at most.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)
@@ -62,7 +63,7 @@ func (p *Process) endEvents() {
 	}
 }
 
-// emitEvents emits events in their order.
+// emitEvents emits events in their order, until the channel is closed.
 func (p *Process) emitEvents(events <-chan event) {
 	defer close(p.done)
 	for e := range events {
@@ -74,14 +75,14 @@ func (p *Process) emitEvents(events <-chan event) {
 }
 
 // emit emits e through the configuration that emitter returns. If that configuration is still
-// starting, emit waits for it.
+// starting, emit waits for it. If the configuration ends instead, emit calls emitter again.
 func (p *Process) emit(e event) {
 	for c := p.emitter(); c != nil; c = p.emitter() { // nil: the program is exiting
 		select {
 		case <-c.opened:
 			c.emit(e.name, e.data)
 			return
-		case <-c.ctx.Done(): // c failed to start; another configuration may hold the process
+		case <-c.ctx.Done(): // c has ended; another configuration may hold the process
 		}
 	}
 }
@@ -92,7 +93,7 @@ type stateTracker struct {
 	pid  int // of the program that runs or ran last
 }
 
-// update records the next state and returns its event, or nil.
+// update records a new status, and returns the event of the change, or nil if it has none.
 func (t *stateTracker) update(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// loginPoll is the pause between two checks of the file of a login that is signed out.
+	// loginPoll is the pause between two checks of a login.
 	loginPoll = 2 * time.Second
-	// lookupTimeout bounds the requests to an app-server that belong to no turn.
+	// lookupTimeout bounds a request to an app-server for the limits of a spent plan.
 	lookupTimeout = 5 * time.Second
 	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. One item
 	// of reasoning has some kilobytes.
@@ -44,11 +44,11 @@ type login struct {
 	// Only the goroutine of watch uses the next five fields.
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
-	hasNewSignIn  bool                              // some process does not use the last sign-in yet
+	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
 	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it yet
 	limitsAskedAt time.Time                         // when Codex was last asked about a spent plan
 
-	thresholds quota.Thresholds // for the plan's windows: the percentages that were reported
+	thresholds quota.Thresholds // the percentages of the plan's windows that were reported
 }
 
 // acquireLogin returns the login with a key, and adds a reference to it. If there is no such login
@@ -67,8 +67,8 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	})
 }
 
-// releaseLogin removes a reference to a login. The removal of the last one ends the sign-in and the
-// watch of the login.
+// releaseLogin removes a reference to a login. After the last reference was removed, it ends the
+// sign-in and the watch of the login.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
 		reason := errDropped
@@ -140,7 +140,7 @@ func (l *login) processes() []*Process {
 	return all
 }
 
-// report logs a change of the state and emits its event.
+// report logs a change of the login's state and emits an event.
 func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.lastReported
@@ -173,8 +173,8 @@ func (l *login) report(all []*Process) {
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
-// reportWindows emits an event once 80 percent of a window of the plan are used, and another one at
-// 100 percent.
+// reportWindows emits an event when 80 percent of a window of the plan are used, and another event
+// when 100 percent are used.
 func (l *login) reportWindows(all []*Process) {
 	for _, p := range all {
 		conn := p.Serving()
@@ -193,8 +193,8 @@ func (l *login) reportWindows(all []*Process) {
 	}
 }
 
-// loginReason returns why a login rests (is not used for a while). It leaves out the provider's
-// words, which may have a URL.
+// loginReason returns why a login rests (is not used for a while). It leaves out the text of the
+// provider, which may contain a URL.
 func loginReason(s loginstate.Status) string {
 	switch {
 	case s.Falters:
@@ -209,8 +209,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// applyNewLogin restarts app-servers whose login file has changed. When an app-server is ready and
-// none has the old login, turns may use the login again.
+// applyNewLogin restarts app-servers whose login file has changed. When at least one app-server is
+// ready, and none still uses the old login, turns may use the login again.
 func (l *login) applyNewLogin(all []*Process) {
 	missing := errors.Is(l.lastReported.Reason, codexrpc.ErrNotLoggedIn)
 	anyOld, ready := false, 0
@@ -219,8 +219,8 @@ func (l *login) applyNewLogin(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// A file that has not changed since the refusal still has the refused login. A change
-			// before the refusal does not matter: Codex may have renewed the login then.
+			// The last app-server was started with another version of the file. Unless nobody was
+			// signed in, the file must also differ from oldFiles: an old version has the old login.
 			anyOld = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -238,8 +238,8 @@ func (l *login) applyNewLogin(all []*Process) {
 	}
 }
 
-// askLimits asks Codex about a spent plan, at most once a minute: after the plan was spent, and
-// shortly before turns are to use the login again.
+// askLimits asks Codex for the limits of a spent plan: when the plan was spent, and again shortly
+// before turns are to use the login again. It asks at most once a minute.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.mustAskLimits || l.Status().RestsUntil.Before(now.Add(2*loginPoll))
@@ -262,10 +262,11 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 	}
 }
 
-// RateLimits returns the limits of the login's plan, or nil if they are not known. It asks the
-// process, if that is ready, until ctx ends. It caches the answer for 30 seconds.
+// RateLimits returns the limits of the login's plan, or nil if they are not known. If the process
+// is ready, RateLimits asks it, and waits for the answer until ctx ends. Answers are cached for 30
+// seconds.
 func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
-	return p.limitsWithin(ctx, 30*time.Second) // cached, since Codex asks its provider for the limits
+	return p.limitsWithin(ctx, 30*time.Second) // cached, because Codex has to ask its provider
 }
 
 // limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger
@@ -290,9 +291,9 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
-	// An error is cached, too, since it may come back each time: for example, a login by API key
-	// has no plan. A timeout is cached, too, so that not every caller waits for it. Nothing is
-	// cached if the caller has left.
+	// An error is cached as nil, since each call may get it: for example, a login by API key has no
+	// plan. A timeout is cached as nil, too, so that not every caller waits for it. If ctx was
+	// cancelled, nothing is cached.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.limitsAskedAt = time.Now()
 	}

@@ -71,10 +71,10 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns the budget for the memory that requests use in the processes. The budget is half
-// of the sum of the processes' memory limits. The parameter unlimited is the limit, in bytes, that
-// is assumed for a process without one. Pools of the same processes share one budget, so a reload
-// does not double it. The budget ends when all these pools have called release.
+// Memory returns a budget: how much memory of the processes all requests together may use. It is
+// half of the sum of the processes' limits (MaxMemory). A process without a limit counts with the
+// parameter unlimited, in bytes. Pools of the same processes share one budget until all of them
+// have called release, so a reload does not double it.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -102,13 +102,13 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 type requestLease struct {
 	*Pool
 	released  atomic.Bool
-	hasPicked atomic.Bool // a process was picked; firstUse is then in use
-	firstUse  turnUse     // the use of the first process that was picked; it is stored here to save an allocation
+	hasPicked atomic.Bool // a process was picked, so firstUse is in use
+	firstUse  turnUse     // the use of the first process that was picked; it is a part of this struct to save an allocation
 }
 
-// Pick returns the member that is best for one more turn, and a function that releases it. It
-// chooses a process in avoid only if there is no other. Turns that start at the same time spread
-// over the members, since choosing a member and counting the turn are one step.
+// Pick returns the member that is best for one more turn, and a function that releases the member.
+// It chooses a process in avoid only if avoid has all processes. Choosing a member and counting the
+// turn are one step, so turns that start at the same time spread over the members.
 func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.acquire(0)
@@ -123,8 +123,8 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 	return picked, done
 }
 
-// Peek returns the member that Pick would choose, and a function that releases it. Unlike Pick, it
-// does not change the marks of the chooser.
+// Peek returns the member that Pick would choose, and a function that releases the member. Unlike
+// Pick, it does not change the marks of the chooser.
 func (l *requestLease) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 	return l.describe(index, process), done
 }
 
-// describe returns the conversation.Member of a member with its process. Threads is nil if the
-// process keeps no threads.
+// describe returns the conversation.Member for the member with this index and its process. Threads
+// is nil if the process keeps no threads.
 func (p *Pool) describe(index int, process *Process) conversation.Member {
 	found := conversation.Member{Process: process.Process, Login: process.login.Login}
 	if p.keepsThreads[index] {
@@ -157,10 +157,10 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 	return found
 }
 
-// Resume returns the member that has the thread of a conversation, and a function that releases it.
-// It passes the threads of one member after another to claim, until claim returns true. claim
-// returns true if it has reserved the conversation. If the pool has several members, Resume skips
-// those whose login rests (is not used for a while after a failure).
+// Resume returns the member that has the thread of a conversation, and a function that releases the
+// member. It passes the threads of one member after another to claim, until claim returns true: it
+// has reserved the conversation. found is false if claim never returns true. If the pool has
+// several members, Resume skips those whose login rests (is not used for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
@@ -228,7 +228,7 @@ func (u *turnUse) release() {
 const (
 	isReady = iota
 	isStarting
-	isFaltering    // the provider limits its requests, or fails; it still gets turns if no other member is ready
+	isFaltering    // the provider limits its requests, or fails
 	isUnresponsive // it does not answer, or its program is ending
 	isWaiting      // it waits for its next start
 	isResting      // the plan of its login is spent
@@ -237,8 +237,8 @@ const (
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates the fields readiness, readyAt and turns of a candidate. Processes in avoid should
-// not get the next turn.
+// assess updates the fields readiness, readyAt and turns of a candidate. Processes in avoid get the
+// worst readiness.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p := m.current()

@@ -23,17 +23,17 @@ type Process struct {
 	supervisor *Supervisor
 	creator    *member
 	id         string
-	turns      atomic.Int64 // the turns that run on it, of all configurations
+	turns      atomic.Int64 // how many turns run on it, of all configurations
 	login      *login       // shared by all processes of its app_server
 
 	mu        sync.Mutex
-	holders   []*member // of the configurations that use the process; it logs to the log of the last one
-	hadHolder bool      // a configuration has used it
+	holders   []*member // the members of the configurations that use the process; it logs to the log of the last one
+	hadHolder bool      // addHolder was called
 
 	tracker  stateTracker
 	eventsMu sync.Mutex    // guards events
 	events   chan event    // nil before the start and after the end
-	done     chan struct{} // closed after the last event
+	done     chan struct{} // closed when emitEvents has ended
 
 	limitsSemaphore chan struct{} // capacity 1: locks limits and limitsAskedAt; unlike for a mutex, a caller can stop waiting when a context ends
 	limits          *codexrpc.RateLimits
@@ -54,7 +54,7 @@ func newProcess(m *member) *Process {
 // ID returns the name of the process in events, metrics and the admin API.
 func (p *Process) ID() string { return p.id }
 
-// Config returns its configuration.
+// Config returns the configuration of the app-server.
 func (p *Process) Config() appserver.Config { return p.creator.cfg }
 
 // Login returns what is known of the process's login. Other processes may have the same login.
@@ -76,7 +76,8 @@ func (p *Process) isMemoryScarce() bool {
 
 // emitter returns the configuration that emits the process's events: the newest one that holds the
 // process and has not ended. If there is none, emitter returns the creator's configuration if that
-// is about to hold the process, and else the newest configuration.
+// is about to hold the process, and otherwise the newest open configuration. The result is nil if
+// the program is exiting.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,11 +89,11 @@ func (p *Process) emitter() *Configuration {
 	if !p.hadHolder && !p.creator.configuration.ended() {
 		return p.creator.configuration // it is about to hold the process
 	}
-	return p.supervisor.Newest() // nil: the program is exiting
+	return p.supervisor.Newest()
 }
 
-// addHolder adds a configuration to the holders. The process then logs to the log of this
-// configuration.
+// addHolder adds a member to the holders. The process then uses the log and the limits of this
+// member.
 func (p *Process) addHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,8 +101,8 @@ func (p *Process) addHolder(m *member) {
 	p.applySettings(m)
 }
 
-// removeHolder undoes addHolder. The process then logs to the log of the last remaining holder: a
-// configuration that failed to start has closed its own log.
+// removeHolder undoes addHolder. The process then uses the log and the limits of the last remaining
+// holder, since the log of a configuration that failed to start is closed.
 func (p *Process) removeHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 const spendTimeout = 15 * time.Second
 
 // SpendResetCredit spends a credit of the login to reset the windows of its plan. key identifies
-// the attempt, as [codexrpc.Conn.SpendResetCredit] says. If the reset succeeds and the login was
-// set aside because its plan was spent, turns use the login again. SpendResetCredit continues when
-// ctx ends.
+// the attempt, see [codexrpc.Conn.SpendResetCredit]. If turns did not use the login because its
+// plan was spent, they use it again after a successful reset. The end of ctx does not stop
+// SpendResetCredit.
 func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn := p.Serving()

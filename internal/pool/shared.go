@@ -14,14 +14,14 @@ type shared[V any] struct {
 
 // sharedValue is a value of [shared].
 type sharedValue[V any] struct {
-	holders int // calls of acquire without a release
+	holders int // calls of acquire, minus calls of release
 	once    sync.Once
 	isSet   atomic.Bool // value is set
 	value   V
 }
 
 // acquire returns the value of a key, and counts one more holder. The first holder makes the value
-// with create; meanwhile the others wait.
+// with create. Other holders wait until the value is made.
 func (s *shared[V]) acquire(key string, create func() V) V {
 	s.mu.Lock()
 	h := s.byKey[key]

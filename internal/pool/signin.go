@@ -14,20 +14,20 @@ import (
 // ErrSigningIn means that a sign-in of the login is under way.
 var ErrSigningIn = errors.New("a sign-in of this login is under way already; enter its code, or cancel it")
 
-// The reasons why a sign-in ended unfinished. errCancelled: somebody cancelled it, or Caddy exits.
+// The reasons why a sign-in was stopped. errCancelled: somebody cancelled it, or Caddy exits.
 // errDropped: a reload has changed or removed its app_server.
 var (
 	errCancelled = errors.New("it was cancelled")
 	errDropped   = errors.New("a reload has changed or removed its app_server; begin again")
 )
 
-// signIn is the sign-in of a login: the one under way, or else the last one.
+// signIn is the sign-in of a login that is under way, or otherwise the last sign-in.
 type signIn struct {
 	mu        sync.Mutex
 	state     *status.SignIn // nil: there was none
 	cancel    context.CancelCauseFunc
 	codeKnown chan struct{} // closed once the code is known, or the sign-in has ended
-	closed    bool
+	closed    bool          // no other sign-in may begin
 	running   backgroundTasks
 }
 
@@ -42,8 +42,8 @@ func (s *signIn) status() *status.SignIn {
 	return &state
 }
 
-// begin runs a sign-in in the background: it calls run. begin fails if another sign-in is under
-// way, or if stop has closed s for good. run calls show when the code is known.
+// begin calls run in the background; run is a sign-in, and calls show when the code is known. begin
+// fails if another sign-in is under way, or if s is closed.
 func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *signIn) setState(state status.SignIn) {
 	s.state = &state
 }
 
-// stop ends the sign-in under way, if there is one, with a reason, and waits for its end. If
+// stop ends the sign-in under way, if there is one, for this reason, and waits for its end. If
 // forGood is true, no other sign-in can begin afterwards.
 func (s *signIn) stop(reason error, forGood bool) {
 	s.mu.Lock()
@@ -108,8 +108,8 @@ func (s *signIn) awaitCode(ctx context.Context) {
 // SignIn begins a sign-in of the login of the process: a person has to enter a code in a browser.
 // SignIn returns the status of the sign-in when the code is known, the sign-in has ended, or ctx
 // ends. The end of ctx does not end the sign-in; [Process.CancelSignIn] does. If another sign-in is
-// under way, the error is [ErrSigningIn]. Once somebody has signed in, all processes of the login
-// are started anew, and turns use the login again if it was set aside after a failure.
+// under way, the error is [ErrSigningIn]. After a successful sign-in, all processes of the login
+// are restarted, and turns use the login again.
 func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	l := p.login
 	all := l.processes()
@@ -146,8 +146,8 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	return l.signIn.status(), nil
 }
 
-// claimHome reserves the CODEX_HOME of a process for one sign-in until release is called. Several
-// logins may name the same CODEX_HOME.
+// claimHome reserves the CODEX_HOME of a process for one sign-in, until release is called. If it is
+// reserved already, the error is [ErrSigningIn]: several logins may name the same CODEX_HOME.
 func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	home, err := p.creator.cfg.OperatorHome()
 	if err != nil {
@@ -190,8 +190,8 @@ func (s *signIn) setDropped() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process, or "" if the login is
-// elsewhere.
+// operatorHome returns the CODEX_HOME that has the login of the process, or "" if it is not known
+// or the app-server is remote.
 func (p *Process) operatorHome() string {
 	cfg := p.Config()
 	home, err := cfg.OperatorHome()

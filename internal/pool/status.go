@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-// statusTimeout bounds the requests for the limits of plans.
+// statusTimeout bounds the requests to all processes for the limits of their plans.
 const statusTimeout = 2 * time.Second
 
-// Statuses returns the statuses of processes. It asks all of them at once for the limits of their
-// plans, until ctx ends or two seconds have passed.
+// Statuses returns the statuses of processes. It asks all processes at the same time for the limits
+// of their plans. It waits for the limits until ctx ends, but at most for statusTimeout.
 func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -16,23 +16,24 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// Supervisor runs the app-servers of all configurations of this program. App-servers with the same
-// key share a process. A process is stopped when the last reference to it is released.
+// Supervisor runs the app-servers of all configurations of this program. Configurations that name
+// the same app-server share its processes. A process is stopped when the last reference to it is
+// released.
 type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]        // by the keys of members
 	logins       shared[*login]          // by the keys of logins, see member.loginKey
-	memories     shared[*gateway.Memory] // the memory of pools, by the keys of their processes
+	memories     shared[*gateway.Memory] // the results of Pool.Memory, by the keys of the processes of the pools
 	stopping     backgroundTasks         // processes that are being stopped in the background
 	claimedHomes sync.Map                // the CODEX_HOMEs for which a sign-in is under way
 
 	mu                 sync.Mutex
-	openConfigurations []*Configuration // the configurations that run, the newest last
+	openConfigurations []*Configuration // the configurations after Open and before Release, the newest last
 }
 
 // Options connect a [Supervisor] with the program that it is a part of.
 type Options struct {
-	// Exiting reports whether the program has begun to exit. Then no turn starts.
+	// Exiting reports whether the program has begun to exit. If it has, no turn starts.
 	Exiting func() bool
 	// Ready is called when a process has become ready, before the event that reports it.
 	Ready func(*Process)
@@ -64,7 +65,7 @@ func (s *Supervisor) Stop() {
 	s.stopping.Wait()
 }
 
-// Wait waits until no process is being stopped.
+// Wait waits until no process is being stopped in the background.
 func (s *Supervisor) Wait() { s.stopping.Wait() }
 
 // NewConfiguration returns a configuration without app-servers. The end of ctx ends the
@@ -76,7 +77,7 @@ func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, 
 	}
 }
 
-// Newest returns the newest configuration that runs, or nil.
+// Newest returns the newest open configuration, or nil if none is open.
 func (s *Supervisor) Newest() *Configuration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *backgroundTasks) Wait() {
 	}
 }
 
-// anyRunning returns the channel of a function that runs, or nil.
+// anyRunning returns the channel of a function that runs, or nil if none runs.
 func (s *backgroundTasks) anyRunning() chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,7 +40,7 @@ func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 }
 
 // reserve counts a request. For each turn of the request, it reserves o.N tokens for the input and
-// outputTokens for the output.
+// outputTokens for the output, and returns outputTokens.
 func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err error) {
 	if err := a.checkLimits(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -68,20 +68,20 @@ func (a *account) addReserved(turn string, n int64) {
 	a.reserved += n
 }
 
-// minShare is how many tokens a turn may get even if its share is smaller. If fewer than minShare
-// are left, the turn may get all of them.
+// minShare is how many tokens a turn may get even if its share is smaller, provided that so many
+// are left.
 const minShare = 16
 
-// share returns how many tokens a turn gets if it asks for n. The remaining tokens are divided
-// equally among the running turns of the key. A turn gets at most half of its part, so that tokens
-// are left for other turns. If this half is less than minShare, the turn gets at most minShare.
+// share returns how many of n wanted tokens are granted. The limit is half of the remaining tokens,
+// divided by the number of running turns of the key, so that tokens are left for other turns. If
+// this is less than minShare, the limit is minShare, or all remaining tokens if they are fewer.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	remaining := a.remaining(k, now)
 	return max(0, min(n, remaining, max(minShare, remaining/int64(2*max(1, len(a.reservedByTurn))))))
 }
 
-// remaining returns how many tokens the tightest limit has left. The result is negative if that
-// limit is exceeded.
+// remaining returns the fewest tokens that a limit of the key has left. The result is negative if
+// that limit is exceeded.
 func (a *account) remaining(k *Key, now time.Time) int64 {
 	remaining := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
@@ -93,8 +93,8 @@ func (a *account) remaining(k *Key, now time.Time) int64 {
 }
 
 // checkLimits returns nil if all limits allow n more of a unit. Otherwise, it returns an
-// *ExceededError. If several limits do not allow n more, the error is about the one that resets
-// last.
+// *ExceededError. If several limits do not allow n more, the error is about the limit that will be
+// the last to allow it, or that will never allow it.
 func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -116,8 +116,8 @@ func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	return worst
 }
 
-// usedOf returns how much of a limit is used now. Tokens that are reserved for turns under way
-// count as used.
+// usedOf returns how much of a limit is used now. Tokens that are reserved for running turns count
+// as used.
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
@@ -134,7 +134,7 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 const reservedWait = 5 * time.Second
 
 // resetTime returns when the use of a limit will have fallen to target, if nothing more is counted.
-// The result is the zero time if target is negative.
+// If target is negative, the result is the zero time: never.
 func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time {
 	if target < 0 {
 		return time.Time{}

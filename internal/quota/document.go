@@ -58,10 +58,10 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [storedbook.Book]. It returns the counts of all accounts, or nil if the
-// number of changes is still since. Tokens that running turns have reserved are stored as used, in
-// case this process ends before it can count them. Accounts that have neither counts nor turns are
-// removed from l.
+// Document implements [storedbook.Book]. It returns the counts of all accounts and the number of
+// changes; if that number equals the parameter since, the counts are nil. Tokens that running turns
+// have reserved are stored as used, in case this process ends before it can count them. Accounts
+// that have neither counts nor turns are removed from l.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 )
 
 // Grant is what a turn gets within the limits of its key: one of the MaxConcurrent places, and
-// reserved tokens. Its methods are safe for concurrent use. If the engine fails, the turn
-// continues, and the tokens that the turn uses are counted later.
+// reserved tokens. If the engine fails, the turn continues, and its tokens are counted when the
+// engine works again. The methods of Grant are safe for concurrent use.
 type Grant struct {
 	request *Request
 	id      string
@@ -16,17 +16,17 @@ type Grant struct {
 	reserved     int64 // tokens that are reserved for the turn
 	untaken      int64 // reserved tokens that Take has not returned yet
 	spent        bool  // the last Take or Raise has reached a limit
-	engineFailed bool  // an operation on the engine has failed
-	isCounted    bool  // a limit of tokens applies, and Reserve has allowed the turn
+	engineFailed bool  // an operation on the engine has failed, so no other is tried until Close
+	isCounted    bool  // Close must count the tokens of the turn: a limit of tokens applies, and Reserve has allowed the turn
 	closed       bool
 }
 
-// LimitsTokens reports whether the key has a limit of tokens.
+// LimitsTokens reports whether the key has a limit of tokens. For a nil Grant, it reports false.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.request.key.hasLimit(Tokens) }
 
-// Take returns how many more tokens the turn may use for its output: at most n. It reserves tokens
-// if all reserved ones are taken. Near a limit it returns fewer than n, so that the turns of the
-// key share what is left. 0 means that the limit is reached, or that g is closed.
+// Take returns how many more tokens the turn may use for its output: at most n. If Take has
+// returned all reserved tokens, it first reserves more. The result is 0 if a limit is reached or g
+// is closed, and n if the engine has failed.
 func (g *Grant) Take(n int) (got int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +48,7 @@ func (g *Grant) Take(n int) (got int) {
 
 // Raise makes sure that at least n tokens are reserved for the turn, even if that exceeds a limit:
 // the turn has used n tokens, or will certainly use them. Raise reports whether more tokens are
-// left.
+// left. It reports true if the engine has failed, and false if g is closed.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,7 +69,7 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do runs an operation of the turn on the engine. After the first failed operation, do tries no
+// do runs an operation of the turn on the engine. After one operation has failed, do tries no
 // others. ok is false if the operation failed or was not tried.
 func (g *Grant) do(o Op) (r Result, ok bool) {
 	if g.engineFailed {

@@ -13,7 +13,7 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account // by their names, see Key.Account
-	changes  uint64
+	changes  uint64              // how often the ledger has changed
 }
 
 // NewLedger returns an empty ledger. now is the clock.

@@ -35,11 +35,11 @@ type Key struct {
 	Account       string   // identifies its counts, at all nodes
 	User          string   // whose key it is; several keys may have the same user
 	Models        []string // the models that it may use, as clients name them; nil: all
-	MaxConcurrent int      // turns at once; 0: no limit
+	MaxConcurrent int      // how many turns may run at the same time; 0: any number
 	Limits        []Limit  // no two of the same unit and window
 }
 
-// Allows reports whether the key may use a model.
+// Allows reports whether the key may use a model. A nil key may use all models.
 func (k *Key) Allows(model string) bool {
 	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
 }
@@ -66,7 +66,7 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // changes nothing
-	Reserve Kind = "reserve" // counts a request; reserves N tokens and up to Ahead more for each turn; fails if fewer than N+1 are left for each turn
+	Reserve Kind = "reserve" // counts a request; reserves N tokens and up to Ahead more for each turn; fails if a limit of requests is reached, or if fewer than N+1 tokens are left for each turn
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, and frees its reserved tokens
@@ -84,7 +84,7 @@ type Op struct {
 // Result is the result of an operation.
 type Result struct {
 	Granted   int64 // tokens that were reserved for the output of each turn
-	Remaining int64 // tokens that the tightest limit has left
+	Remaining int64 // the fewest tokens that a limit has left
 	// snapshot has the counts of the key after the operation. It is nil for a [Ledger], which has
 	// the counts in memory.
 	snapshot *snapshot
@@ -100,9 +100,9 @@ type snapshot struct {
 // ExceededError means that a request would exceed a limit of its key.
 type ExceededError struct {
 	Limit  Limit
-	Used   int64     // without the request
-	Wanted int64     // by the request
-	Resets time.Time // when the request can succeed; zero: never, it wants more than Max
+	Used   int64     // before the request
+	Wanted int64     // what the request needs
+	Resets time.Time // when the request can succeed; zero: never, since it needs more than Max
 }
 
 // Error names the limit, and what is used and wanted of it.

@@ -23,7 +23,7 @@ type Limits struct {
 	mu        sync.Mutex
 	running   map[string]int     // how many turns run in this process, by account
 	refusals  map[string]refusal // the last refusal by a limit of requests, by account
-	unsettled []Unsettled
+	unsettled []Unsettled        // see Limits.Settle
 }
 
 // refusal is a request that was refused by a limit of requests: the error, the states of the
@@ -35,20 +35,21 @@ type refusal struct {
 }
 
 const (
-	// refusalTime is how long after a refusal the engine is not asked again for the same key.
+	// refusalTime is how long a refusal is remembered. Meanwhile, requests of the same key are
+	// refused without a call of the engine.
 	refusalTime = time.Second
 	// maxRefusals bounds the refusals that are remembered.
 	maxRefusals = 1000
 )
 
-// Unsettled is an operation that could not be counted yet.
+// Unsettled is an operation that is not counted yet, since the engine has failed.
 type Unsettled struct {
 	Key *Key
 	Op  Op
 }
 
-// maxUnsettled bounds the operations that could not be counted yet. Further operations are dropped,
-// and the tokens that their turns have reserved count as used.
+// maxUnsettled bounds the operations that are not counted yet. Further operations are dropped, and
+// the tokens that their turns have reserved count as used.
 const maxUnsettled = 10_000
 
 // NewLimits returns limits whose counts are in engine. Each turn reserves up to tokensAhead tokens
@@ -69,9 +70,9 @@ type Request struct {
 	lastSnapshot *snapshot // the counts after the last operation; nil: the engine has returned none
 }
 
-// Begin begins a request of a key. Reserve counts the request later. If a limit of requests has
-// refused another request of the key within refusalTime, the error is an *ExceededError. Then the
-// body of the new request need not be read.
+// Begin begins a request of a key, without counting it: Reserve does that later. If a limit of
+// requests has refused another request of the key within refusalTime, and would refuse this one,
+// too, the error is an *ExceededError. The caller then need not read the body of the request.
 func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{limits: l, key: k}
 	l.mu.Lock()
@@ -104,7 +105,8 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request goes on although, because of err, it was not counted.
+// allowsUncounted reports whether a request may continue although it was not counted because of
+// err.
 func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
 // do does an operation, and sets r.lastSnapshot to the counts of the key after it.
@@ -119,8 +121,8 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 }
 
 // Acquire returns one grant for each of the turns of a request. The caller must close each grant.
-// If the key limits neither its turns nor its tokens, there are no grants. If too many turns would
-// run at once, the error is a *ConcurrencyError.
+// If the key limits neither its turns nor its tokens, there are no grants. If more than
+// MaxConcurrent turns of the key would run, the error is a *ConcurrencyError.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.key
 	if k.MaxConcurrent == 0 && !k.hasLimit(Tokens) {
@@ -149,10 +151,10 @@ func (l *Limits) releaseTurn(k *Key) {
 }
 
 // Reserve counts the request and reserves tokens for its turns, in one step. Each turn has one of
-// the grants. The parameter input is the number of tokens to reserve for the input of each turn.
-// Reserve also reserves tokens for the output. The error is an *ExceededError if a limit allows no
-// more requests, or if fewer than input+1 tokens are left for each turn. In both cases nothing was
-// counted. Any other error is ErrUnavailable.
+// the grants. For each turn, Reserve reserves tokens for the output, and as many for the input as
+// the parameter input says. The error is an *ExceededError if a limit allows no more requests, or
+// if fewer than input+1 tokens are left for each turn; after this error, nothing was counted. Any
+// other error is ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.key.hasLimit(Tokens) {
 		grants = nil
@@ -239,7 +241,8 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 	return at.Add(v.clockOffset)
 }
 
-// settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does it later.
+// settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does the
+// operation later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // Engine.Do ends within seconds by itself
 		r.limits.mu.Lock()
@@ -250,8 +253,8 @@ func (r *Request) settle(o Op) {
 	}
 }
 
-// Settle does the operations that failed before. It stops when the engine fails again, and keeps
-// the remaining operations.
+// Settle does the operations that are not counted yet. If the engine fails again, Settle stops, and
+// keeps the remaining operations.
 func (l *Limits) Settle(ctx context.Context) {
 	all := l.Unsettled()
 	for i, u := range all {
@@ -262,7 +265,7 @@ func (l *Limits) Settle(ctx context.Context) {
 	}
 }
 
-// Unsettled returns the operations that could not be counted yet, and removes them from l.
+// Unsettled returns the operations that are not counted yet, and removes them from l.
 func (l *Limits) Unsettled() []Unsettled {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,8 +274,8 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle adds operations to those that Settle does. [Limits.Unsettled] has returned them before,
-// in this process or an earlier one.
+// Resettle gives operations back that [Limits.Unsettled] has returned, in this process or an
+// earlier one. Settle will do them.
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

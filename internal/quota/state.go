@@ -10,17 +10,17 @@ type State struct {
 	Limit
 	Used   int64     // including reserved tokens
 	Resets time.Time // when the whole limit is free again if nothing more is used; zero: it is free now
-	// Exhausted is when nothing of the limit will be left if its use goes on at the present rate.
-	// It is zero without a forecast, or if the limit will not be reached. For a period such as a
-	// day, it is also zero if the limit will not be reached before the period ends.
+	// Exhausted is when nothing of the limit will be left, if its use continues at the present
+	// rate. It is zero if no forecast was made, or if the limit will not be reached. For a period
+	// such as a day, it is also zero if the limit will not be reached before the period ends.
 	Exhausted time.Time
 }
 
 // Remaining returns how much of the limit is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// states returns the states of the limits of a key, in the order of the limits. Exhausted is set only
-// if forecasts is true.
+// states returns the states of the limits of a key, in the order of the limits. It sets Exhausted
+// only if forecasts is true.
 func (a *account) states(k *Key, now time.Time, forecasts bool) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
@@ -57,8 +57,8 @@ func (a *account) state(limit Limit, now time.Time) State {
 const recentParts = 4
 
 // forecast returns when a limit will be reached at the present rate. parts are the counts in the
-// window of the limit. used is the sum of parts, plus the reserved tokens. The result is zero if
-// the limit will not be reached, and now if it is reached already.
+// window of the limit. used is the sum of parts, plus the reserved tokens. If the limit is reached
+// already, the result is the present time. If it will not be reached, the result is zero.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now
@@ -79,7 +79,7 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 			return at.Add(needed)
 		}
 		if w.period != "" {
-			return time.Time{} // the period ends before that, and the whole limit is free again
+			return time.Time{} // the period ends before the limit is reached
 		}
 		used += int64(rate*until.Sub(at).Seconds()) - c.n
 		at = until

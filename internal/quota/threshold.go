@@ -12,8 +12,9 @@ const (
 	fullPercent = 100
 )
 
-// maxRemembered bounds the limits that [Thresholds] remembers. If there are more, it forgets all of
-// them, and Pass may return a threshold a second time.
+// maxRemembered bounds the limits that [Thresholds] remembers. When the bound is reached,
+// Thresholds forgets the limits whose windows have ended. If that is not enough, it forgets all
+// limits, and Pass may return a threshold a second time.
 const maxRemembered = 10_000
 
 // Thresholds remembers which thresholds of limits were passed, so that in each window Pass returns
@@ -30,7 +31,7 @@ type passedThreshold struct {
 	until   time.Time // the end of the window
 }
 
-// Forget forgets all limits: each threshold may be returned again.
+// Forget forgets all limits, so Pass may return each threshold again.
 func (t *Thresholds) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

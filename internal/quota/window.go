@@ -109,7 +109,8 @@ func (w Window) partAt(t time.Time) int64 {
 // partStart returns when a part begins.
 func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64(w.partLength())) }
 
-// oldestPart returns the number of the oldest part that counts at the time now.
+// oldestPart returns the number of the oldest part that still counts. The parameter now is the
+// present time.
 func (w Window) oldestPart(now time.Time) int64 {
 	if w.period == "" {
 		return w.partAt(now) - partsPerWindow
@@ -117,8 +118,8 @@ func (w Window) oldestPart(now time.Time) int64 {
 	return w.partAt(w.periodStart(now, 0))
 }
 
-// periodStart returns when a calendar period of w begins. With offset 0, it is the period that
-// contains t; with offset 1, the period after that.
+// periodStart returns when a calendar period of w begins: with offset 0, the period that contains
+// t; with offset 1, the period after that.
 func (w Window) periodStart(t time.Time, offset int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()
@@ -133,7 +134,7 @@ func (w Window) periodStart(t time.Time, offset int) time.Time {
 	return time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// partExpiry returns when a part no longer counts.
+// partExpiry returns the time from which on a part no longer counts.
 func (w Window) partExpiry(part int64) time.Time {
 	if w.period == "" {
 		return w.partStart(part + partsPerWindow + 1)
@@ -151,9 +152,9 @@ type count struct {
 // was counted are left out.
 type counts []count
 
-// update drops the parts that no longer count. If the clock was set back, counts dated after now
-// move to the current part. So these counts do not get lost, and they count for at most one window
-// from now.
+// update drops the parts that no longer count. If the clock was set back, there may be parts in the
+// future: update moves their counts to the current part. So these counts are not lost, but they do
+// not count for longer than a window either.
 func (c counts) update(w Window, now time.Time) counts {
 	current, future := w.partAt(now), int64(0)
 	first, _ := c.find(w.oldestPart(now))
@@ -190,7 +191,7 @@ func (c counts) addAll(other counts) counts {
 	return c
 }
 
-// sum returns the sum of the counts of all parts from oldest on.
+// sum returns the sum of the counts of the part with the number oldest and of all later parts.
 func (c counts) sum(oldest int64) (n int64) {
 	for _, count := range c {
 		if count.part >= oldest {

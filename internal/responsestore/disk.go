@@ -23,7 +23,7 @@ import (
 )
 
 // Disk keeps entries in a file. Only one process can use the file at a time. The entries outlive
-// the process, even if it crashes. When there is no room, Disk drops entries as [Memory] does.
+// the process, even if it crashes. When there is no room, Disk drops entries, see [entryIndex].
 type Disk struct {
 	dir string
 	now func() time.Time
@@ -47,26 +47,25 @@ var (
 	eventBucket    = []byte("events")  // of background responses, by id and number
 )
 
-// metadata has the facts about an entry that are read without the entry itself.
+// metadata has the facts about an entry that can be read without the entry itself.
 type metadata struct {
 	User   string `json:"user"`
 	Size   int64  `json:"size"`
-	Events int64  `json:"events,omitempty"` // how many events have come so far; equals the number of the next event
+	Events int64  `json:"events,omitempty"` // how many events have come, which is also the number of the next event
 	Over   bool   `json:"over,omitempty"`   // no more events will come
-	Lost   bool   `json:"lost,omitempty"`   // the response has failed, because its process ended before the response did
+	Lost   bool   `json:"lost,omitempty"`   // the response has failed, because the process that made it ended too early
 }
 
 // lockTimeout is how long a process waits for the file, which the previous process may still use.
 const lockTimeout = 10 * time.Second
 
-// NewDisk returns a store in a folder. [Disk.Limit] sets its limits. The store does not work before
-// Start.
+// NewDisk returns a store in a folder. It does not work before Start. [Disk.Limit] sets its limits.
 func NewDisk(dir string) *Disk {
 	return &Disk{dir: dir, now: time.Now, entryIndex: newEntryIndex(0), ownResponses: make(map[string]bool)}
 }
 
-// Start opens the file, or makes it if there is none. Later calls do nothing. Start fails if the
-// file cannot be used.
+// Start opens the file, or makes it if there is none. If the file is open already, Start does
+// nothing. Start fails if the file cannot be used.
 func (d *Disk) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +88,7 @@ func (d *Disk) Start() error {
 	return err
 }
 
-// open opens the file, or makes it.
+// open opens the file, or makes it if there is none.
 func (d *Disk) open(path string) error {
 	options := &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType}
 	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
@@ -140,7 +139,7 @@ func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 }
 
 // load makes the buckets that the file lacks, and fills d.entryIndex with the file's entries, the
-// oldest first. Entries beyond the limits are dropped.
+// oldest first. It drops entries beyond the limits.
 func (d *Disk) load() (err error) {
 	before := d.entryIndex
 	d.entryIndex = newEntryIndex(before.maxBytes)
@@ -171,7 +170,7 @@ func (d *Disk) load() (err error) {
 		slices.SortFunc(found, func(a, b *storedEntry) int { return a.expires.Compare(b.expires) })
 		for _, k := range found {
 			err := d.countEntry(tx, users[k.id], k)
-			if errors.Is(err, stores.ErrTooLarge) { // the limit was larger before
+			if errors.Is(err, stores.ErrTooLarge) { // the limits were larger when the entry was stored
 				err = dropEntry(tx, k.id)
 			}
 			if err != nil {
@@ -182,7 +181,8 @@ func (d *Disk) load() (err error) {
 	})
 }
 
-// countEntry adds an entry to d.entryIndex. If there is no room, it drops other entries.
+// countEntry adds an entry to d.entryIndex. If there is no room, it drops other entries, also from
+// the file.
 func (d *Disk) countEntry(tx *bbolt.Tx, user string, k *storedEntry) error {
 	dropped, err := d.entryIndex.put(user, k, d.now())
 	for _, k := range dropped {
@@ -215,9 +215,9 @@ func dropPrefix(b *bbolt.Bucket, id string) error {
 // errNotStarted is the error of a store before Start.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
-// update runs change, which changes the file. If the file cannot be changed, update fills
-// d.entryIndex again from the file, since change may have added entries that the file does not
-// have. The caller holds d.mu.
+// update runs change, which changes the file and perhaps d.entryIndex. If the file is not damaged
+// but cannot be changed, update fills d.entryIndex again from the file, so that they agree. The
+// caller holds d.mu.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
@@ -232,7 +232,7 @@ func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	return stores.Unavailable(err)
 }
 
-// numberedKey is the key of an item or an event.
+// numberedKey is the key of the item or event with the number n.
 func numberedKey(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }
 
 // Put implements [stores.Store].
@@ -240,7 +240,7 @@ func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, e, false)
 }
 
-// put stores an entry. isOwn says that the entry is a response that this process makes.
+// put stores an entry. If isOwn is true, the entry is a response that this process makes.
 func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, isOwn bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {

@@ -18,8 +18,8 @@ func (d *Disk) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, &begun, true)
 }
 
-// Continue implements [stores.Background]. While this process lives, no other process can use the
-// file. So no other process can cancel the response or take it over.
+// Continue implements [stores.Background]. cancelled is always false: while this process uses the
+// file, no other process can cancel the response.
 func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +118,8 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	return events, nil
 }
 
-// markLost stores that a response of an earlier process has failed, since that process has ended.
+// markLost stores that a response of an earlier process has failed. It does nothing if the response
+// has ended or this process makes it.
 func (d *Disk) markLost(user, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 // changed the file.
 var errDamaged = errors.New("the file is damaged; to begin with an empty one, stop Caddy and move the file away")
 
-// recoverDamage runs f, which uses the file. If f panics, it returns an error that matches
-// [errDamaged]: bbolt panics at a damaged page. A file that was cut causes a fault instead, since
-// bbolt has mapped the file into memory. recoverDamage turns a fault into a panic, because a fault
-// would end the process.
+// recoverDamage runs f, which uses the file. If f panics, recoverDamage returns an error that
+// matches [errDamaged]: bbolt panics at a damaged page. If the file was cut, reading it causes a
+// memory fault instead, since bbolt has mapped the file into memory. A fault would end the process,
+// so recoverDamage turns it into a panic.
 func recoverDamage(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -26,9 +26,8 @@ func recoverDamage(f func() error) (err error) {
 	return f()
 }
 
-// beginTx begins a transaction. If bbolt panics, the file is not used any more: bbolt then still
-// holds a lock that each transaction needs at its begin, and each reading transaction also at its
-// end.
+// beginTx begins a transaction. If bbolt panics, it keeps a lock that each transaction needs to
+// begin, and a reading transaction also to end. So the file is not used any more.
 func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginMu.Lock()
 	defer d.beginMu.Unlock()
@@ -45,9 +44,9 @@ func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// read runs get, which reads the file. If get panics, other transactions continue. To end its
-// transaction, read must not wait for beginMu: another goroutine may hold beginMu until bbolt has
-// enlarged the file, and bbolt enlarges the file only after this transaction has ended.
+// read runs get, which reads the file. If get panics, other transactions continue. read ends its
+// transaction without beginMu, to avoid a deadlock: another goroutine may hold beginMu while bbolt
+// enlarges the file, and for that bbolt waits until this transaction has ended.
 func (d *Disk) read(get func(*bbolt.Tx) error) error {
 	tx, err := d.beginTx(false)
 	if err != nil {
@@ -62,8 +61,8 @@ func (d *Disk) read(get func(*bbolt.Tx) error) error {
 }
 
 // write runs change, which changes the file. If change panics, the file is not used any more: bbolt
-// may still hold the lock of the transaction, and the next change would wait for it without end.
-// The caller holds the lock of d.
+// may still hold the lock of the transaction, so the next change would wait for ever. The caller
+// holds the lock of d.
 func (d *Disk) write(change func(*bbolt.Tx) error) error {
 	tx, err := d.beginTx(true)
 	if err != nil {

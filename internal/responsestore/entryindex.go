@@ -33,9 +33,10 @@ func newEntryIndex(maxBytes int64) entryIndex {
 	return entryIndex{maxBytes: maxBytes, byID: make(map[string]*storedEntry), byAge: list.New(), users: userShares{byName: make(map[string]*userShare)}}
 }
 
-// put adds an entry of a user, in place of the entry with the same id. It returns the entries that
-// were dropped to make room. An entry may take more than half of the room only if no other user has
-// entries.
+// put adds an entry of a user, in place of the entry with the same id. It returns the other entries
+// that were dropped: those that were too old, and those that had to make room. The error is
+// ErrTooLarge if the entry needs more than all the room, or more than half of it while another user
+// has entries.
 func (s *entryIndex) put(user string, k *storedEntry, now time.Time) (dropped []*storedEntry, err error) {
 	if k.size > s.maxBytes || k.size > s.maxBytes/2 && s.users.hasOther(user) {
 		return nil, stores.ErrTooLarge
@@ -60,8 +61,8 @@ func (s *entryIndex) put(user string, k *storedEntry, now time.Time) (dropped []
 	return dropped, nil
 }
 
-// find returns a user's entry and marks it as just used. It returns nil if there is none, or if it
-// is too old.
+// find returns a user's entry and marks it as just used. It returns nil if the user has no such
+// entry, or if the entry is too old.
 func (s *entryIndex) find(user, id string, now time.Time) *storedEntry {
 	k := s.byID[id]
 	if k == nil || k.expires.Before(now) || k.share.name != user {
@@ -71,7 +72,7 @@ func (s *entryIndex) find(user, id string, now time.Time) *storedEntry {
 	return k
 }
 
-// remove removes an entry, if it is not nil.
+// remove removes an entry. If k is nil, it does nothing.
 func (s *entryIndex) remove(k *storedEntry) {
 	if k == nil {
 		return

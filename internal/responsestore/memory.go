@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Memory keeps entries in memory.
+// Memory keeps entries in memory. When there is no room, it drops entries, see [entryIndex].
 type Memory struct {
 	maxAge time.Duration
 	now    func() time.Time
@@ -33,7 +33,7 @@ func (m *Memory) Put(_ context.Context, id string, e *stores.Entry) error {
 	return m.put(id, e, m.now().Add(m.maxAge))
 }
 
-// put stores an entry. After the time given as expires, the entry is too old.
+// put stores an entry, which is too old after the time expires.
 func (m *Memory) put(id string, e *stores.Entry, expires time.Time) error {
 	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: expires, size: e.Size() + int64(len(id))}, m.now())
 	return err

@@ -12,7 +12,7 @@ import (
 )
 
 // MissingError means that a response of a chain, or an item to which a request refers, does not
-// exist. ID is its id.
+// exist. ID is the id of the response or item.
 type MissingError struct{ ID string }
 
 // Error implements error.
@@ -30,14 +30,15 @@ var (
 const (
 	// maxChain bounds the responses of a chain.
 	maxChain = 1024
-	// leastRead is the number of bytes of entries that every request may read at least. It is
-	// large, since an entry is larger than its items: its response repeats instructions and tools.
+	// leastRead is how many bytes of entries a request may read even if it may copy far fewer. It
+	// is large, since an entry is larger than its items: its response repeats instructions and
+	// tools.
 	leastRead = 128 << 20
 )
 
 // Reader reads the items of a user for one request. It bounds the bytes that it reads and the bytes
-// that it copies, since a short request can refer to many large entries. It is not safe for
-// concurrent use.
+// that it copies, since a short request can refer to many large entries. It must not be used
+// concurrently.
 type Reader struct {
 	store stores.Store // nil: there is none
 	user  string
@@ -51,16 +52,16 @@ type Reader struct {
 	extraEntry *stores.Entry
 }
 
-// NewReader returns a Reader of at most maxBytes of items. The Reader calls claimMemory before it
-// copies items; claimMemory reports whether there is memory for this number of bytes.
+// NewReader returns a Reader that copies at most maxBytes of items. The Reader calls claimMemory
+// before it copies items; claimMemory reports whether there is memory for this number of bytes.
 func NewReader(s stores.Store, user string, maxBytes int64, claimMemory func(bytes int64) bool) *Reader {
 	return &Reader{store: s, user: user, linksLeft: maxChain, readLeft: max(leastRead, 2*maxBytes), copyLeft: maxBytes, claimMemory: claimMemory}
 }
 
-// With makes the reader find an entry that the store does not have.
+// With makes the reader find an entry that the store does not have: e, with this id.
 func (r *Reader) With(id string, e *stores.Entry) { r.extraID, r.extraEntry = id, e }
 
-// claimItem claims memory for the copy of an item. item is its size in bytes, and times is how
+// claimItem claims memory for the copies of an item. item is its size in bytes, and times is how
 // often the request refers to it. The error is stores.ErrTooLong or ErrNoMemory.
 func (r *Reader) claimItem(item int, times int) error {
 	size := int64(item) * int64(times)
@@ -85,7 +86,7 @@ func (r *Reader) getEntry(ctx context.Context, id string) (e *stores.Entry, err 
 	default:
 		e, err = r.store.Get(ctx, r.user, id)
 	}
-	if errors.Is(err, stores.ErrNotFound) || err == nil && e.Running { // an unfinished response cannot be followed
+	if errors.Is(err, stores.ErrNotFound) || err == nil && e.Running { // no response can follow a running one
 		if err == nil {
 			e.Release()
 		}
@@ -102,9 +103,9 @@ func (r *Reader) getEntry(ctx context.Context, id string) (e *stores.Entry, err 
 }
 
 // Chain returns the items of a response and of the responses that it follows, oldest first: the
-// input and then the output of each. The error is a *MissingError if a response is gone, ErrTooLong
-// if there are more responses or bytes than may be read, and ErrNoMemory if there is no memory for
-// the items.
+// input and then the output of each. The error is a *MissingError if a response does not exist,
+// ErrInConversation if one belongs to a conversation, ErrTooLong if there are more responses or
+// bytes than may be read, and ErrNoMemory if there is no memory for the items.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
 	for id != "" {
@@ -127,8 +128,8 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	return slices.Concat(chain...), nil
 }
 
-// readLinks returns the first links of the chain that begins with id, and the id of the link after
-// them.
+// readLinks returns the first links (responses) of the chain that begins with id, and the id of the
+// next link, or "" if there is none.
 func (r *Reader) readLinks(ctx context.Context, id string) (links []stores.Link, next string, err error) {
 	chains, ok := r.store.(stores.Chains)
 	if !ok || r.extraEntry != nil && id == r.extraID {
@@ -152,7 +153,8 @@ func (r *Reader) readLinks(ctx context.Context, id string) (links []stores.Link,
 	return links, next, nil
 }
 
-// readLink reads one link of a chain.
+// readLink reads one link (response) of a chain. previous is the id of the response that it
+// follows, or "".
 func (r *Reader) readLink(ctx context.Context, id string) (link stores.Link, previous string, err error) {
 	e, err := r.getEntry(ctx, id)
 	if err != nil {
@@ -175,10 +177,10 @@ func (r *Reader) readLink(ctx context.Context, id string) (link stores.Link, pre
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items of the references, by their ids. idOf reads the id of an item. The error
-// is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes than may be
-// read, and ErrNoMemory if there is no memory for them. The bytes of an item count once for each
-// reference to it.
+// Items returns the items of the references, by the ids of the items. idOf reads the id of an item.
+// The error is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes
+// than may be read or copied, and ErrNoMemory if there is no memory for them. If several references
+// name the same item, its bytes count once for each of them.
 func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response and item
 	for _, n := range references {
@@ -196,8 +198,8 @@ func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(js
 	return found, nil
 }
 
-// copyItems copies items of one response into found, by their ids. times has how often the request
-// refers to each of these items.
+// copyItems copies items of one response into found, by their ids. times says which items, and how
+// often the request refers to each of them.
 func (r *Reader) copyItems(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.getEntry(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

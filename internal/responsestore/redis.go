@@ -33,7 +33,7 @@ type RedisOptions struct {
 	Prefix   string        // of all keys
 	MaxAge   time.Duration // of an entry
 	MaxBytes int64         // of the entries of one user; 0: no bound
-	FailOpen bool          // requests of keys with limits are allowed while the server does not work
+	FailOpen bool          // while Redis does not work, requests of keys with limits are allowed
 }
 
 // Redis keeps entries in Redis or Valkey, which several nodes (servers) share. All times are by the
@@ -47,7 +47,7 @@ type Redis struct {
 	logger    *slog.Logger
 	leaseTime time.Duration
 	watchers  *watchers
-	isDown    atomic.Bool
+	isDown    atomic.Bool // the server did not work at the last check
 	limits    *quota.Limits
 
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ func (quietLogger) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(quietLogger{}) }
 
-// NewRedis returns a store. It connects when it is used.
+// NewRedis returns a store. The store connects at its first use.
 func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // its goroutines would never end
@@ -126,7 +126,7 @@ const (
 )
 
 // monitor logs when the Redis server stops working, and when it works again. While the server does
-// not work, all uses of the store fail at once.
+// not work, all uses of the store fail immediately.
 func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -156,7 +156,7 @@ func (r *Redis) monitor(ctx context.Context) {
 	r.limits.Settle(last) // the process may exit soon
 }
 
-// errDown is the error of a use while the server does not work.
+// errDown is the error of all uses of the store while the server does not work.
 var errDown = stores.Unavailable(errors.New("Redis does not work"))
 
 // Fails reports whether the server did not work at the last check.
@@ -173,8 +173,8 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args
 	return r.Run(ctx, script, tagOf(user), args...)
 }
 
-// Run runs a script. All keys of the script contain tag in braces, so that they are in one slot of
-// a cluster.
+// Run runs a script. All keys of the script contain the parameter tag in braces, so that they are
+// in one slot of a cluster.
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
 	if r.Fails() {
 		return nil, errDown
@@ -269,9 +269,9 @@ func joinItems(items []json.RawMessage) string {
 }
 
 // readBounded runs a script whose last argument is the size in bytes that its answer may have. If
-// the answer is larger, the script returns its size instead. Then readBounded reserves memory for
-// this size, and runs the script again. If the size is above maxBytes, the error is
-// stores.ErrTooLong.
+// the answer is larger, the script returns the size of the answer instead. Then readBounded
+// reserves memory for this size, and runs the script again; release frees the memory. If the size
+// is above maxBytes or negative, the error is stores.ErrTooLong.
 func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, maxBytes int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
 	for limit := min(maxBytes, stores.FreeTransfer); ; {
@@ -303,7 +303,7 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 
 // getSettled returns an entry of at most maxBytes. The process that makes a response is its owner,
 // and keeps a lease on the response. If a response is running without a lease, its owner has
-// stopped, so getSettled first stores that the response has failed.
+// stopped. Then getSettled stores that the response has failed, and reads it again.
 func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.getEntry(ctx, user, id, maxBytes)
@@ -364,10 +364,10 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// allItems returns all items of a conversation. items has the first of them, total is the number of
-// all, and removed is how often an item was removed so far. allItems reads the others page by page,
-// so that other clients of Redis do not wait long. Items that are appended meanwhile are left out.
-// If an item is removed meanwhile, the error is errChanging.
+// allItems returns all items of a conversation. items are the first ones, total is the number of
+// all items, and removed is how often an item was removed before. allItems reads the other items
+// page by page, so that other clients of Redis do not wait long. Items that are appended meanwhile
+// are left out. If an item is removed meanwhile, the error is errChanging.
 func (r *Redis) allItems(ctx context.Context, user, id string, items []any, total int64, removed string) ([]any, error) {
 	for int64(len(items)) < total {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
@@ -389,7 +389,8 @@ func asText(value any) string {
 	return text
 }
 
-// entryOf makes an entry from its fields in Redis. It returns nil if they cannot be read.
+// entryOf makes an entry from its fields in Redis and the items of a conversation. It returns nil
+// if they cannot be read.
 func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",
@@ -416,7 +417,7 @@ func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	return e
 }
 
-// splitItems returns the elements of a JSON array.
+// splitItems returns the elements of a JSON array, or nil if the array is invalid.
 func splitItems(array []byte) (items []json.RawMessage) {
 	whole := wirejson.Value(array)
 	if !wirejson.ValidWithin(maxDepth, whole) {
@@ -479,9 +480,10 @@ func (r *Redis) changeConversation(ctx context.Context, user, id string, size in
 	return err
 }
 
-// markLost stores that a response has failed, because its owner does not continue it.
+// markLost stores that a response has failed, because its owner does not continue it. events is how
+// many events it has.
 func (r *Redis) markLost(ctx context.Context, user, id string, e *stores.Entry, events string) error {
-	number, _ := strconv.ParseInt(events, 10, 64) // events is "" if there are none
+	number, _ := strconv.ParseInt(events, 10, 64) // 0 if events is ""
 	failed, last := stores.Lost(e.Response, number)
 	_, err := r.runForWord(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), number, last.Name, last.Data)
 	return err

@@ -60,9 +60,10 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 	return events, nil
 }
 
-// eventsAfterLoss is called for a response that nobody continues. If the response is running,
-// eventsAfterLoss stores that it has failed, and the next read returns the event of the failure. If
-// the response has ended and its last events are missing, the error is stores.ErrDropped.
+// eventsAfterLoss is called if the owner of a response had no lease. If the response is running,
+// eventsAfterLoss stores that it has failed; the next call of Events then returns the event of the
+// failure. If the response has ended and its last events are missing, the error is
+// stores.ErrDropped.
 func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
 	e, fields, leased, err := r.getEntry(ctx, user, id, stores.MaxEntry)
@@ -72,7 +73,7 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 	defer e.Release()
 	switch {
 	case leased:
-		return events, nil // the owner has continued it; the next call reads the events
+		return events, nil // the owner has continued it meanwhile; the next call of Events reads the events
 	case !e.Running && fields["over"] == "":
 		return events, stores.ErrDropped
 	case !e.Running:
@@ -82,7 +83,8 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 }
 
 // lostEvent returns the last event of a response whose owner was lost. It is for a client that has
-// read more events than were stored, so the event gets the number that the client wants next: from.
+// read more events than were stored. So the event gets the number that the client wants next: the
+// parameter from.
 func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
@@ -97,11 +99,11 @@ func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (sto
 func (r *Redis) Watch(id string) <-chan struct{} { return r.watchers.watch(id) }
 
 // listen wakes the callers of Watch when a node changes their response, until ctx ends. While the
-// connection is lost, listen misses changes, and these callers wait for WatchTime.
+// connection is lost, listen misses changes. Then these callers wait for WatchTime.
 func (r *Redis) listen(ctx context.Context) {
 	subscription := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})
-	context.AfterFunc(ctx, func() { // the end of ctx alone does not make the client stop reading
+	context.AfterFunc(ctx, func() { // without this, the client would continue to read after the end of ctx
 		defer close(closed)
 		_ = subscription.Close()
 	})
@@ -119,7 +121,7 @@ func (r *Redis) listen(ctx context.Context) {
 	}
 }
 
-// watchers has a channel for each response whose changes somebody waits for.
+// watchers has a channel for each response that is watched: somebody waits until it changes.
 type watchers struct {
 	mu   sync.Mutex
 	byID map[string]chan struct{}
@@ -127,7 +129,7 @@ type watchers struct {
 
 func newWatchers() *watchers { return &watchers{byID: make(map[string]chan struct{})} }
 
-// watch returns a channel that is closed by notify, or after WatchTime.
+// watch returns a channel. The channel is closed by notify, or after WatchTime.
 func (w *watchers) watch(id string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,8 +145,8 @@ func (w *watchers) watch(id string) <-chan struct{} {
 // notify wakes those who wait for a change of a response.
 func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
 
-// closeChannel closes the channel of a response. If expected is not nil and is no longer the
-// response's channel, closeChannel does nothing.
+// closeChannel closes the channel of a response. If expected is not nil, closeChannel does nothing
+// unless expected still is that channel.
 func (w *watchers) closeChannel(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

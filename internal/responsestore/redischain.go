@@ -35,9 +35,9 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 	return nil, "", release, err
 }
 
-// parseLinks reads an answer of chainScript: some links of a chain, and the id of the next link.
-// hasNext reports whether the next link was found. ok is false if the answer has an unexpected
-// form.
+// parseLinks reads an answer of chainScript: some links (responses) of a chain, and the id of the
+// next link. hasNext reports whether Redis has the next link. parseLinks stops at a link with an
+// invalid item, as if that link did not exist. ok is false if the answer has an unexpected form.
 func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok bool) {
 	if len(answer) != 3 {
 		return nil, "", false, false

@@ -14,11 +14,12 @@ import "github.com/redis/go-redis/v9"
 //	<user>streams a sorted set: the ids of responses, by the times at which their events expire
 //	<user>sizes   a hash: the bytes of each entry, with its events; "total" has the sum
 //
-// If the memory of Redis is full, Redis refuses a command that needs memory. But it refuses none
-// after the script has written something. Therefore such commands come first.
+// If the memory of Redis is full, Redis refuses a command that needs memory, unless the same script
+// has written something before. Therefore a script that stores something begins with such a
+// command.
 
 // sizingFunctions is the beginning of each script that changes how many bytes a user has. If the
-// user has too many, a script drops the oldest entries of the user, but not more than 1000, since
+// user has too many bytes, the script drops the oldest entries of the user, but at most 1000, since
 // all clients of Redis wait while a script runs. For the same reason, a conversation has at most
 // mostItems items: the removal of an item takes longer if there are many.
 const sizingFunctions = `
@@ -104,27 +105,27 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// getScript reads an entry. Arguments: id, limit in bytes. The answer is the fields, 1 if there is
-// a lease, the number of items of a conversation, and the first of the items. If the entry is
-// larger than the limit, the answer is only its size in bytes.
+// getScript reads an entry. Arguments: id, limit in bytes. The answer is the fields of the entry, 1
+// if there is a lease, the number of items of a conversation, and the first of these items. If the
+// entry is larger than the limit, the answer is only its size in bytes.
 var getScript = redis.NewScript(pagingFunction + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[2]) then return bytes end
 return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page({}, ARGV[1], 0)}`)
 
-// pageScript reads more items of a conversation. Arguments: id, index of the first item, how often
-// an item was removed so far. The answer is some of the items, or none if another item was removed
-// meanwhile.
+// pageScript reads more items of a conversation. Arguments: id, index of the first item to read,
+// how often an item was removed before. The answer is some items, or none if another item was
+// removed meanwhile.
 var pageScript = redis.NewScript(pagingFunction + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
 return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
 // chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
-// id, limit of links, limit of bytes of items. The answer is a list of some links, the id of the
-// next link, and 1 if the next link was found, too, but is not in the list. Each link is its id,
-// its conversation, its input, and then its output items. If the links have more bytes than the
-// limit, the answer is only their number of bytes. If there are more links than the limit, the
+// id, limit of links, limit of bytes. The answer is a list of some links, the id of the next link,
+// and 1 if the next link exists but is not in the list, else 0. Each link is its id, its
+// conversation, its input, and then its output items. If all links together have more bytes than
+// the limit, the answer is only their number of bytes. If there are more links than the limit, the
 // answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
@@ -193,7 +194,7 @@ return 'done'`)
 // continueScript stores new events of a response, and renews the lease of its owner. Arguments: id,
 // me (the process), lease, time to keep events, channel, number of the first event, 1 if no more
 // events come, most bytes of a user, overhead of an event, and names and data of the events. Events
-// that do not fit are left out. The lease lasts until the last event is stored.
+// for which the user has no room are left out. If no more events come, the lease ends.
 var continueScript = redis.NewScript(sizingFunctions + `
 local key, lease, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes', 'streamed')
@@ -257,8 +258,8 @@ redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
 // eventsScript reads some events of a response. Arguments: id, number of the first event. The
-// answer is 1 if there is a lease; the number of all events so far; 0 if more events come, 1 if
-// not, and 2 if not because the owner was lost; and the names and data of some events.
+// answer is 1 if there is a lease; the number of all events until now; 0 if more events come, 1 if
+// none come, or 2 if none come because the owner was lost; and the names and data of some events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
 if not e[4] then return 'missing' end

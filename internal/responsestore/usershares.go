@@ -8,7 +8,7 @@ import (
 // userShare has the entries of one user.
 type userShare struct {
 	name      string
-	bytes     int64      // of the entries, and of an entry that is about to be added
+	bytes     int64      // of the entries; while an entry is being added, also of that entry
 	entries   *list.List // of *storedEntry, the last used first
 	heapIndex int        // in shareHeap
 }
@@ -19,8 +19,8 @@ type userShares struct {
 	heap   shareHeap
 }
 
-// getOrAdd returns the share of a user. If there is none, it makes one, and the caller has to add
-// bytes to it.
+// getOrAdd returns the share of a user. If there is none, getOrAdd makes one, and the caller must
+// add bytes to it.
 func (o *userShares) getOrAdd(name string) *userShare {
 	share := o.byName[name]
 	if share == nil {
@@ -42,7 +42,7 @@ func (o *userShares) addBytes(share *userShare, bytes int64) {
 	delete(o.byName, share.name)
 }
 
-// hasOther reports whether another user has entries.
+// hasOther reports whether a user other than this one has entries.
 func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
@@ -61,7 +61,7 @@ func (o *userShares) largest() *userShare {
 	return next
 }
 
-// shareHeap is a heap. Its first share has the most bytes.
+// shareHeap is a heap of shares; the share with the most bytes is the first.
 type shareHeap []*userShare
 
 func (h shareHeap) Len() int           { return len(h) }

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// AsideSuffix is added to the name of a file that is set aside.
+	// AsideSuffix is added to the name of a file whose document cannot be used.
 	AsideSuffix = ".broken"
 	// version is the only version of documents that this release reads.
 	version = 1
-	// maxDocument bounds a document that is read, in bytes. The document of the usage has at most
-	// 30 MB.
+	// maxDocument bounds the size of a document, in bytes. The largest one, of the package usage,
+	// has at most 30 MB.
 	maxDocument = 64 << 20
 	// logInterval is how often a failure that lasts is logged.
 	logInterval = time.Minute
@@ -28,8 +28,9 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns the number of changes of the book so far, and a document: a struct to encode
-	// as JSON, which begins with a [Header]. If the number equals since, document is nil.
+	// Document returns the number of changes of the book until now, and a document: a struct to
+	// encode as JSON, which begins with a [Header]. If the number equals the parameter since, the
+	// document is nil.
 	Document(since uint64) (document any, changes uint64)
 	// Restore adds the counts of a document to the book. The error means that the document cannot
 	// be read.
@@ -44,7 +45,7 @@ type Header struct {
 // NewHeader returns the header of a document that is stored.
 func NewHeader() Header { return Header{version} }
 
-// Keeper stores a book in a file, from the first Hold until the last release.
+// Keeper stores a book in a file, from the first call of Hold until the last release.
 type Keeper struct {
 	book     Book
 	name     string
@@ -54,22 +55,22 @@ type Keeper struct {
 	holders int // calls of Hold that were not released yet
 	stop    chan struct{}
 	done    sync.WaitGroup
-	loaded  bool // the book was restored, so that the file may be overwritten
+	loaded  bool // load has succeeded, so the file may be overwritten
 
 	// Hold uses these fields before it starts run. From then on, only run uses them.
 	savedChanges uint64    // the changes of the book when it was last stored
 	lastLogged   time.Time // when a failure was last logged
 }
 
-// NewKeeper returns a Keeper of a book. name names the book in logs. interval is the longest time
-// until a change is stored.
+// NewKeeper returns a Keeper of a book. name names the book in logs. interval is how often a
+// changed book is stored.
 func NewKeeper(book Book, name string, interval time.Duration) *Keeper {
 	return &Keeper{book: book, name: name, interval: interval}
 }
 
-// Hold stores the book in file until release is called. The last release waits until the book is
-// stored. The first Hold restores the book from file. If file does not exist, Hold reads the first
-// file that exists among oldNames, which are older names of the file.
+// Hold stores the book in file until release is called. The first call restores the book from file
+// or, if file does not exist, from the first of oldNames that exists: these are older names of the
+// file. The last release waits until the book is stored.
 func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +106,7 @@ func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, oldNa
 	}
 }
 
-// logFailure logs a failure, at most once in logInterval. The caller tries again later.
+// logFailure logs a failure that will be tried again. It logs at most once in logInterval.
 func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
 	if time.Since(k.lastLogged) >= logInterval {
 		k.lastLogged = time.Now()
@@ -113,7 +114,9 @@ func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
 	}
 }
 
-// load restores the book once. A file without a valid document is set aside.
+// load restores the book from file or, if that does not exist, from the first of oldNames that
+// exists. If the document cannot be used, load renames its file, see AsideSuffix. If the file
+// cannot be read or renamed, the next call tries again. Otherwise, later calls do nothing.
 func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	if k.loaded {
 		return
@@ -181,7 +184,7 @@ func (k *Keeper) save(logger *slog.Logger, file string) {
 	k.savedChanges = changes
 }
 
-// writeFile writes a file as a whole or not at all. Only its owner can read it.
+// writeFile writes a file as a whole or not at all. Only the owner of the file can read it.
 func writeFile(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

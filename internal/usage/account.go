@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// otherModel is the entry for the models of an account beyond maxModels.
+// otherModel is the entry for all models of an account after the first maxModels ones.
 const otherModel = "other"
 
 // account holds the counts of a user, in memory and in a document.
@@ -37,8 +37,8 @@ func (a *account) countTurn(r *gateway.Record) {
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
-// add adds the counts of b to a. It leaves out hours and days in the future, see
-// [series.dropFuture]. now is in Unix seconds.
+// add adds the counts of b to a, without hours and days in the future, see [series.dropFuture]. The
+// parameter now is in Unix seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -91,9 +91,9 @@ type Account struct {
 	ToolCalls         ToolCalls     `json:"tool_calls"`
 	ToolBufferMetrics ToolBuffers   `json:"tool_buffer_metrics"`
 	ByModel           []ModelTotals `json:"by_model"`
-	ByHour            []TimeTotals  `json:"by_hour"` // those of the last 48 hours that had turns
-	ByDay             []TimeTotals  `json:"by_day"`  // those of the last 62 days (UTC) that had turns
-	ByUser            []UserTotals  `json:"by_user,omitempty"`
+	ByHour            []TimeTotals  `json:"by_hour"`           // those of the last 48 hours that had turns
+	ByDay             []TimeTotals  `json:"by_day"`            // those of the last 62 days (UTC) that had turns
+	ByUser            []UserTotals  `json:"by_user,omitempty"` // only for Everybody
 }
 
 // ModelTotals are the totals of one model.
@@ -108,9 +108,10 @@ type UserTotals struct {
 	Totals
 }
 
-// UserName turns a user's name into a name that can be stored: valid UTF-8 of at most 200 bytes. An
-// authenticating proxy may send any bytes. Most names remain as they are; others get a hash at the
-// end, so that different users never share an account.
+// UserName turns a user's name, which may be any bytes, into a name that can be stored: valid UTF-8
+// of at most maxName bytes. It changes a name only if the name is longer, is not valid UTF-8 or
+// begins with a null byte. A changed name has a hash at its end, so that different users never
+// share an account.
 func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user

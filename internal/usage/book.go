@@ -21,7 +21,7 @@ const (
 	maxName    = 200  // bytes of a name
 )
 
-// othersAccount is the account of the users beyond maxUsers.
+// othersAccount is the account of all users after the first maxUsers ones.
 const othersAccount = "\x00others"
 
 // Book holds the accounts of all users and the last turns. It is safe for
@@ -52,8 +52,8 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	b.addEntry(&r)
 }
 
-// account returns a user's account. If there is none yet, it makes one. The users beyond maxUsers
-// share the account othersAccount.
+// account returns a user's account. If there is none yet, account makes one. All users after the
+// first maxUsers ones share the account othersAccount.
 func (b *Book) account(user string) *account {
 	a := b.accounts[user]
 	if a == nil && len(b.accounts) >= maxUsers {
@@ -67,10 +67,11 @@ func (b *Book) account(user string) *account {
 	return a
 }
 
-// Everybody stands for all users. It is no user's name, see [UserName].
+// Everybody stands for all users. No user has this name, see [UserName].
 const Everybody = "\x00all"
 
-// Account returns what a user has used. For [Everybody] it also returns the totals of each user.
+// Account returns what a user has used. For [Everybody], it returns what all users have used, and
+// the totals of each user.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()

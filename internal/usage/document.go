@@ -58,7 +58,8 @@ func (b *Book) Document(since uint64) (any, uint64) {
 	return d, b.changes
 }
 
-// Restore implements [storedbook.Book]. It must not be called after the book was stored.
+// Restore implements [storedbook.Book]. It adds the counts of a document to those of the book. So
+// if the document was made from this book, its turns count twice.
 func (b *Book) Restore(content []byte) error {
 	d, err := decode(content)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // Entry is one turn in the body of GET /v1/usage/raw.
 type Entry struct {
-	Time        int64      `json:"time"` // when it ended, in Unix seconds
+	Time        int64      `json:"time"` // when the turn ended, in Unix seconds
 	RequestID   string     `json:"request_id"`
 	User        string     `json:"user,omitempty"`
 	Choice      int        `json:"choice"`
@@ -29,8 +29,9 @@ type Entry struct {
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn. last is the entry before it. Most turns have the same user
-// and model as the turn before; then both entries share the copies of these texts.
+// newEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the
+// same user and model as the turn before. For such turns, both entries share the copies of these
+// texts.
 func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
@@ -69,8 +70,8 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// addEntry adds the entry of a turn. Besides the last maxEntries entries, it keeps up to maxEntries
-// older ones, so that it moves the entries only rarely.
+// addEntry adds the entry of a turn. b.entries has up to 2*maxEntries entries, so that addEntry
+// does not move the entries for each turn. Only the last maxEntries of them are used.
 func (b *Book) addEntry(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])

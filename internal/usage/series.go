@@ -17,11 +17,13 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// partStart returns the start of the part (an hour or a day) that contains at. oldestStart returns
-// the start of the oldest part to keep if the part that contains at is the newest. Times are in
-// Unix seconds.
-func (s span) partStart(at int64) int64   { return at - at%s.width }
-func (s span) oldestStart(at int64) int64 { return s.partStart(at) - (s.maxParts-1)*s.width }
+// partStart returns the start of the part (an hour or a day) that contains timestamp. oldestStart
+// returns the start of the oldest part to keep if the newest part contains timestamp. All times are
+// in Unix seconds.
+func (s span) partStart(timestamp int64) int64 { return timestamp - timestamp%s.width }
+func (s span) oldestStart(timestamp int64) int64 {
+	return s.partStart(timestamp) - (s.maxParts-1)*s.width
+}
 
 // TimeTotals are the totals of one hour or day.
 type TimeTotals struct {
@@ -33,10 +35,10 @@ type TimeTotals struct {
 // turns are left out.
 type series []TimeTotals
 
-// add adds t to the part (the hour or day) that contains at. A part that is too old to be kept is
-// ignored.
-func (s series) add(by span, at int64, t Totals) series {
-	start := by.partStart(at)
+// add adds t to the part (the hour or day) that contains timestamp. If that part is too old to be
+// kept, t is ignored.
+func (s series) add(by span, timestamp int64, t Totals) series {
+	start := by.partStart(timestamp)
 	switch i, found := s.find(start); {
 	case found:
 		s[i].add(t)
@@ -50,16 +52,16 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// dropFuture drops the parts (hours or days) that begin after now, except the next one. The dropped
+// dropFuture drops the parts (hours or days) that lie in the future, except the next part. Such
 // parts come from a clock that was ahead. They would make every new part too old to be kept.
 func (s series) dropFuture(by span, now int64) series {
 	end, _ := s.find(by.partStart(now) + by.width + 1)
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start. If there is no such part, it returns the
-// index at which to insert it. It looks at the last part first, since most turns belong there or
-// after it.
+// find returns the index of the part that begins at start. If there is no such part, find returns
+// the index at which to insert it. find looks at the last part first: most turns belong to it or to
+// a later part.
 func (s series) find(start int64) (i int, found bool) {
 	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
 		if s[last].Start == start {
@@ -70,8 +72,8 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are kept at the time now: none before
-// by.oldestStart(now), and none that dropFuture drops.
+// recent returns a copy of the parts that are neither too old to be kept nor in the future, see
+// dropFuture. The parameter now is the present time.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.dropFuture(by, now)
 	first, _ := s.find(by.oldestStart(now))

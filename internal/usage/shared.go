@@ -18,7 +18,7 @@ import (
 )
 
 // Shared counts the turns of all nodes in Redis. It is safe for concurrent use. A turn is counted
-// soon after its end, or later if Redis does not work then.
+// soon after its end, or later if Redis does not work.
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
@@ -33,11 +33,11 @@ type Shared struct {
 	batchCount int64   // how many batches were made
 }
 
-// Batch is what one call of a script stores. The first two arguments are the node and the number of
-// the batch. From these, the script knows whether the batch is stored already.
+// Batch is what one call of a script stores. The first two of its Args are the node and the number
+// of the batch. By them, the script finds out whether the batch is stored already.
 type Batch struct {
-	Turns bool // true: the arguments are the last turns; false: counts
-	Tag   string
+	Turns bool   // true: the arguments are the last turns; false: counts
+	Tag   string // see NewShared
 	Args  []string
 }
 
@@ -98,7 +98,7 @@ func (s *Shared) Store(ctx context.Context) error {
 		if err := s.storeBatch(ctx, next); err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.isStoring = false // the next turn tries again
+			s.isStoring = false // the end of the next turn starts Store again
 			return err
 		}
 		s.mu.Lock()
@@ -121,7 +121,8 @@ func (s *Shared) storeBatch(ctx context.Context, b Batch) error {
 	return err
 }
 
-// nextBatch returns the first batch. If there is none, it first makes batches of the pending turns.
+// nextBatch returns the first batch. If there is no batch, it first makes batches of the pending
+// turns. found is false if nothing is left to store.
 func (s *Shared) nextBatch() (b Batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,14 +144,14 @@ func (s *Shared) newBatchArgs() []string {
 	return []string{s.nodeID, strconv.FormatInt(s.batchCount, 10)}
 }
 
-// tagOf returns the tag of the account of a user.
+// tagOf returns the tag of a user's account, see [NewShared].
 func tagOf(user string) string {
 	sum := sha256.Sum256([]byte(user))
 	return "usage:" + hex.EncodeToString(sum[:16])
 }
 
 // batches returns the batches that store a book. A book without turns has none. newArgs returns the
-// first arguments of a batch.
+// first two arguments of a batch.
 func (b *Book) batches(newArgs func() []string) (all []Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,8 +207,8 @@ func (t *Totals) eachCount(prefix string, f func(field string, n *int64)) {
 	}
 }
 
-// Account returns what a user has used at all nodes. For [Everybody], it also returns the totals of
-// each user.
+// Account returns what a user has used at all nodes. For [Everybody], it returns what all users
+// have used, and the totals of each user.
 func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -304,8 +305,8 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // share one entry, and so do the other users.
 
 // skipStored is the beginning of each script that stores a batch. It ends the script if the batch
-// is stored already. A node stores its batches in the order of their numbers, so it is enough to
-// compare with the last number.
+// is stored already. A node stores its batches in the order of their numbers, so the script
+// compares only with the number of the last batch.
 const skipStored = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end

@@ -25,8 +25,8 @@ func someEvents(first int64, names ...string) stores.Events {
 	return events
 }
 
-// namesOf returns the names of the events of a response, beginning with the event number from. A
-// dot at the end means that no more events come.
+// namesOf returns the names of the events of a response. The parameter from is the number of the
+// first event. A dot at the end means that no more events come.
 func namesOf(t *testing.T, b stores.Background, from int64) string {
 	t.Helper()
 	events, err := b.Events(t.Context(), "u", ID(1), from)
@@ -49,7 +49,7 @@ func namesOf(t *testing.T, b stores.Background, from int64) string {
 	return names
 }
 
-// testBackground checks the life of a response: it goes on, has events, and ends.
+// testBackground checks the life of a response that runs, gets events, and ends.
 func testBackground(t *testing.T, tested Engine) {
 	b := tested.background()
 	ctx := t.Context()
@@ -195,7 +195,7 @@ func testGap(t *testing.T, tested Engine) {
 }
 
 // testWatch checks that a change at one node closes the channel of Watch at another node long
-// before WatchTime.
+// before WatchTime. If the store is not shared, it checks only that the channel is closed.
 func testWatch(t *testing.T, tested Engine) {
 	b := tested.background()
 	if !tested.Shared {
@@ -220,7 +220,7 @@ func testWatch(t *testing.T, tested Engine) {
 		return time.Since(began) < stores.WatchTime/2
 	}
 	n := int64(0)
-	for deadline := time.Now().Add(20 * time.Second); !noticesChange(reader, func() error { // false until reader has subscribed
+	for deadline := time.Now().Add(20 * time.Second); !noticesChange(reader, func() error { // noticesChange returns false until reader has subscribed
 		n++
 		_, err := b.Continue(ctx, "u", ID(1), someEvents(n-1, "e"))
 		return err

@@ -18,7 +18,7 @@ import (
 type Engine struct {
 	Store stores.Store
 	Age   time.Duration       // the age at which entries are too old; longer than the tests take
-	Later func(time.Duration) // lets this time pass for the store
+	Later func(time.Duration) // makes this time pass for the store
 	// Other returns a store with the same entries, as another node or the next process opens it. It
 	// is nil if the entries do not outlive this store. It must not be nil for a
 	// [stores.Background].
@@ -66,8 +66,8 @@ func ID(n int) string {
 // the tests.
 func ConversationID(n int) string { return strings.Replace(ID(n), "resp_", "conv_", 1) }
 
-// Entry returns a stored response of a user. It follows the response with the id previous, and has
-// an item of each kind.
+// Entry returns a stored response of a user. It follows the response with the id previous. It has
+// one item of input, and two of output: one as offsets in the Response, and one as Own.
 func Entry(user, previous, text string) *stores.Entry {
 	return &stores.Entry{
 		User: user, Previous: previous,
@@ -87,8 +87,7 @@ func itemsOf(e *stores.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// testStore checks that a user, and nobody else, can read an entry of the user until the entry is
-// deleted or too old.
+// testStore checks that only the user of an entry can read it, until it is deleted or too old.
 func testStore(t *testing.T, tested Engine) {
 	s, ctx := tested.Store, t.Context()
 	in := Entry("ann", ID(0), "one")
@@ -211,7 +210,7 @@ func testLargeEntry(t *testing.T, tested Engine) {
 }
 
 // testConversation checks that items are neither lost nor doubled when many writers append to a
-// conversation, at two nodes if there are several.
+// conversation, at two nodes if the store is shared.
 func testConversation(t *testing.T, tested Engine) {
 	s, ctx, id := tested.Store, t.Context(), ConversationID(0)
 	if err := s.Append(ctx, "u", id, nil); !errors.Is(err, stores.ErrNotFound) {
