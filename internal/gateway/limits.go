@@ -113,7 +113,7 @@ func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {
-		c.settle(clientLeft && c.session.Thread() != nil)
+		c.settle(clientLeft && (c.account.driven || c.session.Thread() != nil)) // a session that cannot be kept has no thread any more
 	}
 }
 

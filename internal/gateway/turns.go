@@ -134,7 +134,7 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 // drive runs the turn of a choice. failure is why the turn failed. err is the error of the
 // responder, or why ctx ended.
 func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err error) {
-	c.failure = nil
+	c.failure, c.account.driven = nil, true
 	defer c.session.WatchSilence(ctx)()
 	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, run.g.opts.IdleTimeout)
 	return c.failure, err
