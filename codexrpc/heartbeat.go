@@ -28,8 +28,8 @@ type Probe struct {
 // Monitor probes the app-server in the background until the connection ends. The first probe starts
 // immediately. A probe is missed if, within h.Wait, neither its answer arrives nor any other data
 // moves on the transport. Other data counts, since megabytes of other messages may delay the
-// answer. After h.MaxMissed missed probes in a row, Monitor ends the connection with
-// [ErrUnresponsive]. After every other probe, it calls the function report with the result.
+// answer. After each probe, Monitor calls the function report with the result, with one exception:
+// after h.MaxMissed missed probes in a row, it ends the connection with [ErrUnresponsive] instead.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	if !c.addTask() {
 		return

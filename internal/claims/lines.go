@@ -37,7 +37,7 @@ func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 // first returns the request of u that has waited longest. u must have a waiting request.
 func (u *queueUser) first() *waiter { return u.waiters.Front().Value.(*waiter) }
 
-// useSlots counts weight slots as used by u.
+// useSlots adds weight to the number of slots that u uses, and to that of the whole queue.
 func (q *Queue) useSlots(u *queueUser, weight int) {
 	q.running += weight
 	u.running += weight

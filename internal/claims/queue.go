@@ -39,9 +39,9 @@ type QueueOptions struct {
 // served. So requests for few slots do not starve a request for many slots. But the queue skips a
 // user who has reached the limit of slots.
 //
-// The limit of a user is QueueOptions.PerUser. If PerUser is 0, the limit is [shareOfFree] times
-// the slots that are free afterwards, so that some are left for the next user: of 64 slots one user
-// gets 56, two get about 30 each, three about 20. A user who holds no slots may get any number. A
+// The limit of a user is QueueOptions.PerUser. If PerUser is 0, a user may hold at most
+// [shareOfFree] times as many slots as are still free after the grant. So some slots are left for the
+// next user: of 64 slots, one user gets 56 and 8 stay free, two get about 30 each, three about 20. A user who holds no slots may get any number. A
 // user who shares the server with nobody (see [Crowd]) has no limit.
 type Queue struct {
 	opts QueueOptions

@@ -93,8 +93,9 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.place.Conn.StartThread(ctx, s.params)
 }
 
-// allowsParallelCalls reports whether the thread of a plan uses a lite model in the full form (see
-// [appserver.Model]) so that the model may call several tools at a time.
+// allowsParallelCalls reports whether the model of a plan needs its full form (see
+// [appserver.Model]) to call several tools at a time. It is false if the model has no such form, if
+// the plan has no tools, or if the tools are to be called one at a time.
 func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Process.Model(p.Model).Full != ""
 }

@@ -27,9 +27,9 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(ex.user, answer)
 	ctx := background.turnContext(answer)
-	// background.close calls the registered functions in reverse order: first the function from
-	// Continue, later the function from turnContext. So the response counts as running until its
-	// last events are stored. An exiting server waits until no response is running.
+	// background.close calls the registered functions in reverse order. First, the function from
+	// Continue waits until the last events are stored. Later, the function from turnContext removes
+	// the response from those that run, for which an exiting server waits.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, background, lease, req, responder)

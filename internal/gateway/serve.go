@@ -45,7 +45,7 @@ type preallocated struct {
 	headers                [2]string
 }
 
-// releaser is a resource that an exchange holds until it is closed.
+// releaser is a resource that an exchange holds until the exchange is closed.
 type releaser interface{ Release() }
 
 // releaseFunc is a function that releases something.

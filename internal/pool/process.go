@@ -87,7 +87,7 @@ func (p *Process) emitter() *Configuration {
 		}
 	}
 	if !p.hadHolder && !p.creator.configuration.ended() {
-		return p.creator.configuration // it is about to hold the process
+		return p.creator.configuration // the creator is about to become the first holder
 	}
 	return p.supervisor.Newest()
 }

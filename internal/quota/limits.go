@@ -49,7 +49,7 @@ func (k *Key) hasLimit(unit Unit) bool {
 	return k != nil && slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Unit == unit })
 }
 
-// Engine has the counts of keys. It is safe for concurrent use.
+// Engine keeps the counts of what each key has used. It is safe for concurrent use.
 type Engine interface {
 	// Do does an operation atomically, by the clock of the engine. It takes a few seconds at most.
 	// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was

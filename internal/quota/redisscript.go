@@ -14,11 +14,12 @@ import "github.com/redis/go-redis/v9"
 // back, counts dated after now move to the current part. The script also works if the memory of
 // Redis is full.
 //
-// The arguments are: kind, id of the operation, N, Held, Ahead, for how many ms tokens stay
-// reserved, number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a
-// part in microseconds, period or "", for how many ms counts are kept. The answer has: the unit
-// whose limit would be exceeded or "", the tokens that each turn got, the time, all reserved
-// tokens, and for each limit its parts with their counts.
+// The arguments are, in this order: the kind; the id of the operation; N; Held; Ahead; the time (ms)
+// for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each limit: the
+// unit; the window; Max; the length of a part (microseconds); the period, or ""; the time (ms) for
+// which counts are kept. The answer has: the unit whose limit would be exceeded, or ""; the tokens
+// that each turn got; the time; the sum of the account's reserved tokens; for each limit, its parts
+// with their counts.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
