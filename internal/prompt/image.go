@@ -152,6 +152,11 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	if !slices.Contains(ImageTypes, mediaType) {
 		return field.Invalid("does not hold a png, jpeg, gif or webp image")
 	}
+	if mediaType == "image/png" {
+		if f := checkColorProfile(data); f != nil {
+			return f
+		}
+	}
 	return p.checkPixels(mediaType, data)
 }
 

@@ -279,5 +279,5 @@ func stopCaddy(folder string, failure error) error {
 	}
 	time.Sleep(20 * time.Second) // Caddy normally ends this process sooner; otherwise main ends it, which closes Codex's standard input
 	_ = os.RemoveAll(folder)
-	return errors.New("Caddy did not end in time")
+	return errors.New("the server did not end in time")
 }

@@ -1,0 +1,60 @@
+package prompt
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"io"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+)
+
+// maxColorProfile is the most bytes that the colour profile of a PNG may have after unpacking. Most
+// profiles have a few kilobytes, and those of printers one or two megabytes. Codex unpacks a profile
+// without a limit: 256 KB in the file can become 256 MB.
+const maxColorProfile = 4 << 20
+
+// checkColorProfile returns an error if the base64 data of a PNG have a colour profile of more than
+// maxColorProfile bytes. It unpacks no more of the profile than that. Data that are no PNG, or that
+// end early, have no profile.
+func checkColorProfile(data []byte) *field.Error {
+	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
+	r := partReader{data: png}
+	r.read(len(pngMagic))
+	for r.err == nil {
+		head := r.read(8)
+		size := int64(binary.BigEndian.Uint32(head))
+		switch string(head[4:]) {
+		case "iCCP":
+			if profileSize(io.LimitReader(png, size)) > maxColorProfile {
+				return field.Invalid("has a colour profile of more than %d bytes: save it without the profile", maxColorProfile)
+			}
+			return nil
+		case "IDAT", "IEND":
+			return nil // a profile comes before the pixels
+		}
+		if r.err == nil {
+			_, r.err = io.CopyN(io.Discard, png, size+4) // and its checksum
+		}
+	}
+	return nil
+}
+
+// pngMagic is how a PNG begins.
+const pngMagic = "\x89PNG\r\n\x1a\n"
+
+// profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after
+// maxColorProfile+1 bytes, and at an error.
+func profileSize(chunk io.Reader) int64 {
+	r := partReader{data: chunk}
+	for r.err == nil && r.read(1)[0] != 0 { // the name of the profile ends with a zero
+	}
+	r.read(1) // the method: there is only zlib
+	packed, err := zlib.NewReader(chunk)
+	if r.err != nil || err != nil {
+		return 0
+	}
+	n, _ := io.CopyN(io.Discard, packed, maxColorProfile+1)
+	return n
+}

@@ -1,0 +1,57 @@
+package prompt
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+	"testing"
+)
+
+// pngWith returns the beginning of a PNG with a chunk before its pixels.
+func pngWith(kind string, data []byte) []byte {
+	chunk := append([]byte(kind), data...)
+	file := binary.BigEndian.AppendUint32(pngHeader(6, 4), uint32(len(data)))
+	file = binary.BigEndian.AppendUint32(append(file, chunk...), crc32.ChecksumIEEE(chunk))
+	return append(file, "\x00\x00\x00\x00IDAT"...)
+}
+
+// profile returns the data of a chunk iCCP whose profile has this many bytes.
+func profile(size int) []byte {
+	var out bytes.Buffer
+	out.WriteString("sRGB\x00\x00")
+	w := zlib.NewWriter(&out)
+	_, _ = w.Write(make([]byte, size)) // a bytes.Buffer does not fail
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// TestColorProfiles checks that a PNG whose profile becomes large is refused, wherever the profile
+// stands, and others are not.
+func TestColorProfiles(t *testing.T) {
+	text := bytes.Repeat([]byte("comment"), 10_000)
+	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile + 1))[33:]...)
+	for name, c := range map[string]struct {
+		file  []byte
+		taken bool
+	}{
+		"none":               {pngHeader(6, 4), true},
+		"small":              {pngWith("iCCP", profile(3 << 10)), true},
+		"largest":            {pngWith("iCCP", profile(maxColorProfile)), true},
+		"too large":          {pngWith("iCCP", profile(maxColorProfile + 1)), false},
+		"far too large":      {pngWith("iCCP", profile(64 << 20)), false},
+		"behind a comment":   {behind, false},
+		"cut":                {pngWith("iCCP", profile(64 << 20))[:100], true},
+		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},
+		"without a name":     {pngWith("iCCP", []byte("name")), true},
+		"of another size":    {append(pngHeader(6, 4), "\xff\xff\xff\xffiCCPx\x00\x00"...), true},
+		"behind the pixels":  {append(pngHeader(6, 4), "\x00\x00\x00\x00IEND"...), true},
+		"in a large comment": {pngWith("tEXt", profile(64 << 20)), true},
+	} {
+		_, f := CheckImage(dataURLOf(c.file))
+		if (f == nil) != c.taken || f != nil && !strings.Contains(f.Problem, "colour profile") {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
