@@ -116,9 +116,14 @@ func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
 
 // load restores the book from file or, if that does not exist, from the first of oldNames that
 // exists. If the document cannot be used, load renames its file, see AsideSuffix. If the file
-// cannot be read or renamed, the next call tries again. Otherwise, later calls do nothing.
+// cannot be read or renamed, or if the clock is not set, the next call tries again. Otherwise, later
+// calls do nothing.
 func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	if k.loaded {
+		return
+	}
+	if err := checkClock(time.Now()); err != nil {
+		k.logFailure(logger, "the stored "+k.name+" cannot be loaded", err)
 		return
 	}
 	for _, path := range append([]string{file}, oldNames...) {
@@ -140,6 +145,16 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 		break
 	}
 	k.loaded = true
+}
+
+// checkClock returns an error if the clock is in the last century: some small computers have no clock
+// that runs without power, and begin in 1970. By such a clock, all counts of a document would be those
+// of now, and would have expired once the clock is set.
+func checkClock(now time.Time) error {
+	if now.Year() < 2000 {
+		return fmt.Errorf("the clock of this computer is not set: it says %s", now.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // readFile reads a file, or its first maxDocument+1 bytes if it is larger.

@@ -167,3 +167,13 @@ func TestUnreadable(t *testing.T) {
 		}
 	})
 }
+
+// TestClockIsNotSet: by a clock in 1970, no document is loaded.
+func TestClockIsNotSet(t *testing.T) {
+	if err := checkClock(time.Unix(1000, 0)); err == nil || !strings.Contains(err.Error(), "1970-01-01") {
+		t.Errorf("in 1970: %v", err)
+	}
+	if err := checkClock(time.Now()); err != nil {
+		t.Error(err)
+	}
+}
