@@ -123,7 +123,7 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 		return
 	}
 	if err := checkClock(time.Now()); err != nil {
-		k.logFailure(logger, "the stored "+k.name+" cannot be loaded", err)
+		k.logFailure(logger, "the file of "+k.name+" cannot be loaded", err)
 		return
 	}
 	for _, path := range append([]string{file}, oldNames...) {
@@ -132,7 +132,7 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 			continue
 		}
 		if err != nil {
-			k.logFailure(logger, "the stored "+k.name+" cannot be loaded", err)
+			k.logFailure(logger, "the file of "+k.name+" cannot be loaded", err)
 			return
 		}
 		if reason := k.restore(content); reason != nil {
