@@ -31,23 +31,23 @@ func profile(size int) []byte {
 // stands, and others are not.
 func TestColorProfiles(t *testing.T) {
 	text := bytes.Repeat([]byte("comment"), 10_000)
-	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile + 1))[33:]...)
+	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile+1))[33:]...)
 	for name, c := range map[string]struct {
 		file  []byte
 		taken bool
 	}{
 		"none":               {pngHeader(6, 4), true},
-		"small":              {pngWith("iCCP", profile(3 << 10)), true},
+		"small":              {pngWith("iCCP", profile(3<<10)), true},
 		"largest":            {pngWith("iCCP", profile(maxColorProfile)), true},
-		"too large":          {pngWith("iCCP", profile(maxColorProfile + 1)), false},
-		"far too large":      {pngWith("iCCP", profile(64 << 20)), false},
+		"too large":          {pngWith("iCCP", profile(maxColorProfile+1)), false},
+		"far too large":      {pngWith("iCCP", profile(64<<20)), false},
 		"behind a comment":   {behind, false},
-		"cut":                {pngWith("iCCP", profile(64 << 20))[:100], true},
+		"cut":                {pngWith("iCCP", profile(64<<20))[:100], true},
 		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},
 		"without a name":     {pngWith("iCCP", []byte("name")), true},
 		"of another size":    {append(pngHeader(6, 4), "\xff\xff\xff\xffiCCPx\x00\x00"...), true},
 		"behind the pixels":  {append(pngHeader(6, 4), "\x00\x00\x00\x00IEND"...), true},
-		"in a large comment": {pngWith("tEXt", profile(64 << 20)), true},
+		"in a large comment": {pngWith("tEXt", profile(64<<20)), true},
 	} {
 		_, f := CheckImage(dataURLOf(c.file))
 		if (f == nil) != c.taken || f != nil && !strings.Contains(f.Problem, "colour profile") {
