@@ -192,7 +192,7 @@ func NotFound(method, path string) *Error {
 		return unknownURL.Newf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/routes.md.", missing, method, path)
 	}
 	if first == "images" {
-		return unknownURL.Newf("This server has no %.32s %.256s. With the option images its operator can let Codex make pictures, at /v1/images/generations and /v1/images/edits.", method, path)
+		return unknownURL.Newf("This server has no %.32s %.256s. Codex makes pictures at /v1/images/generations and /v1/images/edits, if the operator has set the option images.", method, path)
 	}
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }

@@ -278,7 +278,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"bad base64":           {image("data:image/png;base64,AA*A"), imageURL, apierror.CodeInvalidValue, "valid base64"},
 		"cut base64":           {image("data:image/png;base64,AAA"), imageURL, apierror.CodeInvalidValue, "valid base64"},
 		"over-padded base64":   {image("data:image/png;base64,A==="), imageURL, apierror.CodeInvalidValue, "valid base64"},
-		"empty image":          {image("data:image/png;base64,"), imageURL, apierror.CodeInvalidValue, "valid base64"},
+		"empty image":          {image("data:image/png;base64,"), imageURL, apierror.CodeInvalidValue, "is empty"},
 		"image detail":         {withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"huge"}}]}`), "messages[0].content[0].image_url.detail", apierror.CodeInvalidValue, "auto, low, high"},
 
 		"result without call":   {withMessages(hi + `,` + result("a")), "messages[1].tool_call_id", apierror.CodeInvalidValue, `"a"`},

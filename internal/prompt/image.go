@@ -145,6 +145,9 @@ func imageTypeError() *field.Error {
 // the model a sentence instead. The type of the data may differ from the type in the request,
 // because Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
+	if len(data) == 0 {
+		return field.Invalid("is empty")
+	}
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}
