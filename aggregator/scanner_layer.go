@@ -111,8 +111,8 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// skip reads the next piece if nothing is held and all of the piece is text, as in nearly all
-// cases. It reports whether it has read the piece.
+// skip is the fast path for nearly all pieces. If nothing is held and no opener can begin in the
+// piece, skip passes over the piece as plain text. It reports whether it did.
 func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false

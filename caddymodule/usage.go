@@ -209,7 +209,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	}
 	set, usages := h.keyFile.Set(), []keyUsage{}
 	authUser, _ := replacerOf(r).Get(userVariable)
-	user, _ := authUser.(string) // empty for a key without a name
+	user, _ := authUser.(string) // empty: the caller has no user
 	if k := set.Find(presentedKey(r)); k != nil {
 		user = k.User
 	}

@@ -83,8 +83,8 @@ func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (star
 }
 
 // openWithOtherLogin opens a thread on a process with another login. It uses no login that rests
-// after a failure. If it opens no thread, it may return the error of a process that will start
-// again soon, or of a login that rests. Otherwise the error is nil.
+// after a failure. If it opens no thread, the result other is the error of a process that will
+// start again soon, or of a login that rests, if there is one. In all other cases, other is nil.
 func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.current.place.Process}
 	for range lease.Len() {

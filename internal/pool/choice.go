@@ -30,10 +30,10 @@ type chooser struct {
 	Policy
 	servers int // how many app_servers the pool has
 
-	// marks has a mark (a number) for each member. choose raises the mark of the member that it
-	// chooses. Among members that are equal otherwise, it chooses the one with the lowest mark. low
-	// is the mark that the last chosen member had before. A mark below low counts as low, so that a
-	// member that was not ready for a while does not get all turns afterwards.
+	// marks makes equal members alternate. It has a number for each member. Among equal members,
+	// choose takes the one with the lowest mark, and raises that mark. low is the mark with which the
+	// last member was chosen. Lower marks count as low, so that a member that was not ready for a
+	// while does not get all requests when it returns.
 	marks []int64
 	low   int64
 }
