@@ -24,13 +24,13 @@ func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 // outputs of one call or of one picture: other outputs wait for the end of that call or picture. While
 // a picture is expected, all outputs except those of pictures wait.
 func (e *emitter) emit(o Output) {
+	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
+		e.responseStarted = true
+	}
 	if e.mustWait(&o) {
 		e.delayed = append(e.delayed, o)
 		e.delayedBytes += len(o.Text) + outputSize
 		return
-	}
-	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
-		e.responseStarted = true
 	}
 	if len(e.pendingReasoning) > 0 {
 		e.batch = append(e.batch, e.pendingReasoning...)
@@ -83,11 +83,12 @@ func (e *emitter) emitDelayed() {
 	if len(e.delayed) == 0 {
 		return
 	}
-	delayed := e.delayed
+	delayed, started := e.delayed, e.responseStarted
 	e.delayed, e.delayedBytes = nil, 0
 	for _, o := range delayed {
 		e.emit(o)
 	}
+	e.responseStarted = started // the delayed outputs may belong to an earlier response
 }
 
 const (

@@ -165,6 +165,8 @@ func (m *Machine) Abandon() []Output {
 		m.flushMessage(usetool.AbortDisconnect)
 	}
 	if !m.done {
+		m.pictures.finishReason = ""
+		m.failPendingPictures() // text may wait for them
 		m.policy.end()
 		m.done = true
 		m.usage.interrupted()

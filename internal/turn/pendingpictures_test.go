@@ -80,6 +80,8 @@ func TestPicturesWithin(t *testing.T) {
 		"beyond the budget":      {limited, []codexrpc.Event{pictureCall, response(9), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")}, "begun:c made:c length:9"},
 		"a retry behind it": {Options{}, with(pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", ""), complaint("broke off", true)),
 			"begun:c made:c \"There.\" stop:5"},
+		"a retry behind it and its text": {Options{}, with(pictureCall, delta("a", "Wait."), whole("a", "Wait."), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", ""), complaint("broke off", true)),
+			"begun:c made:c \"Wait.\" \"\\n\\n\" \"There.\" stop:5"},
 		"a retry within":  {Options{}, with(pictureCall, complaint("broke off", true)), "failed"},
 		"too much behind": {Options{}, with(pictureCall, delta("a", strings.Repeat("x", maxDelayedBytes)), whole("a", strings.Repeat("x", maxDelayedBytes)), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "begun:c none:c:0 \"xxxxxxxxxxxx\" \"\\n\\n\" \"There.\" stop:5"},
 		"a client's own":  {Options{}, []codexrpc.Event{call("x", "imagegen", "{}"), response(3)}, "call:imagegen tool_calls:3"},
@@ -99,5 +101,19 @@ func TestPicturesWithin(t *testing.T) {
 				t.Error("the thread would go on, whose history is another one than the client's")
 			}
 		})
+	}
+}
+
+// TestAbandonedPicture checks that text behind a picture which has not come is returned when the client
+// leaves.
+func TestAbandonedPicture(t *testing.T) {
+	opts := Options{Pictures: true, ClientName: func(string) (string, bool) { return "", false }}
+	m := New(&opts)
+	got := m.Feed([]codexrpc.Event{pictureCall, delta("a", "Wait.")})
+	if len(got) != 0 {
+		t.Fatal(saidWithPictures(got))
+	}
+	if said := saidWithPictures(m.Abandon()); said != `begun:c none:c:0 "Wait."` {
+		t.Error(said)
 	}
 }
