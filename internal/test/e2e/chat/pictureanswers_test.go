@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,6 +99,21 @@ func picturesInResponses(t *testing.T, s *e2e.Site) {
 		} {
 			if r := s.Respond(input, nil); r.Text() != "yes" || shownPictures(s) != 1 {
 				t.Errorf("%s: %q, with %d pictures", name, r.Text(), shownPictures(s))
+			}
+		}
+	})
+
+	t.Run("two of a usual size", func(t *testing.T) {
+		small, _ := base64.StdEncoding.DecodeString(planbackend.MadePicture)
+		large := base64.StdEncoding.EncodeToString(append(small, make([]byte, 2<<20)...))
+		s.Plan.SetPicture(large)
+		defer s.Plan.SetPicture("")
+		for range 3 { // Codex makes them in any order
+			_, body := s.Get("/v1/responses/" + s.Respond(e2e.Asks("two:cats", pictureTool), nil).ID)
+			for i := range 2 {
+				if picture := gjson.Get(body, fmt.Sprintf("output.%d", i)); picture.Get("status").Str != "completed" || picture.Get("result").Str != large {
+					t.Errorf("picture %d: %.300s", i, picture.Raw)
+				}
 			}
 		}
 	})
