@@ -30,9 +30,9 @@ type StopMode string
 const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
-	// StopFirst gives the client the first call and nothing after it. The turn ends at the next
-	// call, at the end of the model response, or when Grace has passed since the first call,
-	// whichever comes first.
+	// StopFirst gives the client the first call and nothing after it. The turn ends at the end of the
+	// model response, or earlier when Grace has passed since the first call. Further calls count as
+	// truncated.
 	StopFirst StopMode = "first"
 	// StopBurst ends the turn at the end of the model response, or earlier when Grace has passed
 	// since the last textual block.
@@ -82,7 +82,7 @@ type ToolOptions struct {
 	// text. In openai-json a block in a code fence is never a call. Default: `auto`.
 	TextualTools Textual `json:"textual_tools,omitempty" option:"auto|on|off" default:"auto"`
 
-	// The most tool calls of a turn. Default: 0, no limit.
+	// The most tool calls of a turn. Default: 0, which means 1,024.
 	ToolBlockMax int `json:"tool_block_max,omitempty" option:"<n>" default:"0"`
 
 	// Whether a call is dropped if it repeats an earlier call of its turn: the same tool with the
