@@ -73,7 +73,7 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 
 // unwrapCall reverses wrapArguments: it reads the name and the input of a deferred tool from the
 // function's arguments. A missing input counts as {}. If the input is a string, unwrapCall returns
-// the text of the string. If the arguments have no such form, ok is false.
+// the text of the string. If the arguments are no object with a name, ok is false.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -92,7 +92,7 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	case wirejson.KindString: // models sometimes write an object as a string
 		return called.Text(), given.Text(), true
 	}
-	return "", "", false
+	return called.Text(), string(given), true
 }
 
 // describe returns the text that tells the model that it can call a tool. The first text about a

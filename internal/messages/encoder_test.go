@@ -118,6 +118,7 @@ func TestFold(t *testing.T) {
 		"a deferred tool": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":{"q":1}}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
 		"a deferred tool with its arguments as a text": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":"{\"q\":1}"}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
 		"a deferred tool without arguments":            {testMeta, append(called(0, "call_tool", `{"name":"Web"}`), finished(turn.FinishToolCalls)), `tool_use Web {}; tool_use`},
+		"a deferred tool with a list":                  {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":[1,2]}`), finished(turn.FinishToolCalls)), `tool_use Web {"__unparsedToolInput":{"raw":"[1,2]","len":5}}; tool_use`},
 		"no deferred tool":                             {testMeta, append(called(0, "call_tool", `{"nam":"Web"}`), finished(turn.FinishToolCalls)), `tool_use call_tool {"nam":"Web"}; tool_use`},
 		"a search": {testMeta, []turn.Output{
 			{Kind: turn.OutputSearchStart, ID: "ws"}, {Kind: turn.OutputSearchEnd, ID: "ws", Text: `{"type":"search","query":"q"}`},

@@ -126,6 +126,7 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 		m.endCallsAndPictures()
 	}
 	m.done = true
+	m.usage.askedAgain = false // the input of a response that failed does not count
 	m.usage.interrupted()
 	m.out.fail(err)
 }

@@ -417,6 +417,7 @@ func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
 		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+usage.InputTokens) && mayContinue
 	}
 	if mayContinue {
+		m.usage.askedAgain = true
 		m.out.responseStarted, m.messages.responseHasText = false, false // a retry repeats the next response, not this one
 	} else if !m.awaitPictures(FinishLength) {
 		m.finishCut(FinishLength)

@@ -22,6 +22,9 @@ type usage struct {
 	pendingText     []byte // text and calls of the current response
 	excessBytes     int    // how many bytes of the text and calls are not in pendingText
 	estimatedTokens int64  // tokens of the text and calls of a response that was interrupted
+
+	askedAgain   bool // Codex has asked the model for a further response, whose usage has not come
+	inputMissing bool // a further response was interrupted, so that no usage has its input
 }
 
 // addText records text of the model, or a part of a call.
@@ -37,6 +40,7 @@ func (u *usage) clearText() { u.pendingText, u.excessBytes = u.pendingText[:0], 
 // interrupted counts the tokens of the text and calls of a response that was interrupted, since
 // Codex will not report its usage.
 func (u *usage) interrupted() {
+	u.inputMissing, u.askedAgain = u.inputMissing || u.askedAgain, false
 	if len(u.pendingText) == 0 {
 		return
 	}
@@ -49,6 +53,7 @@ func (u *usage) interrupted() {
 // addResponse adds a response that has completed.
 func (u *usage) addResponse(e *codexrpc.Event) {
 	u.clearText()
+	u.askedAgain = false
 	if e.Usage != nil {
 		u.responses = u.responses.Add(*e.Usage)
 	}
@@ -67,7 +72,8 @@ func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usag
 
 // total returns the usage of the responses, or the usage from the thread if that has more tokens.
 // It adds tokens that Codex has not reported: those of an interrupted response, or those that were
-// sent before the limit of tokens ended the turn. estimated reports whether it has added any.
+// sent before the limit of tokens ended the turn. estimated reports whether it has added any, or
+// whether the input of an interrupted response is missing.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {
@@ -78,5 +84,5 @@ func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 		total.OutputTokens += added
 		total.TotalTokens += added
 	}
-	return total, added > 0
+	return total, added > 0 || u.inputMissing
 }
