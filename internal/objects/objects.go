@@ -134,7 +134,13 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	return responses.Deleted(id, "response"), nil
 }
 
-// CancelResponse cancels a running response: POST /v1/responses/{id}/cancel.
+// cancelWait is how long CancelResponse waits for the end of the response. The turn of a stream cannot
+// end while its client does not read, and a client that cancels within the loop over its own stream
+// does not read before it has the answer.
+const cancelWait = 5 * time.Second
+
+// CancelResponse cancels a running response: POST /v1/responses/{id}/cancel. It returns the response
+// as it ended or, if the response has not ended after cancelWait, as it is then.
 func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	one := o.Running.find(o.User(r), id)
 	switch {
@@ -143,8 +149,12 @@ func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *
 	case o.Running.hasEnded(one):
 		return nil, apierror.NotCancellable(id)
 	}
-	response, err := o.Running.stop(r.Context(), one)
+	ctx, cancel := context.WithTimeout(r.Context(), cancelWait)
+	defer cancel()
+	response, err := o.Running.stop(ctx, one)
 	switch {
+	case err != nil && r.Context().Err() == nil:
+		return o.Running.currentResponse(one), nil
 	case err != nil:
 		return nil, failures.APIError(err)
 	case response == nil: // the response had not begun

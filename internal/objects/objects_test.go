@@ -1,12 +1,15 @@
 package objects
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -137,4 +140,23 @@ func TestEndedResponse(t *testing.T) {
 	read(`"made"`)
 	o.Running.Kept(id)
 	read(`"ended"`)
+}
+
+// TestCancelWaits checks that a response which does not end is returned as it is, after a while.
+func TestCancelWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &Objects{Running: NewRunning(), User: func(*http.Request) string { return "ann" }, Logger: slog.New(slog.DiscardHandler)}
+		ctx, end := o.Running.Begin(t.Context(), Response{
+			ID: "r", Entry: &stores.Entry{User: "ann"}, InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
+		})
+		defer end()
+		began := time.Now()
+		body, apiErr := o.CancelResponse(as("ann"), "r")
+		if string(body) != `"made"` || apiErr != nil || time.Since(began) != cancelWait {
+			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
+		}
+		if !errors.Is(context.Cause(ctx), responses.ErrCancelled) {
+			t.Errorf("the response goes on: %v", context.Cause(ctx))
+		}
+	})
 }
