@@ -157,9 +157,8 @@ func (c *callState) recordText(in *Input) {
 	}
 }
 
-// storeTextHash is called before the arguments of the call change. If they are the complete text
-// that an input gave, storeTextHash keeps the hash of this text, since the call will have another
-// text.
+// storeTextHash is called just before the arguments of the call change. If an input gave these
+// arguments as a complete text, storeTextHash saves the hash of that text, which will be gone.
 func (c *callState) storeTextHash() {
 	for kind := range c.completeTexts {
 		if earlier := &c.completeTexts[kind]; earlier.state == textMatches {

@@ -21,7 +21,7 @@ type Input struct {
 	sequence     int64 // the number of the event plus 1; 0: no number
 	announces    bool  // the event announces an item
 	completeKind completeKind
-	list         uint64            // identifies the list with this entry: two equal entries of one list are two calls; 0: no list
+	list         uint64            // the number of the list that contains this entry; two equal entries of one list are two calls; 0: in no list
 	isSummary    bool              // the list repeats items that came before
 	isChatEntry  bool              // an entry of a chat delta or of a chat message
 	hasIndex     bool              // the entry has an index

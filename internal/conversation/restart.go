@@ -245,7 +245,7 @@ func (s *Session) instructionsRefused(failure error) bool {
 	return true
 }
 
-// restartOnNewThread is the function start of some remedies. It calls [Session.startOnNewThread].
+// restartOnNewThread calls [Session.startOnNewThread]. Some remedies have it in their field start.
 func restartOnNewThread(ctx context.Context, s *Session, _ *turnFailure) (started bool, err error) {
 	return true, s.startOnNewThread(ctx)
 }

@@ -181,7 +181,7 @@ func (s *Supervisor) reportDropped(p *Process) {
 	}
 }
 
-// setDropped sets the status of a dropped sign-in, if the login has had no sign-in of its own.
+// setDropped marks the sign-in as failed because it was dropped, unless it has a status already.
 func (s *signIn) setDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
