@@ -150,7 +150,7 @@ func BenchmarkInject(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(size))
 	for b.Loop() {
-		if _, err := encodeCall(1, methodThreadInject, params); err != nil {
+		if _, err := encodeCall(nil, 1, methodThreadInject, params); err != nil {
 			b.Fatal(err)
 		}
 	}

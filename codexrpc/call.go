@@ -138,7 +138,7 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
-	line, err = encodeCall(id, spec.method, spec.params)
+	line, err = encodeCall(c.out.takeBuffer(), id, spec.method, spec.params)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("encoding %s: %w", spec.method, err)

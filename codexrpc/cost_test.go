@@ -13,7 +13,7 @@ func BenchmarkEncodeStart(b *testing.B) {
 	}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(1, methodThreadStart, &params); err != nil {
+		if _, err := encodeCall(nil, 1, methodThreadStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -26,7 +26,7 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(1, methodTurnStart, &params); err != nil {
+		if _, err := encodeCall(nil, 1, methodTurnStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}

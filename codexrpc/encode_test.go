@@ -51,13 +51,13 @@ func TestEncodeCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := encodeCall(7, methodThreadStart, &params)
+		got, err := encodeCall(nil, 7, methodThreadStart, &params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameJSON(t, got, want)
 	}
-	got, err := encodeCall(8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
+	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
 		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 	}})
 	if err != nil {
@@ -80,7 +80,7 @@ func TestEncodeCalls(t *testing.T) {
 		&ThreadStartParams{Config: Config{Own: map[string]any{"x": func() {}}}},
 		&ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
 	} {
-		if _, err := encodeCall(9, "m", broken); err == nil {
+		if _, err := encodeCall(nil, 9, "m", broken); err == nil {
 			t.Errorf("%+v was encoded", broken)
 		}
 	}

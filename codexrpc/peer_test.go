@@ -42,8 +42,14 @@ func (p *peer) Read() ([]byte, error) {
 	}
 }
 
-// Write waits until the test receives the message, like a pipe without a buffer.
+// Write waits until the test receives the message, like a pipe without a buffer. It overwrites the
+// message afterwards, as the next call may do.
 func (p *peer) Write(message []byte, timeout time.Duration) error {
+	defer func() {
+		for i := range message {
+			message[i] = '!'
+		}
+	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

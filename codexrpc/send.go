@@ -19,10 +19,38 @@ type outbox struct {
 	maxWrite int         // bounds a message, in bytes; 0: no bound
 	calls    chan []byte // calls, notifications and answers to parked tool calls
 	replies  chan []byte // other answers to requests from the app-server
+	buffers  chan []byte // buffers of messages that were written, for further calls
+}
+
+const (
+	maxBuffers    = 8       // bounds the buffers that wait for further calls
+	maxBufferSize = 8 << 10 // bounds each of them, in bytes
+)
+
+// takeBuffer returns an empty buffer for a call, or nil if none waits.
+func (o *outbox) takeBuffer() []byte {
+	select {
+	case buffer := <-o.buffers:
+		return buffer[:0]
+	default:
+		return nil
+	}
+}
+
+// keepBuffer keeps the buffer of a message that was written, unless the buffer is too large or
+// enough of them wait.
+func (o *outbox) keepBuffer(message []byte) {
+	if cap(message) > maxBufferSize {
+		return
+	}
+	select {
+	case o.buffers <- message:
+	default:
+	}
 }
 
 func newOutbox(t Transport) outbox {
-	o := outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies)}
+	o := outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies), buffers: make(chan []byte, maxBuffers)}
 	if b, ok := t.(bounded); ok {
 		o.maxWrite = b.MaxWrite()
 	}
@@ -87,5 +115,6 @@ func (c *Conn) writeLoop() {
 			_ = c.transport.Close() // ends the Read of readLoop
 			return
 		}
+		c.out.keepBuffer(message)
 	}
 }

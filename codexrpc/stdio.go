@@ -193,8 +193,8 @@ type Transport interface {
 	// [ErrMessageTooLarge], Read has skipped one message and may be called again. After any other
 	// error there are no more messages.
 	Read() ([]byte, error)
-	// Write sends one message within the timeout. After an error, the transport cannot be used any
-	// more.
+	// Write sends one message within the timeout. It may write behind the end of message, but must
+	// not use it after the return. After an error, the transport cannot be used any more.
 	Write(message []byte, timeout time.Duration) error
 	// Close ends the transport and a running Read. If the app-server is a child process, Close
 	// closes its stdin, which makes the child end.

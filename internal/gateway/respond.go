@@ -53,7 +53,6 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder re
 		ex.w.Header().Set(budgetHeader, "spent")
 	}
 	outcome := responder.finish(err)
-	outcome.turns = ex.prealloc.records[:0]
 	for _, c := range run.choices {
 		outcome.turns = append(outcome.turns, newRecord(ex, req, c, outcome.apiErr))
 		if outcome.apiErr == nil && outcome.deliveryErr == nil {

@@ -40,7 +40,6 @@ type preallocated struct {
 	request                request
 	running                runningRequest
 	choices                [1]*choice
-	records                [1]Record
 	releasers              [8]releaser
 	headers                [2]string
 }

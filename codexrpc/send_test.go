@@ -1,0 +1,34 @@
+package codexrpc
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestSentAtOnce checks that calls of many goroutines, short and long ones, reach the app-server
+// whole, although their buffers are used again.
+func TestSentAtOnce(t *testing.T) {
+	c, p := dial(t)
+	const callers, calls = 24, 40
+	go func() {
+		for range callers * calls {
+			h := p.hear()
+			p.answer(h, string(h.Params))
+		}
+	}()
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			for n := range calls {
+				sent := fmt.Sprintf("%d %d %s", caller, n, strings.Repeat("x", (caller*calls+n)*7919%(2*maxBufferSize)))
+				if got, err := Call[string](t.Context(), c, "echo", sent); err != nil || got != sent {
+					t.Errorf("sent %.40q, the app-server has read %.40q (%v)", sent, got, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
