@@ -64,8 +64,8 @@ const (
 	completeKinds
 )
 
-// completeText records the first complete text of one completeKind that an input gave as the
-// arguments of a call.
+// completeText compares the arguments of a call with the first complete text that an input gave for
+// them. There is a completeText for each completeKind.
 type completeText struct {
 	state textState
 	hash  [sha256.Size]byte // of the text; set only in the state textDiffers

@@ -105,7 +105,7 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if err != nil {
 		return err
 	}
-	select { // the goroutine that writes receives line when it has written the previous line
+	select { // writeLoop receives the line when it has written the previous one
 	case c.out.calls <- line:
 	case err = <-p.outcome: // the call has timed out, the connection has ended, or an answer came too early
 		c.calls.unregister(id, p)

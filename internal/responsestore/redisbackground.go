@@ -73,7 +73,7 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 	defer e.Release()
 	switch {
 	case leased:
-		return events, nil // the owner has continued it meanwhile; the next call of Events reads the events
+		return events, nil // the owner has continued the response meanwhile; the next call of Events reads its new events
 	case !e.Running && fields["over"] == "":
 		return events, stores.ErrDropped
 	case !e.Running:
