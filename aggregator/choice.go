@@ -14,6 +14,10 @@ type ChoiceOptions struct {
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
+	// RunsText says that the client is an Obsidian client: it runs blocks that it finds in the text,
+	// also some that are no calls for a Choice. Such a block then counts towards MaxCalls. For other
+	// clients it is text, and [Choice.ModelExceeded] alone counts it.
+	RunsText bool
 	// MaxArgumentBytes is the most bytes of arguments that the choice keeps, over all its calls.
 	// Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
@@ -53,6 +57,7 @@ type Choice struct {
 	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; used only if limitsBlocks returns true
 	blockFits    bool                              // the block that is being added is within the limit, so isFull ignores runs
 	runsOffset   int64                             // the offset in the text up to which runs has read
+	exceeded     bool                              // see ModelExceeded; from then on, runs is not used
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
 
@@ -206,9 +211,19 @@ func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	return out
 }
 
-// limitsBlocks reports whether the limit of calls also limits the blocks that an Obsidian client
-// would run. It does if the text is searched for blocks and the limit is lower than the default.
-func (c *Choice) limitsBlocks() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
+// limitsBlocks reports whether the blocks that an Obsidian client would run are compared with the
+// limit of calls. They are if the text is searched for blocks and the limit is lower than the
+// default, until the limit is exceeded.
+func (c *Choice) limitsBlocks() bool {
+	return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls && !c.exceeded
+}
+
+// ModelExceeded reports whether the model wrote more than MaxCalls calls, where each block that an
+// Obsidian client would run is a call. It does not depend on RunsText.
+func (c *Choice) ModelExceeded() bool { return c.exceeded }
+
+// exceed records that the model wrote more calls than the limit allows.
+func (c *Choice) exceed() { c.exceeded, c.runs = true, usetool.Runs{} }
 
 // addText appends the part for text that is no call. For an Obsidian client, a block that the
 // scanner gave up may still be open in this text. If the client would run that block as a call
@@ -218,8 +233,11 @@ func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if unread := int(max(0, c.runsOffset-s.Offset)); c.limitsBlocks() && unread < len(s.Text) {
 		if n := unread + c.runs.ReadOpen(s.Text[unread:], c.opts.MaxCalls); n < len(s.Text) {
-			p.Text = s.Text[:n]
-			return append(out, p, Part{Kind: PartOverLimit})
+			c.exceed()
+			if c.opts.RunsText {
+				p.Text = s.Text[:n]
+				return append(out, p, Part{Kind: PartOverLimit})
+			}
 		}
 	}
 	return append(out, p)
@@ -227,26 +245,35 @@ func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 
 // addAborted appends the part for a block that does not become a call. An Obsidian client may run
 // such a <use_tool> block nevertheless. So if limitsBlocks returns true, a block that would run
-// counts towards the limit of calls, and a block above the limit gets a PartOverLimit. This is done
-// for all clients, so that they have the same limit.
+// counts. A block above the limit gets a PartOverLimit if the client would run it.
 func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limitsBlocks() {
 		c.runsOffset = s.Offset + int64(len(s.Block))
 		if c.runs.Read(s.Block, c.opts.MaxCalls) < len(s.Block) {
-			p.Kind = PartOverLimit
+			c.exceed()
+			if c.opts.RunsText {
+				p.Kind = PartOverLimit
+			}
 		}
 	}
 	return append(out, p)
 }
 
-// isFull reports whether the limit of calls is reached. If limitsBlocks returns true, the limit is
-// also reached by the blocks that an Obsidian client runs.
+// isFull reports whether the client may get no further call. With RunsText, the blocks that the
+// client runs count as well if limitsBlocks returns true.
 func (c *Choice) isFull() bool {
 	if len(c.calls) >= c.opts.MaxCalls {
 		return true
 	}
-	return c.limitsBlocks() && !c.blockFits && c.runs.Count() >= c.opts.MaxCalls
+	return c.opts.RunsText && c.limitsBlocks() && !c.blockFits && c.runs.Count() >= c.opts.MaxCalls
+}
+
+// countCall counts a call that the client gets.
+func (c *Choice) countCall() {
+	if c.runs.Made(); c.limitsBlocks() && !c.blockFits && c.runs.Count() > c.opts.MaxCalls {
+		c.exceed()
+	}
 }
 
 // BlockOpen reports whether the Choice holds back a block: the opener of the block is complete, but

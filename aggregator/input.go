@@ -222,7 +222,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 		call.ordinal = len(c.calls)
 		call.id = CallID(c.opts.Index, call.ordinal, c.opts.IDSuffix)
 		c.calls = append(c.calls, call)
-		c.runs.Made()
+		c.countCall()
 	} else if call.done && !call.doneEmitted {
 		c.countAction(call)
 	}

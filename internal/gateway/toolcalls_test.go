@@ -250,7 +250,10 @@ func checkEvents(t *testing.T, stream, line string) {
 // TestAfterCalls: what becomes of text and blocks behind a call, and whether there was too much,
 // in both forms of the answer.
 func TestAfterCalls(t *testing.T) {
-	const block = "<use_tool><name>f</name></use_tool>"
+	const (
+		block  = "<use_tool><name>f</name></use_tool>"
+		faulty = "<use_tool><name>g</name><args>{</use_tool>"
+	)
 	for name, c := range map[string]struct {
 		text      string
 		max       int
@@ -262,9 +265,10 @@ func TestAfterCalls(t *testing.T) {
 		"a block that is no call":     {block + "<use_tool></use_tool> so", 0, "<use_tool></use_tool>", block + "<use_tool></use_tool>", "false"},
 		"a nested block":              {block + "<use_tool><name>g</name> " + block + " so", 0, "<use_tool><name>g</name> ", block + "<use_tool><name>g</name> " + block, "false"},
 		"one too many":                {block + block, 1, "", block, "true"},
-		"one too many that is none":   {block + "<use_tool><name>g</name><args>{</use_tool>", 1, "", block, "true"},
+		"one too many that is none":   {block + faulty, 1, faulty, block, "true"},
+		"a faulty block before":       {faulty + " so " + block, 1, faulty + " so ", faulty + " so ", "true"},
 		"one too many without a name": {block + "<use_tool></use_tool> so", 1, "<use_tool></use_tool>", block + "<use_tool></use_tool>", "false"},
-		"open at the end":             {block + "<use_tool><name>g</name>", 1, "", block, "true"},
+		"open at the end":             {block + "<use_tool><name>g</name>", 1, "<use_tool><name>g</name>", block, "true"},
 	} {
 		for mode, want := range map[turn.Mode]string{turn.ModeJSON: c.json, turn.ModeXML: c.xml} {
 			u := calling(t, textPart(c.text))

@@ -137,7 +137,8 @@ func withGaps(all []token, dedup bool) []token {
 	return shown
 }
 
-// upToLimit cuts tokens off behind the last one that the client may get.
+// upToLimit cuts tokens off behind the last one that the client may get. What an Obsidian client would
+// run counts in both modes, but only such a client does not get it.
 func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 	first := o.StopAfterTools == turn.StopFirst
 	limit := o.ToolBlockMax
@@ -154,8 +155,12 @@ func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 			}
 			next = content + blockOf(k)
 		}
-		if limit > 0 && (k.call() && calls == limit || runBy(next) > limit) {
+		switch isCall := k.call() && calls == limit; {
+		case limit == 0:
+		case isCall, o.OutputMode == turn.ModeXML && runBy(next) > limit:
 			return all[:min(i, given)], true
+		case runBy(next) > limit:
+			truncated = true
 		}
 		content = next
 		if k.call() {
@@ -164,7 +169,7 @@ func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 			}
 		}
 	}
-	return all[:given], false
+	return all[:given], truncated
 }
 
 var (

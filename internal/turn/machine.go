@@ -78,7 +78,8 @@ func (m *Machine) Reset(opts *Options) {
 	m.out.countsChars = opts.WebSearch
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
-		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(), Dedup: opts.ToolBlockDedup, AppendOnly: true,
+		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(), RunsText: opts.writesBlocks(),
+		Dedup: opts.ToolBlockDedup, AppendOnly: true,
 	}
 	if opts.findsBlocks() {
 		calls.ToolName = m.blockName
@@ -96,8 +97,10 @@ func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
 func (m *Machine) Report() Report {
-	m.report.TextDiffers = m.messages.differs
-	return m.report
+	report := m.report
+	report.TextDiffers = m.messages.differs
+	report.Truncated = report.Truncated || m.choice.ModelExceeded()
+	return report
 }
 
 // Grace returns how long the caller has to wait for more calls (the grace) before it calls

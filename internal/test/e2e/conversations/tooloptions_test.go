@@ -118,6 +118,20 @@ func TestToolMax(t *testing.T) {
 	}
 }
 
+// TestCallBehindBlocks checks that blocks that a client of openai-json reads as text leave its one call
+// to the model, also when it asks for one at a time.
+func TestCallBehindBlocks(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	said := "It is <use_tool><name>x</name><q>1</q></use_tool>, not <use_tool><name>y</name> or <use_tool><name>localSearch</name> <use_tool>."
+	got := s.AskBoth(e2e.Question{
+		Prompt: "say:" + said + `; tool:localSearch {"query":"a"}`, Mode: e2e.ModeJSON, Tools: true, More: map[string]any{"parallel_tool_calls": false},
+	})
+	e2e.CheckReply(t, got, &said, e2e.Searches("a"), "tool_calls")
+	if !got.Truncated {
+		t.Error("what an Obsidian client would run as more calls is not reported")
+	}
+}
+
 // TestToolGrace checks that the turn is interrupted a moment after a block, unless the
 // model may finish.
 func TestToolGrace(t *testing.T) {
