@@ -113,7 +113,8 @@ func (t *callTable) setTimer(at time.Time) {
 	t.timerAt = at
 }
 
-// expireDue ends the wait for the calls that have expired, and sets the timer for the next call.
+// expireDue ends the wait for the calls that have expired. It sets the timer for the call that
+// expires next.
 func (t *callTable) expireDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

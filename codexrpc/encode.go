@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs, without encoding/json, which would copy a long
-// input several times. In a short turn, encoding/json would need as much time for the settings of
-// the thread as everything else needs.
+// This file encodes the calls that every turn needs. It does not use encoding/json, since that
+// would copy a long input several times. In a short turn, encoding/json would double the time, only
+// because of the settings of the thread.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -197,8 +197,8 @@ func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, err
 	return append(line, '}'), err
 }
 
-// callHead returns the beginning of a call, with room for parameters of size bytes. It is in buffer
-// if that is large enough.
+// callHead returns the beginning of a call, with room for parameters of size bytes. It writes to
+// buffer if buffer is large enough.
 func callHead(buffer []byte, id int64, method string, size int) []byte {
 	const overhead = 256 // for the other members of the call, and the JSON around the texts
 	if cap(buffer) < size+overhead {

@@ -126,9 +126,10 @@ type Event struct {
 	size     int // size of the message in bytes, which counts towards the bound of the queue
 }
 
-// copyStrings replaces the event's strings with copies, since they share the memory of the line,
-// which the next line overwrites. If a constant or a string of the thread is equal, copyStrings
-// uses that one instead of a copy. [Thread.mayBelong] has already copied the turn's id.
+// copyStrings replaces the event's strings with copies. The originals share the memory of the line,
+// and the next line overwrites that memory. If a constant or a string of the thread equals an
+// original, copyStrings uses it instead of a copy. [Thread.mayBelong] has already copied the turn's
+// id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)

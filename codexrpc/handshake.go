@@ -110,8 +110,8 @@ func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 }
 
 // HasPlan reports whether, at the handshake, the model provider required a login and the app-server
-// had a ChatGPT login. Such a login has a plan. With it, Codex asks ChatGPT's back end for the
-// account before it asks the model.
+// had a ChatGPT login. Such a login has a plan. With such a login, Codex asks ChatGPT's back end
+// for the account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.server.hasPlan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login; the old tokens stop working. Other

@@ -251,8 +251,8 @@ func eventsOfTurn(events []Event, turnID string) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
-// FellBack reports whether Codex has switched this thread from a WebSocket to HTTP, for its
-// requests to the model provider, since the last call of FellBack.
+// FellBack reports whether, since the last call of FellBack, Codex has switched this thread's
+// requests to the model provider from a WebSocket to HTTP.
 func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(false) }
 
 // Interrupt asks the app-server to end the turn. The app-server then sends turn/completed with the

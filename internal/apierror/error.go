@@ -74,8 +74,8 @@ func (e *Error) Body() []byte {
 	}{e.body()})
 }
 
-// SetHeaders sets the content type. If the error has advice about retrying or allowed methods,
-// SetHeaders sets the headers for them. A 401 error also gets WWW-Authenticate. Retry-After has
+// SetHeaders sets the content type. It also sets headers for the advice about retrying and for the
+// allowed methods, if the error has these. A 401 error also gets WWW-Authenticate. Retry-After has
 // whole seconds; SDKs prefer Retry-After-Ms.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")

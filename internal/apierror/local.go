@@ -72,8 +72,8 @@ var (
 	// ResetFailed returns the 502 error for a failed attempt to reset the windows in which a ChatGPT
 	// plan limits the use of Codex. The argument is the reason.
 	ResetFailed = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency returns the 429 error for a request with which its API key would have too many
-	// turns running or waiting. The argument is the limit of the key.
+	// KeyConcurrency returns the 429 error for a request that would give its API key too many
+	// running and waiting turns. The argument is the limit of the key.
 	KeyConcurrency = constructor1[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// LimitsUnavailable returns the 503 error for a request if its API key has limits that cannot
 	// be checked now, since the use of the key cannot be counted.

@@ -72,7 +72,7 @@ func Revoke(path, id string) error {
 			last++ // of the two empty lines around the entry, only one stays
 		}
 		remaining := strings.Join(slices.Delete(lines, first, last), "")
-		return cmp.Or(remaining, "\n"), nil // never empty: a running Caddy first takes an empty file for one that is still being written
+		return cmp.Or(remaining, "\n"), nil // never empty: at first, a running Caddy would take an empty file for one that is still being written
 	})
 }
 

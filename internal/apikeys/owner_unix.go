@@ -9,7 +9,7 @@ import (
 )
 
 // adoptOwner makes the owner of path's directory the owner of file, if root runs the command. It
-// assumes that this owner is the user that Caddy runs as, who must be able to read the file.
+// assumes that Caddy runs as this owner. Caddy must be able to read the file.
 func adoptOwner(path string, file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -97,7 +97,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 	return nil
 }
 
-// maxNamedIDs is how many ids an error about calls without results lists at most.
+// maxNamedIDs bounds the ids that are listed in an error about calls without results.
 const maxNamedIDs = 5
 
 // unansweredError returns the error for a message with calls that have no results. pendingCalls has
