@@ -105,8 +105,8 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request may continue although it was not counted because of
-// err.
+// allowsUncounted reports whether a request may continue uncounted. err is the reason why the
+// request was not counted.
 func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
 // do does an operation, and sets r.lastSnapshot to the counts of the key after it.

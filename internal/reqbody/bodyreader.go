@@ -66,7 +66,8 @@ func (r *bodyReader) abort() {
 	defer r.mu.Unlock()
 	if !r.closed {
 		r.aborted = true
-		// The error is ignored: if a writer has no deadlines, its client cannot be slow.
+		// The error is ignored: a writer without deadlines does not write to a connection, so there
+		// is no client that can be slow.
 		_ = r.controller.SetReadDeadline(time.Now())
 	}
 }

@@ -172,7 +172,8 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 // server reads a part of such a body, since many clients read the answer only after they have sent
 // the whole body.
 func LimitDiscard(w http.ResponseWriter) {
-	// The error is ignored: if a writer has no deadlines, its client cannot be slow.
+	// The error is ignored: a writer without deadlines does not write to a connection, so there is
+	// no client that can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }
 
@@ -182,9 +183,9 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. contentLength is the length of the body; below 0: not known. Most
-// bodies fit into the first piece, which has room for contentLength and one byte more, but at most
-// for chunkSize bytes. If the length is not known, it has room for chunkSize bytes.
+// read reads a body to its end. contentLength is the length of the body; below 0: not known. The
+// first piece has room for contentLength bytes and one more, but at most for chunkSize bytes. If
+// the length is not known, the piece has room for chunkSize bytes. Most bodies fit into it.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one byte more, so that a read returns the end of the body
 	if contentLength >= 0 {

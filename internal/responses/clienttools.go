@@ -74,8 +74,8 @@ func checkLocalEnvironment(v wirejson.Value) *field.Error {
 }
 
 // readClientCall reads a call of a tool that the client runs, and sets call.Name and
-// call.Arguments. The arguments are the members of the item's action or operation that the model
-// wrote. Members that are null are left out.
+// call.Arguments. The item has an action or an operation. The arguments are those of its members
+// that the model wrote. Members that are null are left out.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action

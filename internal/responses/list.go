@@ -24,7 +24,7 @@ func Deleted(id, object string) []byte {
 	}{id, object, true})
 }
 
-// InputTokens returns the body of POST /v1/responses/input_tokens.
+// InputTokens returns the body of the answer to POST /v1/responses/input_tokens.
 func InputTokens(count int) []byte {
 	return wirejson.Append(nil, struct {
 		Object string `json:"object"`

@@ -26,8 +26,8 @@ func recoverDamage(f func() error) (err error) {
 	return f()
 }
 
-// beginTx begins a transaction. If bbolt panics, it keeps a lock that each transaction needs to
-// begin, and a reading transaction also to end. So the file is not used any more.
+// beginTx begins a transaction. If bbolt panics, it keeps a lock. Each transaction needs this lock
+// to begin, and a reading transaction also needs it to end. So the file is not used any more.
 func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginMu.Lock()
 	defer d.beginMu.Unlock()

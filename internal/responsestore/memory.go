@@ -33,7 +33,7 @@ func (m *Memory) Put(_ context.Context, id string, e *stores.Entry) error {
 	return m.put(id, e, m.now().Add(m.maxAge))
 }
 
-// put stores an entry, which is too old after the time expires.
+// put stores an entry. The parameter expires is the time after which the entry is too old.
 func (m *Memory) put(id string, e *stores.Entry, expires time.Time) error {
 	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: expires, size: e.Size() + int64(len(id))}, m.now())
 	return err

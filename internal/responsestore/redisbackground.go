@@ -145,8 +145,8 @@ func (w *watchers) watch(id string) <-chan struct{} {
 // notify wakes those who wait for a change of a response.
 func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
 
-// closeChannel closes the channel of a response. If expected is not nil, closeChannel does nothing
-// unless expected still is that channel.
+// closeChannel closes the present channel of a response, if there is one. If expected is neither
+// nil nor the present channel, closeChannel does nothing.
 func (w *watchers) closeChannel(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

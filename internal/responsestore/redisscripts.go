@@ -15,8 +15,8 @@ import "github.com/redis/go-redis/v9"
 //	<user>sizes   a hash: the bytes of each entry, with its events; "total" has the sum
 //
 // If the memory of Redis is full, Redis refuses a command that needs memory, unless the same script
-// has written something before. Therefore a script that stores something begins with such a
-// command.
+// has written something before. Therefore, if a script stores something, the first command that
+// writes is one that needs memory.
 
 // sizingFunctions is the beginning of each script that changes how many bytes a user has. If the
 // user has too many bytes, the script drops the oldest entries of the user, but at most 1000, since

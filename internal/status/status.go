@@ -14,8 +14,8 @@ type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
-	// Requests are the oldest requests that are under way, and all requests whose turns are parked,
-	// which means that they wait for the results of calls.
+	// Requests are the oldest requests that are under way, and all requests whose turns are parked:
+	// these turns wait for the results of calls.
 	Requests []Request `json:"requests"`
 }
 

@@ -147,9 +147,10 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	k.loaded = true
 }
 
-// checkClock returns an error if the clock is in the last century: some small computers have no clock
-// that runs without power, and begin in 1970. By such a clock, all counts of a document would be those
-// of now, and would have expired once the clock is set.
+// checkClock returns an error if the clock is in the last century: some small computers have no
+// clock that runs without power, and begin in 1970. By such a clock, all counts of a document are
+// in the future. A book would drop them, or move them to the present time. The moved counts would
+// have expired once the clock is set.
 func checkClock(now time.Time) error {
 	if now.Year() < 2000 {
 		return fmt.Errorf("the clock of this computer is not set: it says %s", now.Format(time.RFC3339))

@@ -28,7 +28,7 @@ type Limit struct {
 
 	text         []byte // text that is still needed; the offsets below are positions in it
 	outputEnd    int    // text[:outputEnd] was output
-	textEnds     []int  // where the texts that were added end
+	textEnds     []int  // the ends of the added texts
 	nextRune     int    // where findBoundaries continues
 	boundary     int    // the last boundary before nextRune
 	lastClass    class  // class of the rune before nextRune

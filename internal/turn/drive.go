@@ -46,8 +46,8 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			consumer.Leave(held)
 		}
 	}()
-	// Drive waits for one channel only: a wait for several channels would take more time than a
-	// small delta.
+	// Drive waits for one channel only: to wait for several channels would take more time than to
+	// process a small delta.
 	wake := source.Wake
 	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
 	d.timer = newLazyTimer(wake)
