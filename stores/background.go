@@ -64,10 +64,10 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns the JSON of a response that has failed because its owner was lost, and the event of
-// the failure, whose number is the parameter number. The parameter response is the JSON of the
-// running response, or of the failed one. The latter is for a client that has read more events than
-// were stored: it gets the event again with another number.
+// Lost is called for a response whose owner was lost. It returns the JSON of the failed response,
+// and the event of the failure with this number. The parameter response is the JSON of the running
+// or of the failed response. Lost gets the failed one if a client has read more events than were
+// stored: this client needs the event with another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

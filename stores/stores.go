@@ -66,7 +66,7 @@ type Store interface {
 	// [MaxEntry] bytes never fits. The error is ErrEnded if another owner has begun the response,
 	// see [Background].
 	Put(ctx context.Context, id string, e *Entry) error
-	// Get returns an entry of a user, which the caller releases and does not change.
+	// Get returns an entry of a user. The caller must release the entry and must not change it.
 	Get(ctx context.Context, user, id string) (*Entry, error)
 	// Delete deletes an entry of a user, with all that belongs to it.
 	Delete(ctx context.Context, user, id string) error

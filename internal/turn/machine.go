@@ -218,7 +218,7 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		if m.callAnswered(e) {
 			return
 		}
-		m.attempt.callsAnswered = m.structured.refused // if true, the response broke off: a complete one would have ended the turn
+		m.attempt.callsAnswered = m.structured.refused // if refused is true, the response broke off: a complete response would have ended the turn
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
@@ -358,8 +358,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 	// Codex waits for the result of this call, even if the client does not get the call because a
 	// block in the text has made the same call. So the turn ends at the end of the model's
-	// response, and the grace (the wait for more calls) stops. It continues only if the client
-	// already has all that it will get (StopFirst).
+	// response, and the grace (the wait for more calls) stops. The grace continues only if the
+	// client already has all that it will get (StopFirst).
 	m.structured.hasComplete = true
 	m.grace.running = m.policy.isClosed()
 	m.lastCall = lastCall{structured: true, arguments: e.Text}
@@ -403,10 +403,10 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called after a response that only called tools that are not the client's,
-// when Codex asks the model again. It ends the turn after too many such responses. It also ends the
-// turn if the budget has too few tokens for the input of the next response, which is at least the
-// input of this one.
+// continueAfterStrays is called after a response with stray calls or calls for pictures, but
+// without structured calls for the client. After such a response, Codex asks the model again.
+// continueAfterStrays ends the turn after too many such responses. It also ends the turn if the
+// budget has too few tokens for the input of the next response: at least the input of this one.
 func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
 	mayContinue := m.strays.endResponse()
 	if m.opts.PictureOnly { // if the picture is made, it ends the turn before the next response

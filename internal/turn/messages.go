@@ -21,7 +21,7 @@ type messages struct {
 	otherMessages map[string]*message // the other messages, by the id of their item
 	lastItem      string              // id of the item that the last text belongs to
 
-	lastFound *message // what the method message returned last, except nil; nil: there is no message yet
+	lastFound *message // the message that the method message found or made last; nil: there is no message yet
 
 	differs    bool // the client got other text, or other arguments of a call, than Codex has
 	incomplete int  // number of messages that had deltas, but not yet their whole text

@@ -72,8 +72,9 @@ type ToolOptions struct {
 	// the model's response. Default: `burst`.
 	StopAfterTools StopMode `json:"stop_after_tools,omitempty" option:"off|first|burst" default:"burst"`
 
-	// Whether text after the last tool call is dropped. Text up to the end of a block that is not a
-	// call is kept, since a client may run the block. Default: true.
+	// Whether text after the last tool call is dropped. If this text contains a block that is not a
+	// call, the text up to the end of the block is kept, since a client may run the block. Default:
+	// true.
 	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty" option:"on|off" default:"on"`
 
 	// Which <use_tool> blocks in the model's text are calls. `auto`: all of them in
@@ -135,9 +136,9 @@ type Options struct {
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that reads the items of the Responses API instead of one text. An
-	// output separates two messages, not an empty line. The ends of reasoning items are outputs,
-	// with their encrypted content.
+	// Items is for a client that reads the items of the Responses API instead of one text. Two
+	// messages are separated by an output with Gap, not by an empty line. The ends of reasoning
+	// items are outputs, with their encrypted content.
 	Items bool
 
 	// Encrypted is for a client that wants the encrypted content of the reasoning.

@@ -76,8 +76,8 @@ type Output struct {
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
-	// ID is the call's id on the wire. In an output about another item, it is Codex's id of that
-	// item.
+	// ID is the call's id on the wire. In an output about an item that is not a call, it is Codex's
+	// id of the item.
 	ID string
 	// Part is the index of a part of the reasoning summary. In OutputAnnotations, it is the number
 	// of characters in the answer before the message.

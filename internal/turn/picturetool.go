@@ -157,8 +157,8 @@ type PictureError struct {
 func (e *PictureError) Error() string { return e.Message }
 
 // pictureStatus matches Codex's text about a picture that could not be made. It finds the HTTP
-// status and the body of the provider's answer. The body is quoted as in Rust, which is the same as
-// in Go for nearly all texts.
+// status and the body of the provider's answer. The body is quoted as in Rust. For nearly all
+// texts, Go quotes in the same way.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
 // newPictureError returns the error of a picture that could not be made. text is Codex's answer to

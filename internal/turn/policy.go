@@ -68,8 +68,8 @@ func (p *policy) addTextAt(text string, offset int64) {
 
 // addGap processes the boundary between two messages. Its argument is the separator. If the client
 // reads one text, or if text of the first message is withheld, the separator becomes text between
-// the messages. Otherwise the client reads items, and gets the end of the first message, unless
-// text is withheld after a call. If p is closed, addGap does nothing.
+// the messages. Otherwise the client reads items, and gets an output with Gap, unless withholdsTail
+// is true. If p is closed, addGap does nothing.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -237,8 +237,9 @@ func quoted(text string) string {
 	return string(quoted)
 }
 
-// end is called at the end of the turn. It sends the withheld text, or drops it if it is text after
-// the last call that the client does not get.
+// end is called at the end of the turn. It sends the withheld text. But after a call it drops this
+// text if the options suppress the tail, except with passThrough. In ModeJSON, it also drops white
+// space after a call.
 func (p *policy) end() {
 	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {

@@ -65,8 +65,8 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	return text[:len(text)-len(held)], false
 }
 
-// shortPiece is the most bytes of a piece for which it is faster to look at each byte than to
-// search for each sequence. Nearly all deltas are shorter.
+// shortPiece is a length in bytes. In a piece of at most this length, it is faster to look at each
+// byte than to search for each sequence. Nearly all deltas are shorter.
 const shortPiece = 64
 
 // mayBegin reports whether a sequence may begin in a piece.

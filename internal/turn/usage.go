@@ -5,8 +5,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. In text
-// above this bound, four bytes count as one token.
+// maxPendingText is how many bytes of a response's text and calls are kept, to count their tokens.
+// Of the bytes that are not kept, four count as one token.
 const maxPendingText = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
@@ -24,7 +24,7 @@ type usage struct {
 	estimatedTokens int64  // tokens of the text and calls of a response that was interrupted
 
 	askedAgain   bool // Codex has asked the model for a further response, whose usage has not come
-	inputMissing bool // a further response was interrupted, so that no usage has its input
+	inputMissing bool // a further response was interrupted: no reported usage includes its input
 }
 
 // addText records text of the model, or a part of a call.

@@ -181,9 +181,9 @@ func (b *Book) batches(newArgs func() []string) (all []Batch) {
 	return all
 }
 
-// eachCount calls f with each count and its name in Redis. The names begin with t. for all turns,
-// c. for tool calls and <use_tool> blocks, r. for the reasons of aborted blocks, and m.<model>: for
-// a model.
+// eachCount calls f with each count and its name in Redis. The names begin with "t." for all turns,
+// "c." for tool calls and <use_tool> blocks, "r." for the reasons of aborted blocks, and
+// "m.<model>:" for a model.
 func (a *account) eachCount(f func(field string, n *int64)) {
 	a.Totals.eachCount("t.", f)
 	c, b := &a.Calls, &a.Buffers
@@ -301,8 +301,8 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts of an hour or a day, which expire
 //	<account>batch:<node>              the number of the last batch of a node; expires after a day
 //
-// Only the first 20 models and 1000 users of an account have counts of their own. The other models
-// share one entry, and so do the other users.
+// In each account, the models after the first 20 share one entry. In the account of [Everybody],
+// the users after the first 1000 share one entry.
 
 // skipStored is the beginning of each script that stores a batch. It ends the script if the batch
 // is stored already. A node stores its batches in the order of their numbers, so the script

@@ -48,7 +48,7 @@ type Tokens struct {
 	ReasoningOutputTokens int64 `json:"reasoning_tokens"`
 }
 
-// ToolCalls counts the tool calls sent to clients (Total), and what was left out.
+// ToolCalls are counts of tool calls. Total counts the calls that clients got.
 type ToolCalls struct {
 	Total      int64 `json:"total"`
 	Truncated  int64 `json:"truncated"`  // turns with more calls than allowed

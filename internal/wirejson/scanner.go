@@ -11,8 +11,9 @@ const (
 	// maxDepth is how deep the arrays and objects of a message to Codex may be nested. Codex drops
 	// deeper messages without an answer.
 	maxDepth = 127
-	// maxBodyDepth is how deep those of a body may be nested. A part of a body, such as the schema of
-	// a tool, is at most one level deeper in the message to Codex than in the body.
+	// maxBodyDepth is how deep the arrays and objects of a body may be nested. A part of a body,
+	// such as the schema of a tool, is at most one level deeper in the message to Codex than in the
+	// body.
 	maxBodyDepth = maxDepth - 1
 )
 

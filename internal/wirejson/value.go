@@ -184,7 +184,7 @@ func (v Value) Pick(wanted ...Member) {
 }
 
 // PickTyped does the same as Pick, and also sets kind to the value of the member "type". kind is a
-// separate parameter: as one of wanted, it would make Go allocate all the variables on the heap.
+// separate parameter: if it were one of wanted, Go would allocate all the variables on the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)
