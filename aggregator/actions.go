@@ -22,10 +22,9 @@ func (c *Choice) countActions() {
 	}
 }
 
-// mayRepeat reports whether a call may turn out to be a repetition, and so has to wait until its
-// arguments are complete: only these show whether it is the same action as another call with its
-// name. The calls of an Aggregator, which uses neither a scanner nor Dedup, do not wait: it never
-// calls End, which would show waiting calls.
+// mayRepeat reports whether a call may repeat another call with the same name. Only the complete
+// arguments show whether it does, so such a call has to wait for them. An Aggregator uses neither a
+// scanner nor Dedup. Its calls do not wait: it never calls End, which would show waiting calls.
 func (c *Choice) mayRepeat(call *callState) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -46,7 +45,7 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 	action := usetool.Action(call.name, call.args.String())
 	before = c.actions[action]
 	if !call.isShown() && c.isFull() && before == (actionCount{}) {
-		return before // the call will be dropped as above the limit, so it is not counted
+		return before // the call is above the limit and will be dropped, so it is not counted
 	}
 	after := before
 	if call.fromText {

@@ -13,7 +13,7 @@ type Aggregator struct {
 	opts     Options
 	choices  map[int]*Choice
 	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since ExtractBlocks reads it without the lock
-	stats    Stats          // without the Stats of the choices, which total adds
+	stats    Stats          // without the Stats of the present choices; total adds those
 	parts    []Part         // reused memory for the parts of one input
 	text     []byte         // reused memory for a decoded fragment
 }

@@ -157,8 +157,8 @@ func (c *callState) recordText(in *Input) {
 	}
 }
 
-// storeTextHash is called just before the arguments of the call change. If an input gave these
-// arguments as a complete text, storeTextHash saves the hash of that text, which will be gone.
+// storeTextHash is called just before the arguments of the call change. If an input gave the old
+// arguments as a complete text, storeTextHash saves their hash: the text itself will be gone.
 func (c *callState) storeTextHash() {
 	for kind := range c.completeTexts {
 		if earlier := &c.completeTexts[kind]; earlier.state == textMatches {

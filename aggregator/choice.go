@@ -121,11 +121,11 @@ type Part struct {
 	// complete block, Text is the block as the model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
-	Reason  usetool.AbortReason // of a PartBlockAborted
+	Reason  usetool.AbortReason // of a PartBlockAborted, or of the PartOverLimit that replaces it
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
-	Block   string              // of a PartBlockAborted: the text of the block, which follows in parts of text
+	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
 	Rewrite bool                // of a PartCall with a Text: an Obsidian client that got Text would run a call above the limit
 }
 
@@ -261,7 +261,7 @@ func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out 
 }
 
 // isFull reports whether the client may get no further call. With RunsText, the blocks that the
-// client runs count as well if limitsBlocks returns true.
+// client runs count as well if limitsBlocks returns true and blockFits is not set.
 func (c *Choice) isFull() bool {
 	if len(c.calls) >= c.opts.MaxCalls {
 		return true

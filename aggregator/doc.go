@@ -53,8 +53,8 @@
 // A block and a structured call of the same tool with the same arguments are one call: the first of
 // them is kept. Each block is paired with at most one structured call.
 //
-// An input with an id that this package gave to a call, and with the name and the arguments that
-// this call has or had, was made from a snapshot. It adds nothing.
+// An input may have an id that this package gave to a call. If it also has the name and the
+// arguments that this call has or had, it was made from a snapshot. Such an input adds nothing.
 //
 // # Repetitions
 //

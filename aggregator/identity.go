@@ -154,9 +154,9 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	return found, known || found != nil
 }
 
-// pickWithoutText does what pickCall does, for an input without a complete text. Of the compatible
-// calls that share the id, it prefers the call at the input's place. The next choice, if the input
-// has no name, is sharing.current. Otherwise it returns the first of these calls.
+// pickWithoutText does what pickCall does, for an input without a complete text. It considers the
+// calls that share the id and are compatible. It prefers the call at the input's place, then
+// sharing.current if the input has no name, and then the first of these calls.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true

@@ -202,7 +202,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 	if first {
 		switch {
 		case !call.done && c.mayRepeat(call):
-			if call.transient { // nothing can complete it, and nothing else bounds how many wait
+			if call.transient { // no later input can find the call, and nothing else bounds how many calls wait
 				return c.refuse(call, out)
 			}
 			if !call.waiting {

@@ -16,16 +16,15 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 //
 // If a JSON value is broken, its block ends at the first tag in the value's strings that can end a
 // block, and the text after this tag is read again. No byte is read a third time. Proof: let A be a
-// broken value.
-// Suppose that a block in the text that is read again has a broken value B, with a tag in a string
-// of B before the byte that broke A.
+// broken value. Suppose that the text that is read again has a block with another broken value B.
+// Suppose also that a string of B has a tag before the byte that broke A.
 //   - The lexer accepts neither < nor a backslash outside of strings. So the opening tag of B's
 //     block is in a string of A.
 //   - B's first quote ends that string of A, and begins a string of B. Each later quote also ends a
 //     string of one value and begins a string of the other. No quote is escaped: its backslash
 //     would be outside the strings of one value.
-//   - So the tag in B's string is outside the strings of A, and broke A there. That is earlier than
-//     supposed: a contradiction.
+//   - So the tag in B's string is outside the strings of A, and its < broke A. But we supposed
+//     that A broke after this tag: a contradiction.
 type useToolReader struct {
 	json      wirejson.Lexer
 	tag       int        // the offset of the last < if no > has come after it; 0: there is no such <

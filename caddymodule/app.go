@@ -28,7 +28,7 @@ type App struct {
 	ctx         caddy.Context
 	servers     *pool.Configuration
 	aliases     []string       // the model aliases of all handlers; all are known when Start is called
-	hasKeyFile  bool           // the use of a handler's keys is counted in localLimits, so keyLedger must be stored; final when Start is called
+	hasKeyFile  bool           // a handler counts the use of its keys in localLimits, so keyLedger must be stored; final when Start is called
 	storeStarts []func() error // each starts the store of a handler; all are known when Start is called
 
 	releaseBooks []func() // set by keepBooks, called by Cleanup
@@ -94,9 +94,9 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes. If requests are about to choose one of them, the processes are
-// released after the last choice. Cleanup also stores the counts of the usage and of the API keys,
-// if no other configuration uses them.
+// Cleanup releases the processes. If requests have leases and so may still pick one of them, the
+// processes are released with the last lease. Cleanup also stores the counts of the usage and of
+// the API keys, if no other configuration uses them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -158,7 +158,7 @@ func (w *exitWatch) hasBegun() bool {
 
 // poll is called when the configuration of the app a ends. It checks immediately whether Caddy is
 // exiting, and then again after each exitPollInterval. The checks end in three cases: Caddy is
-// exiting; no app-server is left; or a newer configuration has this module, whose events then
+// exiting; no app-server is left; or a newer configuration has this module, so that its events
 // report an exit.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()

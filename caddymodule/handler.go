@@ -74,14 +74,14 @@ type Handler struct {
 	// How many turns of one user run at the same time. Further requests of the user wait, and
 	// requests of other users overtake them. Callers without a name are one user. Default:
 	// max_concurrent. But if the keys have several users, or another user has sent a request within
-	// the last hour, the default is seven times the number of slots that stay free: for example, 56
-	// turns if 8 of 64 slots stay free.
+	// the last hour, the default is seven turns for each slot that stays free: for example, 56
+	// turns and 8 free slots of 64.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait. If that many requests wait, a further one gets a 429 with the
-	// code codex_queue_full. But if its user has at least two waiting requests fewer than the user
-	// with the most, it replaces the newest waiting request of that user. 0: no request waits.
-	// Default: 128.
+	// code codex_queue_full. But if another user has at least two waiting requests more than the
+	// user of the further one, the newest waiting request of the user with the most gets the 429
+	// instead. 0: no request waits. Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty" option:"<n>" default:"128"`
 
 	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.

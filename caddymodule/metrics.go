@@ -122,8 +122,8 @@ type modelMetrics struct {
 	cached, reasoning, price             func() prometheus.Counter
 }
 
-// newModelMetrics returns the metrics of a model. The parameter label is the value of the model's
-// label in them.
+// newModelMetrics returns the metrics of a model. In these metrics, the label for the model has the
+// value of the parameter label.
 func newModelMetrics(label string) *modelMetrics {
 	observer := func(vec *prometheus.HistogramVec, extraLabels ...string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer {
