@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,6 +284,32 @@ func TestAfterCalls(t *testing.T) {
 				t.Errorf("%s, %s: %q, truncated %s; want %q, %s", name, mode, got, truncated, want, c.truncated)
 			}
 		}
+	}
+}
+
+// TestMessagesAfterCalls: blocks that are no calls, each in a message of its own after a call, are
+// messages of their own for a client of responses.
+func TestMessagesAfterCalls(t *testing.T) {
+	const first, second = "<use_tool><name>h</name></use_tool>", "<use_tool><name>i</name></use_tool>"
+	u := calling(t, rawCall("i", "c", "f", `{"q":1}`), textPart(first), strings.Replace(textPart(second+" so"), `"m"`, `"n"`, 1))
+	var body struct {
+		Output []struct {
+			Type    string
+			Content []struct{ Text string }
+		}
+	}
+	w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualAuto}, (*Gateway).Responses, fmt.Sprintf(responsesCalls, false))
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, item := range body.Output {
+		for _, part := range item.Content {
+			texts = append(texts, part.Text)
+		}
+	}
+	if want := []string{first, second}; len(body.Output) != 3 || !slices.Equal(texts, want) {
+		t.Errorf("%d items, %q; want a call and %q", len(body.Output), texts, want)
 	}
 }
 

@@ -68,14 +68,15 @@ func (p *policy) addTextAt(text string, offset int64) {
 
 // addGap processes the boundary between two messages. Its argument is the separator. If the client
 // reads one text, or if text of the first message is withheld, the separator becomes text between
-// the messages. Otherwise the client reads items, and gets an output with Gap, unless withholdsTail
-// is true. If p is closed, addGap does nothing.
+// the messages. Otherwise the client reads items, and gets an output with Gap, unless the text
+// after the last call is withheld and nothing visible was sent after that call. If p is closed,
+// addGap does nothing.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
 	case !p.opts.Items || p.withheld.Len() > 0:
 		p.addText(text)
-	case !p.withholdsTail():
+	case p.visibleSent || !p.withholdsTail():
 		p.out.emit(Output{Kind: OutputText, Gap: true})
 	}
 }
@@ -84,7 +85,7 @@ func (p *policy) addGap(text string) {
 // [Output]. endMessage does nothing if the phase is empty, if text is withheld, or if the client
 // gets no more text.
 func (p *policy) endMessage(phase string) {
-	if p.opts.Items && phase != "" && p.withheld.Len() == 0 && !p.withholdsTail() && !p.isClosed() {
+	if p.opts.Items && phase != "" && p.withheld.Len() == 0 && (p.visibleSent || !p.withholdsTail()) && !p.isClosed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
 	}
 }
