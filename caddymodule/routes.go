@@ -329,8 +329,8 @@ func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
-// notTheAPIRoute answers the paths that no handler answers. The route needs no key, since its
-// answers have no secrets.
+// notTheAPIRoute answers requests for paths that are not served otherwise. It needs no key, since
+// its answers have no secrets.
 var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}

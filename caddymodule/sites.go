@@ -53,8 +53,8 @@ func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, 
 	return h, nil
 }
 
-// allow reports whether the Host of a request is an IP address, localhost, or a name of
-// the configuration: of the option hosts, or of a route that leads to this handler.
+// allow reports whether the Host of a request is an IP address, localhost, a name of the option
+// hosts, or a name of a route that leads to this handler.
 func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	name := hostName(r.Host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {

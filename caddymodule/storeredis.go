@@ -137,8 +137,7 @@ func universalOptions(o *redis.Options) redis.UniversalOptions {
 	}
 }
 
-// trustCA makes connections accept a server's certificate only if an authority whose certificate is
-// in a file has signed it.
+// trustCA makes connections trust only the authorities whose certificates are in a file.
 func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
 	if o.TLSConfig == nil {
 		return errors.New("only a rediss:// URL has certificates")

@@ -15,9 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled are the counts that were not yet in Redis when the last configuration with the store
-// ended, since Redis did not work. A file keeps them until this process or a later one starts the
-// same store.
+// unsettled are the counts that Redis could not store before the last configuration with the store
+// ended. A file keeps them until this process or a later one starts the same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch

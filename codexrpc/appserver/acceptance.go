@@ -17,7 +17,7 @@ type Acceptance struct {
 
 	mu                sync.Mutex
 	logins            uint64   // conn.LoginChanges() at the last call of lock
-	strict            bool     // the provider has refused instructions that replace Codex's prompt, with at least one model
+	strict            bool     // with at least one model, the provider has refused instructions that replace Codex's prompt
 	instructionModels modelSet // models with which the provider has accepted such instructions
 	parallelModels    modelSet // lite models (see [Model].Lite) with which several tool calls at a time were accepted
 	serialModels      modelSet // lite models with which several tool calls at a time were refused
@@ -60,8 +60,8 @@ func (a *Acceptance) lock() {
 	}
 }
 
-// Strict reports whether the provider has refused a request, with any model, whose instructions
-// replace Codex's own prompt.
+// Strict reports whether the provider has refused instructions that replace Codex's own prompt, in
+// at least one request, whatever its model.
 func (a *Acceptance) Strict() bool {
 	a.lock()
 	defer a.mu.Unlock()

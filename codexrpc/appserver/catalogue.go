@@ -20,11 +20,11 @@ import (
 )
 
 // catalogueRelease is the minor version of the first release of Codex that is known to use the
-// catalogue (the list of models) that the settings of a thread name.
+// catalogue (the list of models) that is named in a thread's settings.
 const catalogueRelease = 169
 
-// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue that the
-// settings of a thread name.
+// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue that is named
+// in a thread's settings.
 func checkCatalogueSupport(version string) error {
 	if codexrpc.AtLeast(version, catalogueRelease) {
 		return nil
@@ -63,12 +63,12 @@ const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_re
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// backendModelsFile is the file in CODEX_HOME in which Codex stores the models that the back end of
-// the login lists. Its entries have the same form as those of the catalogue.
+// backendModelsFile is the file in CODEX_HOME in which Codex stores the list of models of the
+// login's back end. Its entries have the same form as those of the catalogue.
 const backendModelsFile = "models_cache.json"
 
 // catalogue has the models of an instance: the models that the program knows, and the models that
-// only the back end of its login lists.
+// are only in the list of the login's back end.
 type catalogue struct {
 	dir          string // the directory for the files of the models
 	fallbackPath string // the path of the file with fallbackCatalogue
@@ -85,7 +85,7 @@ type catalogue struct {
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions": Codex's own prompt for the model; empty: not known
-	// Lite is "use_responses_lite". A lite model may get the base prompt of a thread without tools
+	// Lite is "use_responses_lite". In a thread without tools, a lite model may get the base prompt
 	// twice. Codex does not send an empty base prompt to a lite model.
 	Lite bool
 	// Catalogue is the path of the file for model_catalog_json in the settings of a thread with
@@ -190,8 +190,8 @@ func readList(path string) ([]byte, error) {
 }
 
 // newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It
-// writes the files of each model and fallbackCatalogue to home. log returns the logger for a
-// warning if the back end's list cannot be read later.
+// writes the files of each model and fallbackCatalogue to home. log returns the logger for later
+// warnings that the back end's list cannot be read.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {

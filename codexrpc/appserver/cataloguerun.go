@@ -29,7 +29,7 @@ const (
 // during a renewal, the new token could be lost.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
-// catalogueRun is a run of the program that prints its catalogue. The caller must call wait.
+// catalogueRun is a run in which the program prints its catalogue. The caller must call wait.
 type catalogueRun struct {
 	cmd            *exec.Cmd
 	waitExit       func() error

@@ -57,8 +57,8 @@ func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// checkResponsive keeps new turns from an instance that has missed a probe, until it answers a
-// probe again. The running turns of the instance continue.
+// checkResponsive stops new turns for an instance that has missed a probe, until the instance
+// answers a probe again. The running turns of the instance continue.
 func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
@@ -76,9 +76,9 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 }
 
 // replaceForHealth begins to replace the serving instance, and returns true. If a replacement is
-// already starting, it only returns true. If its last try was less than replaceEvery ago and
-// surelyHelps is false, it does nothing and returns false: the new instance seems to have the same
-// fault. surelyHelps means that a new instance will not have the fault.
+// already starting, it only returns true. If replaceForHealth has tried to replace an instance less
+// than replaceEvery ago and surelyHelps is false, it does nothing and returns false: the new
+// instance seems to have the same fault. surelyHelps means that a new instance will not have it.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.replacement != nil {
 		return true

@@ -210,8 +210,8 @@ func unquoted(value string) string {
 
 // copyVariables copies to the private home those lines of the operator's .env file that set
 // variables which an app-server may have. Codex adds these variables to its environment.
-// copyVariables also adds them to h.variables. NO_PROXY is added only to h.variables: if there is a
-// proxy, noProxyVariables reads it there and sets it for Codex.
+// copyVariables also adds them to h.variables. NO_PROXY is added only to h.variables:
+// noProxyVariables reads NO_PROXY there and, if there is a proxy, sets NO_PROXY for Codex.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {

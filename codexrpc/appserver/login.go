@@ -197,8 +197,8 @@ func (p *Process) renewLoginEarly(in *instance) {
 }
 
 const (
-	// signInTimeout bounds a sign-in, from its start until a person has entered the code. Codex
-	// itself asks the issuer for at most 15 minutes whether the code was entered.
+	// signInTimeout bounds a sign-in, from its start until a person has entered the code. For at
+	// most 15 minutes, Codex itself asks the issuer whether the code was entered.
 	signInTimeout = 15 * time.Minute
 	// codeTime bounds the wait for the code from the issuer. Codex itself has no bound for that.
 	codeTime = 20 * time.Second

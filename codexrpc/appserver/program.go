@@ -92,9 +92,9 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 }
 
 // startKilledWithParent starts a command. Where the system allows it (see killWithParent), the
-// command is killed when this process ends, even by a crash. The kernel kills it as soon as the
-// thread that has started it ends. So that thread waits for the command's exit. wait returns the
-// error of the exit; it must be called only once.
+// command is killed when this process ends, even by a crash. The kernel kills the command as soon
+// as the thread ends that has started the command. So that thread waits for the command's exit.
+// wait returns the error of the exit; it must be called only once.
 func startKilledWithParent(cmd *exec.Cmd) (wait func() error, err error) {
 	killWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)

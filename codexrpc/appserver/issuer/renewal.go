@@ -27,9 +27,9 @@ const (
 	// repeats the answer with that token. The token needs no renewal: the app-server asks only
 	// because it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
-	// storeWait is how long the relay gives an app-server that has received tokens to store them.
-	// If the relay stored them first, the app-server would find a changed login in the file, and
-	// its turn would fail.
+	// When an app-server has received new tokens, the relay gives it storeWait to store them. If
+	// the relay stored them first, the app-server would find a changed login in the file, and its
+	// turn would fail.
 	storeWait = 2 * time.Second
 	// maxRenewals bounds the renewals that are remembered.
 	maxRenewals = 256
@@ -96,7 +96,7 @@ func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 }
 
 // finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
-// number of these requests. It also remembers the answer for the new refresh token, for keepFresh.
+// number of these requests. For keepFresh, requests with the new refresh token get this answer too.
 func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 	renewals.Lock()
 	defer renewals.Unlock()
