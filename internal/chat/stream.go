@@ -48,7 +48,7 @@ type Stream struct {
 type streamChoice struct {
 	chunkStart   []byte   // the beginning of every chunk of the choice, up to the delta
 	roleSent     bool     // the first chunk, which has the role, has been sent
-	callForm     ToolForm // the form of the open call; 0: the call is one of a function, or no call is open
+	callForm     ToolForm // the form of the open call; 0: the called tool is a function, or no call is open
 	picturesSent int      // the number of pictures sent
 }
 
@@ -93,8 +93,8 @@ func (s *Stream) appendChunkStart(dst []byte) []byte {
 }
 
 // Write encodes an output as any number of chunks, or as none. choice is the index of the output's
-// choice, from 0. Write ignores outputs after turn.OutputFinish, the last output of a choice, and
-// all outputs after a failure. It returns the first error of emit.
+// choice, from 0. turn.OutputFinish is the last output of a choice. Write ignores later outputs of
+// this choice. After a failure, it ignores all outputs. Write returns the first error of emit.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.IsClosed(choice) {
 		return s.err

@@ -119,7 +119,7 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 
 // readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
 // returns the name. As in the Responses API, the name may also be in the same object as the type.
-// types lists the allowed types in the error for any other type.
+// For any other type, the error says that the type must be one of types.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {

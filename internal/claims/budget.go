@@ -3,12 +3,12 @@ package claims
 import "sync"
 
 const (
-	// smallClaim is the most bytes of a claim that may also use the reserve of a budget, see
-	// reserveDivisor.
+	// smallClaim is the most bytes of a small claim. A small claim may also use the reserve of a
+	// budget, see reserveDivisor.
 	smallClaim = 1 << 20
 
-	// reserveDivisor determines the reserve of a budget: one eighth of it is for small claims only.
-	// So a few large claims do not block all others.
+	// reserveDivisor determines the reserve of a budget: one eighth of the budget is for small
+	// claims only. So a few large claims do not block all others.
 	reserveDivisor = 8
 )
 
@@ -16,9 +16,10 @@ const (
 // on a part of it. If the budget has no room for a claim, the claim fails immediately. A Budget is
 // safe for concurrent use.
 //
-// A user who shares the server with others (see [Crowd]) may use at most as much as is still free
-// afterwards. So a user gets half of the budget if nobody else uses it, or a third if one other
-// user uses as much. But each user may always use minShare units, if so many are free.
+// If a user shares the server with others (see [Crowd]), the user's claims together may hold at
+// most as much as is then still free. So a user gets half of the budget if nobody else uses it, or
+// a third if one other user uses as much. But each user may always use minShare units, if so many
+// are free.
 type Budget struct {
 	limit, minShare int64
 	crowd           *Crowd

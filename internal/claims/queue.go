@@ -40,9 +40,10 @@ type QueueOptions struct {
 // user who has reached the limit of slots.
 //
 // The limit of a user is QueueOptions.PerUser. If PerUser is 0, a user may hold at most
-// [shareOfFree] times as many slots as are still free after the grant. So some slots are left for the
-// next user: of 64 slots, one user gets 56 and 8 stay free, two get about 30 each, three about 20. A user who holds no slots may get any number. A
-// user who shares the server with nobody (see [Crowd]) has no limit.
+// [shareOfFree] times as many slots as are still free after the grant. So some slots are left for
+// the next user. Of 64 slots, one user gets at most 56; two get about 30 each, and three about 20.
+// A user who holds no slots may get any number. A user who shares the server with nobody (see
+// [Crowd]) has no limit.
 type Queue struct {
 	opts QueueOptions
 
@@ -120,7 +121,7 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, time
 	return Slots{q, u, weight}, nil
 }
 
-// Full reports whether Acquire would now return ErrFull for any request of the user.
+// Full reports whether Acquire would now return ErrFull even if the user wanted only one slot.
 func (q *Queue) Full(user string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,8 +192,8 @@ func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) erro
 }
 
 // cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the
-// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error, but
-// after the end of ctx cancelWait frees these slots.
+// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if
+// ctx has ended, cancelWait frees these slots and returns reason.
 func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

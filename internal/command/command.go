@@ -71,10 +71,10 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name. Without the flag --config, it returns
-// the configuration in the Caddyfile of this directory; if it cannot, the error advises to name a
-// configuration with --config. alternative is empty, or the beginning of this advice: what the
-// operator can name instead.
+// loadConfig returns the configuration that the flags name, or else that of the Caddyfile in this
+// directory. If there is no flag --config and no Caddyfile that can be used, the error advises to
+// name the configuration with --config. alternative is empty, or the beginning of this advice: what
+// else the operator can name.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"

@@ -60,9 +60,9 @@ func (a *announcement) end() {
 // that, the request goes on without the thread.
 const announcementTimeout = 2 * time.Second
 
-// wait waits until the announcement with the hash of the last link ends, but at most
-// announcementTimeout and only until ctx ends. It then returns true. If there is no such
-// announcement, wait returns false without waiting.
+// wait looks for the announcement with the hash of the last link. If there is none, it returns
+// false immediately. Otherwise it waits until the announcement or ctx has ended, but at most
+// announcementTimeout, and returns true.
 func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false

@@ -40,7 +40,7 @@ type Request struct {
 	// Live is the request's entry in the list of running requests.
 	Live *status.Entry
 	// Compute calls its argument, a function that takes long because it reads the whole history.
-	// Compute may wait before the call, so that not too many of them run at the same time.
+	// Compute may wait before the call, so that not too many such functions run at the same time.
 	Compute func(func())
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()

@@ -18,8 +18,8 @@ var errSilent = &codexrpc.TurnError{
 // Without a rest, the next request with this login would wait just as long.
 const silentRestTime = time.Minute
 
-// countedWaitDivisor decides which waits of clients that leave are counted by WatchSilence: those
-// of at least Process.FirstSign divided by countedWaitDivisor.
+// countedWaitDivisor determines which waits WatchSilence counts. If a client leaves before a sign,
+// the wait counts only if it was at least Process.FirstSign divided by countedWaitDivisor.
 const countedWaitDivisor = 6
 
 // WatchSilence starts a timer. If the model has given no sign when Process.FirstSign has passed,
@@ -27,9 +27,9 @@ const countedWaitDivisor = 6
 // that it is started again with that login. The waits of clients that leave before a sign are added
 // up; when the sum reaches Process.FirstSign, the login rests, too.
 //
-// WatchSilence does nothing if there is no other app-server, if Process.FirstSign is 0, or if the
-// turn was already started again because the provider failed with another login. The caller calls
-// stop when the turn has ended.
+// WatchSilence does nothing if there is no other app-server, or if Process.FirstSign is 0. It also
+// does nothing if the provider has already failed once, and another login was then tried for the
+// turn. The caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	firstSign := s.current.place.Process.FirstSign()
 	if !s.current.hasOtherLogins || s.loginSwitches > 0 || firstSign == 0 {

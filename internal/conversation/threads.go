@@ -270,8 +270,8 @@ func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
 	}, reason != ""
 }
 
-// errFollowUpMismatch means that the parked turn cannot be resumed, because the request does not
-// continue it: it has other results, other settings, or other items after the calls.
+// errFollowUpMismatch means that the request does not continue the parked turn, so the turn cannot
+// be resumed. The request has other results, other settings, or other items after the calls.
 var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
 // fallbackReason returns a word for the reason why a conversation could not continue in its thread.

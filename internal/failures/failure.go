@@ -41,9 +41,9 @@ var sentinels = []struct {
 // *appserver.NotReadyError, the errors of turn about pictures, the sentinels of codexrpc and turn,
 // and the errors of contexts. Any other error becomes an error with status 500.
 //
-// Message is the text of Codex or of the model's provider, without URLs, network addresses and
-// paths, or a fixed text. If the provider rejects the request (400), paths stay, since the message
-// may name a field of the request as a path.
+// Message is a fixed text, or the text of Codex or of the model's provider without URLs, network
+// addresses and paths. If the provider rejects the request (400), paths stay, since the message may
+// name a field of the request as a path.
 //
 // Detail is the whole text, for the operator's log. It is empty if the context was canceled. It is
 // also empty if the status is 400, since the text may quote the request.
@@ -62,9 +62,8 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation does the same as [APIError], but if the error is about the field messages, it
-// sets Param to field. It is for requests that have their conversation in a field with another
-// name.
+// WithConversation does the same as [APIError], but if Param is "messages", it sets Param to field.
+// It is for requests that have their conversation in a field with another name.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {

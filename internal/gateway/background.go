@@ -29,7 +29,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	ctx := background.turnContext(answer)
 	// background.close calls the registered functions in reverse order. First, the function from
 	// Continue waits until the last events are stored. Later, the function from turnContext removes
-	// the response from those that run, for which an exiting server waits.
+	// the response from the running ones. An exiting server waits for the running ones.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, background, lease, req, responder)

@@ -43,7 +43,7 @@ type turnAccount struct {
 	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	input       int64        // estimated tokens of the input
 	outputChars int          // characters of the answer so far
-	driven      bool         // the turn had started, so that the model was probably asked
+	driven      bool         // the method drive was called for the turn, so the model was probably asked
 	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
 }
 

@@ -143,9 +143,9 @@ func freeLoopbackAddresses(port int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// newFolder makes a directory below dir, into which Caddy and Codex write instead of the user's
-// directories. Before that, it removes what a killed demo has left there. The port is in the
-// directory's name, so no other running demo uses the directory.
+// newFolder makes a directory below dir. Caddy and Codex write into this directory instead of the
+// user's directories. First, newFolder removes what a killed demo has left there. The port is in
+// the directory's name, so no other running demo uses the directory.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
