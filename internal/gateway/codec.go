@@ -135,8 +135,8 @@ func (s *chunkStream) Close(tools turn.Report) error {
 	return s.writer.WriteDone()
 }
 
-// writeCounts writes the counts of the tool calls as a comment, which clients skip. If there were
-// no calls, it writes nothing.
+// writeCounts writes a comment with the number of tool calls, and whether there were more than the
+// limit allows. Clients skip comments. If there were no calls, writeCounts writes nothing.
 func writeCounts(w *sse.Writer, tools turn.Report) error {
 	if tools.Calls == 0 {
 		return nil

@@ -59,8 +59,8 @@ func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request dec
 	return input, g.countRequest(ex, received, received.grants, input)
 }
 
-// countRequest counts a request for its key. input is the number of tokens that it charges for the
-// input of each turn. A request that a limit refuses does not count.
+// countRequest counts a request for its key. input is how many tokens are charged for the input of
+// each turn. A request that a limit refuses does not count.
 func (g *Gateway) countRequest(ex *exchange, received receivedRequest, grants []*quota.Grant, input int64) *apierror.Error {
 	if received.limits == nil {
 		return nil
@@ -113,7 +113,7 @@ func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {
-		c.settle(clientLeft && (c.account.driven || c.session.Thread() != nil)) // a session that cannot be kept has no thread any more
+		c.settle(clientLeft && (c.account.driven || c.session.Thread() != nil)) // the thread alone does not tell: a session that cannot be kept has already closed it
 	}
 }
 
@@ -186,10 +186,10 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 }
 
 // setLimitHeaders sets the headers about rate limits from the limits of the request's key. If the
-// key has no limits, it uses the limits of the plan as Codex last reported them: windows of time
-// with the percentage used. The headers show the window with the highest use as if it allowed a
-// hundred requests. For a plan there are no headers about tokens: a client would compare its tokens
-// with a percentage and wait needlessly.
+// key has no limits, the headers come from the limits of the plan, as Codex last reported them:
+// windows of time with the percentage used. The window with the highest use is shown as if it
+// allowed a hundred requests. For a plan there are no headers about tokens: a client would compare
+// its tokens with a percentage and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req
 	if setKeyLimitHeaders(w, req.receivedRequest) {

@@ -33,7 +33,7 @@ const (
 type Memory struct {
 	queue           *claims.Queue // a slot for each MiB
 	crowd           *claims.Crowd
-	hasSeveralUsers atomic.Bool // true: a user who shares a gateway with others has claimed memory, so each user gets only a share
+	hasSeveralUsers atomic.Bool // true: a user of a gateway with several users has claimed memory, so each user gets only a part of the budget
 }
 
 // NewMemory returns a budget of size bytes, at least one MiB.

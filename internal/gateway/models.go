@@ -67,9 +67,8 @@ func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced 
 	return codexModel, effort, forced
 }
 
-// nameModels adds model names to an error that says that the provider does not have the requested
-// model: the names of the other models that the request's key allows. It returns any other error
-// unchanged.
+// nameModels adds the names of the other models that the request's key allows, if the error is that
+// the provider does not have the requested model. It returns any other error unchanged.
 func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr

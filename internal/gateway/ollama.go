@@ -81,7 +81,7 @@ func (a *ollamaAnswer) isWarmup() bool { return a.isLoad }
 // ollamaStream encodes an answer as lines.
 type ollamaStream struct{ *ollama.Stream }
 
-// Open writes nothing: all lines have the same members.
+// Open writes nothing: the first line comes with the first output.
 func (ollamaStream) Open() error { return nil }
 
 // KeepsOutputs returns false: no line repeats earlier outputs.

@@ -106,10 +106,10 @@ func (a *responseAnswer) forget() bool {
 	return a.entry.Input == nil // otherwise the entry keeps the input until the end
 }
 
-// save is called when a response has just ended. It stores the response if q.Store is set.
-// Otherwise, if the response ended well, save keeps it in memory for the next request of its
-// WebSocket, if there is one. save also adds a response that ended well to its conversation. If the
-// store fails, the client still gets the response.
+// save is called when a response has just ended. It stores the response if q.Store is set. If not,
+// and if the request came over a WebSocket and the response ended well, save keeps the response in
+// memory for the next request of the WebSocket. save also adds a response that ended well to its
+// conversation. If the store fails, the client still gets the response.
 func (a *responseAnswer) save(record responses.Record) {
 	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output

@@ -276,9 +276,9 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens runs count on one of the processors that requests share. count calls pause between
-// its steps, so that other requests can use the processor. For a large body, countTokens first
-// claims the size of the body a second time, for the decoded request.
+// countTokens runs count on one of the processors that requests share. Between its steps, count
+// calls the function pause, so that other requests can use the processor. For a large body,
+// countTokens first claims the size of the body a second time, for the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()

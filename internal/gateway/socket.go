@@ -43,8 +43,8 @@ type socketSession struct {
 }
 
 // remember keeps a response that is not stored, for the next request. It drops the response that it
-// kept before, which clients do not follow any more. If there is not enough memory, it keeps no
-// response.
+// kept before: clients do not continue from that one any more. If there is not enough memory, it
+// keeps no response.
 func (s *socketSession) remember(id string, e *stores.Entry) {
 	s.lastID, s.entry = "", nil
 	s.claim.Release()

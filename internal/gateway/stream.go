@@ -110,9 +110,9 @@ func (s *streamResponder) flush() error {
 }
 
 // end writes the end of the stream. Usually it does not flush: the server sends the rest when the
-// handler returns. But to a short answer that was never flushed, the server would add a
-// Content-Length, as to an answer that is not streamed. Over HTTP/1 the header Transfer-Encoding
-// prevents that; over HTTP/2 and HTTP/3, end flushes.
+// handler returns. But if a short answer was never flushed, the server would add a Content-Length,
+// as if the answer were not streamed. Over HTTP/1, the header Transfer-Encoding prevents this. Over
+// HTTP/2 and HTTP/3, end flushes.
 func (s *streamResponder) end() error {
 	if s.tally.budgetSpent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The headers of responses about tool calls. A request may also have modeHeader, to choose the form
-// in which the client gets tool calls.
+// Answers may have these headers about tool calls. A request may also have modeHeader, to choose
+// the form in which the client gets tool calls.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -61,8 +61,8 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 }
 
 // outputMode returns the form in which the client gets tool calls. The request's header decides,
-// then the configuration. If neither names a form, it is ModeXML if teachesBlocks is true (the
-// prompt itself teaches the model textual calls), and otherwise ModeJSON.
+// then the configuration, then teachesBlocks: true gives ModeXML, false gives ModeJSON. It is true
+// if the prompt itself teaches the model textual calls.
 func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:

@@ -50,8 +50,8 @@ func explain(ctx context.Context, err error) reason {
 	if known, ok := errors.AsType[reason](err); ok {
 		return known
 	}
-	// DNS errors are checked before the deadline. So an internal name gets the same reason whether
-	// its resolver answers or never answers.
+	// The check for DNS errors comes before the check of the deadline. So an internal name gets the
+	// same reason whether its resolver answers or never answers.
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return errAddress
 	}

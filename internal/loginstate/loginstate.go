@@ -30,8 +30,8 @@ const (
 	// spentRest is the longest time for which a login with a spent plan is not used. After that, a
 	// turn tries the login again: the plan may have been reset early, or enlarged.
 	spentRest = 5 * time.Minute
-	// deniedRest is the shortest time for which a login is not used after Codex has said that its
-	// plan does not allow use yet.
+	// deniedRest is the shortest time for which a login is not used after Codex has said that the
+	// login's plan allows no use yet.
 	deniedRest = time.Minute
 	// signedOutRest is how long a signed-out login is not used. After that, a turn tries the login
 	// again: somebody may have signed in unnoticed.
@@ -119,7 +119,7 @@ func (l *Login) Failure() error {
 
 // Try is called before a turn. If the login has failed and no turn is trying it, this turn tries
 // it. For other turns, the login then rests until done is called or the turn's result is recorded.
-// Otherwise done is nil.
+// If this turn does not try the login, done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,9 +269,12 @@ func IsOfLogin(failure error) bool {
 }
 
 // MoreHopeful compares two failures, and returns the failure that is likely to end sooner. It
-// returns the second if that is a [appserver.NotReadyError]: its process will start again. It also
-// returns the second if that is a spent plan and the first is a login that the operator must mend,
-// or a spent plan that resets later or at an unknown time. In all other cases it returns the first.
+// returns the second in these cases, and otherwise the first:
+//
+//   - The second is an [appserver.NotReadyError]: its process will start again.
+//   - Both are spent plans, and the first resets later or at an unknown time.
+//   - The second is a spent plan. The first is a login that the operator must mend, or it is no
+//     [codexrpc.TurnError].
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

@@ -2,7 +2,7 @@ package loginstate
 
 import "time"
 
-// picturesRest is how long a login that has used up its pictures is not used for pictures, if the
+// picturesRest is how long a login makes no pictures after it has used up its pictures, if the
 // provider does not say when the login may make more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 

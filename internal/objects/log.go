@@ -130,10 +130,10 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop drops a log or an event of the largest user: the user with the most bytes, where needed is
-// added to the bytes of the parameter user. If the largest user has ended logs, drop drops the one
-// that ended first. Otherwise, it drops the oldest event in the largest log of that user. It
-// reports false if there is nothing to drop.
+// drop removes a log or an event of the largest user: the user with the most bytes. The parameter
+// needed counts as bytes of the parameter user. If the largest user has ended logs, drop removes
+// the one that ended first. Otherwise, it removes the oldest event in the largest log of that user.
+// It reports false if there is nothing to remove.
 func (s *Logs) drop(user string, needed int64) bool {
 	largestUser := user
 	for other, bytes := range s.bytesByUser {
