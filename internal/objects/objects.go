@@ -134,9 +134,9 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	return responses.Deleted(id, "response"), nil
 }
 
-// cancelWait is how long CancelResponse waits for the end of the response. The turn of a stream cannot
-// end while its client does not read, and a client that cancels within the loop over its own stream
-// does not read before it has the answer.
+// cancelWait is how long CancelResponse waits for the end of the response. The turn of a stream
+// cannot end while the client does not read the stream. A client may cancel in the loop that reads
+// its stream. It then reads on only when CancelResponse has returned.
 const cancelWait = 5 * time.Second
 
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel. It returns the response

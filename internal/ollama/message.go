@@ -46,7 +46,7 @@ type history struct {
 	unansweredCount   int               // how many of the calls have no result
 	allAnsweredBefore int               // all calls before this index have results
 	indexByID         map[string]int    // by the id of a call: the index of the call
-	indexesByName     map[string]*[]int // by the name of a tool: the indexes of its calls, without some that have results
+	indexesByName     map[string]*[]int // by the name of a tool: the indexes of its calls; those of calls with results may be missing
 }
 
 // callState is a call of the newest assistant's message.

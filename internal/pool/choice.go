@@ -31,9 +31,9 @@ type chooser struct {
 	servers int // how many app_servers the pool has
 
 	// marks makes equal members alternate. It has a number for each member. Among equal members,
-	// choose takes the one with the lowest mark, and raises that mark. low is the mark with which the
-	// last member was chosen. Lower marks count as low, so that a member that was not ready for a
-	// while does not get all requests when it returns.
+	// choose takes the one with the lowest mark, and raises that mark. low is the mark that the
+	// member chosen last had before choose raised it. A mark below low is treated as equal to low.
+	// Otherwise a member that was not ready for a while would get all requests when it returns.
 	marks []int64
 	low   int64
 }

@@ -48,7 +48,7 @@ type login struct {
 	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it yet
 	limitsAskedAt time.Time                         // when Codex was last asked about a spent plan
 
-	thresholds quota.Thresholds // the percentages of the plan's windows that were reported
+	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
 
 // acquireLogin returns the login with a key, and adds a reference to it. If there is no such login
@@ -219,8 +219,9 @@ func (l *login) applyNewLogin(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// The last app-server was started with another version of the file. Unless nobody was
-			// signed in, the file must also differ from oldFiles: an old version has the old login.
+			// The latest start of an app-server used another version of the file. If somebody was
+			// signed in, the file must also differ from the version in oldFiles: that version has
+			// the old login.
 			anyOld = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -238,8 +239,8 @@ func (l *login) applyNewLogin(all []*Process) {
 	}
 }
 
-// askLimits asks Codex for the limits of a spent plan: when the plan was spent, and again shortly
-// before turns are to use the login again. It asks at most once a minute.
+// askLimits asks Codex for the limits of a spent plan: soon after the plan was spent, and again
+// shortly before turns are to use the login again. It asks at most once a minute.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.mustAskLimits || l.Status().RestsUntil.Before(now.Add(2*loginPoll))
@@ -291,9 +292,9 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
-	// An error is cached as nil, since each call may get it: for example, a login by API key has no
-	// plan. A timeout is cached as nil, too, so that not every caller waits for it. If ctx was
-	// cancelled, nothing is cached.
+	// An error is cached as nil, since the next calls may fail, too: for example, a login by API
+	// key has no plan. A timeout is cached as nil, too, so that not every caller waits for it. If
+	// ctx was cancelled, nothing is cached.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.limitsAskedAt = time.Now()
 	}

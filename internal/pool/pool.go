@@ -158,9 +158,10 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 }
 
 // Resume returns the member that has the thread of a conversation, and a function that releases the
-// member. It passes the threads of one member after another to claim, until claim returns true: it
-// has reserved the conversation. found is false if claim never returns true. If the pool has
-// several members, Resume skips those whose login rests (is not used for a while after a failure).
+// member. It passes the threads of one member after another to claim, until claim returns true. By
+// returning true, claim says that it has reserved the conversation. found is false if claim never
+// returns true. If the pool has several members, Resume skips those whose login rests (is not used
+// for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()

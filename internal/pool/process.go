@@ -35,7 +35,7 @@ type Process struct {
 	events   chan event    // nil before the start and after the end
 	done     chan struct{} // closed when emitEvents has ended
 
-	limitsSemaphore chan struct{} // capacity 1: locks limits and limitsAskedAt; unlike for a mutex, a caller can stop waiting when a context ends
+	limitsSemaphore chan struct{} // capacity 1: locks limits and limitsAskedAt; it is not a mutex, so that a caller can stop waiting when a context ends
 	limits          *codexrpc.RateLimits
 	limitsAskedAt   time.Time
 }
@@ -102,7 +102,7 @@ func (p *Process) addHolder(m *member) {
 }
 
 // removeHolder undoes addHolder. The process then uses the log and the limits of the last remaining
-// holder, since the log of a configuration that failed to start is closed.
+// holder: if the configuration of m has failed to start, its log is closed.
 func (p *Process) removeHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,7 @@ var (
 	errDropped   = errors.New("a reload has changed or removed its app_server; begin again")
 )
 
-// signIn is the sign-in of a login that is under way, or otherwise the last sign-in.
+// signIn is the sign-in of a login: the one that is under way, or else the last one.
 type signIn struct {
 	mu        sync.Mutex
 	state     *status.SignIn // nil: there was none

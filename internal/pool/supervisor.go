@@ -23,7 +23,7 @@ type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]        // by the keys of members
 	logins       shared[*login]          // by the keys of logins, see member.loginKey
-	memories     shared[*gateway.Memory] // the results of Pool.Memory, by the keys of the processes of the pools
+	memories     shared[*gateway.Memory] // the results of Pool.Memory, by the joined keys of a pool's processes
 	stopping     backgroundTasks         // processes that are being stopped in the background
 	claimedHomes sync.Map                // the CODEX_HOMEs for which a sign-in is under way
 

@@ -129,9 +129,9 @@ func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) 
 	return append(dst, ']')
 }
 
-// splitInput splits the input of the turn off the end of a conversation: the last message, if it is
-// a user's message and not too long. Otherwise all messages stay in the history, and input is empty
-// but not nil.
+// splitInput splits a conversation into the history and the input of the turn. The input is the
+// last message, if that is a user's message and not too long. Otherwise all messages stay in the
+// history, and input is empty but not nil.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {

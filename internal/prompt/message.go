@@ -38,7 +38,7 @@ func ReadRole(v wirejson.Value) Role {
 // Message is one message of the conversation (ChatCompletionRequestMessage in OpenAI's API).
 type Message struct {
 	Role    Role
-	Text    wirejson.Value // the content if it is a string; of an assistant's message without content: its refusal, if any
+	Text    wirejson.Value // the content if it is a string; if an assistant's message has no content: its refusal, if any
 	Content []Part         // the content if it is a list of parts
 	Calls   []Call         // the calls of an assistant
 	CallID  wirejson.Value // the id of the call, if the message is a tool's result

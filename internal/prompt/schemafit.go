@@ -26,7 +26,7 @@ import (
 //     definitions, then deeply nested objects and compositions.
 //
 // fitSchema corrects the schema where it can. It puts what Codex would remove into the description
-// of the tool, which Codex does not change.
+// of the tool. Codex does not change that description.
 
 const (
 	// schemaBudget is the length, in bytes, up to which Codex keeps the descriptions of a schema.
@@ -36,10 +36,10 @@ const (
 	maxParsedBytes = 1 << 20
 )
 
-// fitSchema returns the schema to give to Codex instead of text, which is a compact JSON object. It
-// also returns moreDescription for the end of the tool's description: the parts of text that Codex
-// would not show to the model. moreDescription is empty if Codex shows all of text. It is never
-// longer than one line and text together.
+// fitSchema returns the schema to give to Codex instead of text. text is a compact JSON object.
+// fitSchema also returns moreDescription for the end of the tool's description: the parts of text
+// that Codex would not show to the model. moreDescription is empty if Codex shows all of text. It
+// is never longer than wholeHeader followed by text.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
 	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)

@@ -16,7 +16,8 @@ import (
 // longer names work.
 const maxToolName = 128
 
-// MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
+// MaxTools is how many tools a request may declare. OpenAI documents 128. Codex was seen
+// to offer 512.
 const MaxTools = 1024
 
 // maxToolBytes is how many bytes the tools of a request may have together. For each byte, Codex
