@@ -42,10 +42,12 @@ var supervisor = pool.NewSupervisor(pool.Options{
 
 func init() {
 	// When Caddy exits, it waits by itself only for running requests. This function also waits for
-	// background responses, whose requests have ended, and then stops the processes.
+	// background responses, whose requests have ended, stores what these have counted, and then
+	// stops the processes.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
+		storeLateCounts()
 		supervisor.Stop()
 	})
 }

@@ -21,6 +21,9 @@ var openStores = openStorePool{byKey: make(map[string]*openStore)}
 // configuration may still run during this time, and use the store.
 const lingerTime = objects.MaxBackground + 5*time.Minute
 
+// lateCountsTimeout bounds the time in which [openStore.storeLateCounts] waits for a store.
+const lateCountsTimeout = 5 * time.Second
+
 // openStorePool holds the open stores by their [openStoreKey]. It is safe for concurrent use.
 type openStorePool struct {
 	mu    sync.Mutex
@@ -106,5 +109,18 @@ func (p *openStorePool) close(key string, e *openStore) {
 		return
 	}
 	delete(p.byKey, key)
+	e.storeLateCounts(key)
 	_ = e.store.(stores.Closer).Close() // an error does not matter: nobody uses the store
+}
+
+// storeLateCounts stores what requests have counted in stores after the last configurations with
+// these stores ended. It is called when the program exits.
+func (p *openStorePool) storeLateCounts() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, e := range p.byKey {
+		if e.closeTimer != nil {
+			e.storeLateCounts(key)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled are the counts that Redis could not store before the last configuration with the store
-// ended. A file keeps them until this process or a later one starts the same store.
+// unsettled are the counts that were not yet in Redis when the last configuration with the store, or
+// the last of its requests, ended, since Redis did not work. A file keeps them until this process or
+// a later one starts the same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch
@@ -26,6 +28,20 @@ type unsettled struct {
 // counts of one store. The parameter key is the store's [openStoreKey].
 func unsettledFiles(key string) string {
 	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
+}
+
+// storeLateCounts stores what requests have counted since saveUnsettled was called. It writes what
+// Redis cannot store to a file.
+func (e *openStore) storeLateCounts(key string) {
+	shared, ok := e.store.(*responsestore.Redis)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lateCountsTimeout)
+	defer cancel()
+	shared.Limits().Settle(ctx)
+	_ = e.usage.Store(ctx) // saveUnsettled saves what is left
+	e.saveUnsettled(key)
 }
 
 // saveUnsettled writes the counts that Redis could not store to a new file.

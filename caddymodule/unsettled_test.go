@@ -17,27 +17,49 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// TestUnsettled exits while Redis is killed: what a turn had used, and its usage, are counted by the
-// next start, once.
+// TestUnsettled ends the use of a store while Redis is killed, before or after the last turn ends:
+// what the turn had used, and its usage, are counted by the next start, once.
 func TestUnsettled(t *testing.T) {
+	for name, end := range map[string]func(p *openStorePool, key string, release, turn func()){
+		"before the release": func(p *openStorePool, key string, release, turn func()) {
+			turn()
+			release()
+			p.close(key, p.byKey[key])
+		},
+		"before the store is closed": func(p *openStorePool, key string, release, turn func()) {
+			release()
+			turn()
+			p.close(key, p.byKey[key])
+		},
+		"before the exit": func(p *openStorePool, _ string, release, turn func()) {
+			release()
+			turn()
+			p.storeLateCounts()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testUnsettled(t, end) })
+	}
+}
+
+// testUnsettled starts a turn, and calls end, which calls release and turn: the end of the turn.
+func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release, turn func())) {
 	server := redisserver.Start(t)
 	logger := slog.New(slog.DiscardHandler)
 	// process returns an open store as a process has it that starts.
-	process := func() (_ *openStore, exit func()) {
+	process := func() (_ *openStore, exit func(turn func())) {
 		s := &RedisStore{URLs: []string{server.URL("")}}
 		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		pool := openStorePool{byKey: make(map[string]*openStore)}
+		pool, key := &openStorePool{byKey: make(map[string]*openStore)}, openStoreKey(s)
 		e, start, release := pool.open(s, logger)
 		if err := start(); err != nil {
 			t.Fatal(err)
 		}
-		return e, func() {
-			release()
-			pool.close(openStoreKey(s), e)
-		}
+		t.Cleanup(func() { pool.close(key, e) })
+		return e, func(turn func()) { end(pool, key, release, turn) }
 	}
+	noTurn := func() {}
 	window, err := quota.ParseWindow("1h")
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +79,10 @@ func TestUnsettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Kill()
-	grants[0].Close(20)
-	first.usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
-	exit()
+	exit(func() {
+		grants[0].Close(20)
+		first.usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
+	})
 	files := func() []string {
 		found, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "codex", "unsettled-*"))
 		if err != nil {
@@ -75,7 +98,7 @@ func TestUnsettled(t *testing.T) {
 		t.Error(info.Mode(), err)
 	}
 	_, exit = process() // Redis still does not work
-	exit()
+	exit(noTurn)
 	if len(files()) != 1 {
 		t.Fatal(files())
 	}
@@ -93,7 +116,7 @@ func TestUnsettled(t *testing.T) {
 			}
 			account, _ = e.usage.Account(t.Context(), "ann")
 		}
-		exit()
+		exit(noTurn)
 		if len(files()) > 0 {
 			t.Error(files())
 		}

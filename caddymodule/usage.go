@@ -52,6 +52,14 @@ func (a *App) keepBooks() {
 	}
 }
 
+// storeLateCounts stores what requests have counted after their configuration had ended. It is
+// called when the program exits.
+func storeLateCounts() {
+	usageKeeper.Flush()
+	keyLedgerKeeper.Flush()
+	openStores.storeLateCounts()
+}
+
 // userOf returns the name of the authenticated user in a form that can be stored, or "" if no user
 // is authenticated.
 func userOf(r *http.Request) string {

@@ -45,19 +45,21 @@ type Header struct {
 // NewHeader returns the header of a document that is stored.
 func NewHeader() Header { return Header{version} }
 
-// Keeper stores a book in a file, from the first call of Hold until the last release.
+// Keeper stores a book in a file, from the first call of Hold until the last release, and by Flush.
 type Keeper struct {
 	book     Book
 	name     string
 	interval time.Duration
 
 	mu      sync.Mutex
-	holders int // calls of Hold that were not released yet
+	holders int    // calls of Hold that were not released yet
+	store   func() // stores the book in its file; set by each Hold without other holders
 	stop    chan struct{}
 	done    sync.WaitGroup
 	loaded  bool // load has succeeded, so the file may be overwritten
 
-	// Hold uses these fields before it starts run. From then on, only run uses them.
+	// Hold uses these fields before it starts run. From then on, only run uses them. After run has
+	// ended, Flush may use them.
 	savedChanges uint64    // the changes of the book when it was last stored
 	lastLogged   time.Time // when a failure was last logged
 }
@@ -76,9 +78,13 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	defer k.mu.Unlock()
 	if k.holders++; k.holders == 1 {
 		k.load(logger, file, oldNames)
-		stop := make(chan struct{})
-		k.stop = stop
-		k.done.Go(func() { k.run(logger, stop, file, oldNames) })
+		stop, store := make(chan struct{}), func() {
+			if k.load(logger, file, oldNames); k.loaded {
+				k.save(logger, file)
+			}
+		}
+		k.stop, k.store = stop, store
+		k.done.Go(func() { k.run(stop, store) })
 	}
 	return sync.OnceFunc(func() {
 		k.mu.Lock()
@@ -90,8 +96,18 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	})
 }
 
-// run stores the book once in each interval, and a last time when stop is closed.
-func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, oldNames []string) {
+// Flush stores what was counted since the last release. It does nothing while the book is held, or
+// if it was never held.
+func (k *Keeper) Flush() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.holders == 0 && k.store != nil {
+		k.store()
+	}
+}
+
+// run calls store once in each interval, and a last time when stop is closed.
+func (k *Keeper) run(stop chan struct{}, store func()) {
 	ticks := time.NewTicker(k.interval)
 	defer ticks.Stop()
 	for running := true; running; {
@@ -100,9 +116,7 @@ func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, oldNa
 			running = false
 		case <-ticks.C:
 		}
-		if k.load(logger, file, oldNames); k.loaded {
-			k.save(logger, file)
-		}
+		store()
 	}
 }
 

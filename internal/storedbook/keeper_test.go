@@ -67,6 +67,29 @@ func stored(t *testing.T, file string) int {
 	return d.N
 }
 
+// TestFlush checks that what is counted after the last release is stored by Flush, and that Flush
+// stores nothing of a book that was never held.
+func TestFlush(t *testing.T) {
+	book, file := new(tally), filepath.Join(t.TempDir(), "book.json")
+	k := NewKeeper(book, "the tally", every)
+	k.Flush()
+	release := hold(t, k, file)
+	book.add(1)
+	k.Flush()
+	if n := stored(t, file); n != -1 {
+		t.Errorf("%d is stored while the book is held", n)
+	}
+	release()
+	book.add(1)
+	if n := stored(t, file); n != 1 {
+		t.Errorf("%d is stored by the release", n)
+	}
+	k.Flush()
+	if n := stored(t, file); n != 2 {
+		t.Errorf("%d is stored by Flush", n)
+	}
+}
+
 const every = time.Minute
 
 func hold(t *testing.T, k *Keeper, file string, before ...string) (release func()) {

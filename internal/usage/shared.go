@@ -22,7 +22,6 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
-	nodeID  string // the first argument of each batch
 
 	storeMu sync.Mutex // held while batches are stored
 
@@ -30,7 +29,8 @@ type Shared struct {
 	pending    *Book   // the turns that are in no batch yet
 	batches    []Batch // the batches that are not stored yet, the oldest first
 	isStoring  bool    // a goroutine is storing
-	batchCount int64   // how many batches were made
+	nodeID     string  // the first argument of each new batch
+	batchCount int64   // how many batches were made with nodeID
 }
 
 // Batch is what one call of a script stores. The first two of its Args are the node and the number
@@ -67,7 +67,9 @@ func (s *Shared) startStoring() {
 	}
 }
 
-// Unstored returns the batches that are not stored yet, and removes them from s.
+// Unstored returns the batches that are not stored yet, and removes them from s. The next batches of
+// s are those of another node: when one of them is stored before the returned batches, the script
+// does not take these for stored.
 func (s *Shared) Unstored() []Batch {
 	s.storeMu.Lock()
 	defer s.storeMu.Unlock()
@@ -75,6 +77,7 @@ func (s *Shared) Unstored() []Batch {
 	defer s.mu.Unlock()
 	all := append(s.batches, s.pending.batches(s.newBatchArgs)...)
 	s.batches, s.pending = nil, New()
+	s.nodeID, s.batchCount = rand.Text(), 0
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,6 +131,35 @@ func TestSharedKeys(t *testing.T) {
 	var keys int
 	if _, err := fmt.Sscanf(server.Do("DBSIZE"), ":%d", &keys); err != nil || keys > 20 {
 		t.Errorf("%d keys, %v", keys, err)
+	}
+}
+
+// TestSharedRestored checks that batches which wait elsewhere are counted once, also if a later turn
+// of the same process was stored before them.
+func TestSharedRestored(t *testing.T) {
+	node := newNode(t, redisserver.Start(t))
+	run, outage := node.run, errors.New("down")
+	var down atomic.Bool
+	node.run = func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
+		if down.Load() {
+			return nil, outage
+		}
+		return run(ctx, script, tag, args...)
+	}
+	down.Store(true)
+	node.TurnEnded(record("ann", "1"))
+	waiting := node.Unstored()
+	down.Store(false)
+	node.TurnEnded(record("ann", "2"))
+	if err := node.Store(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node.Restore(waiting)
+	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 2 {
+		t.Errorf("%d requests, %v", a.Requests, err)
+	}
+	if turns, err := node.Raw(t.Context(), "ann"); err != nil || len(turns.Data) != 2 {
+		t.Errorf("%d turns, %v", len(turns.Data), err)
 	}
 }
 

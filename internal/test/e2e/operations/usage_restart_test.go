@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
 // usageBody is the body of /v1/usage with the members that tests read.
@@ -17,7 +18,8 @@ type usageBody struct {
 	Started  int64
 	Requests int
 	Usage    struct {
-		Prompt int `json:"prompt_tokens"`
+		Prompt int   `json:"prompt_tokens"`
+		Total  int64 `json:"total_tokens"`
 	}
 	ByModel []struct {
 		Model    string
@@ -25,9 +27,15 @@ type usageBody struct {
 	} `json:"by_model"`
 }
 
-func usage(r *e2e.Running) (u usageBody) {
+func usage(r *e2e.Running) usageBody {
 	r.T.Helper()
-	response := r.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(e2e.SecretKey))
+	return usageOf(r, e2e.SecretKey)
+}
+
+// usageOf returns the usage of a key's user.
+func usageOf(r *e2e.Running, key string) (u usageBody) {
+	r.T.Helper()
+	response := r.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(key))
 	text := r.Read(response)
 	if err := json.Unmarshal([]byte(text), &u); err != nil || response.StatusCode != http.StatusOK {
 		r.T.Fatal(response.Status, text, err)
@@ -103,5 +111,48 @@ func TestUsageOverRestarts(t *testing.T) {
 	}
 	if kept, err := os.ReadFile(file + ".broken"); err != nil || string(kept) != "{broken" {
 		t.Errorf("%q, %v", kept, err)
+	}
+}
+
+// TestExitCountsBackground checks that a background response which ends while Caddy exits is counted
+// once: in files, in Redis, and if Redis fails then.
+func TestExitCountsBackground(t *testing.T) {
+	server := redisserver.Start(t)
+	for name, c := range map[string]struct{ store, key string }{
+		"files":       {"memory", "sk-files"},
+		"Redis":       {"redis " + server.URL("1"), "sk-redis"},
+		"Redis fails": {"redis " + server.URL("2"), "sk-outage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := newKeyFile(t, map[string]string{c.key: "requests 1000 24h\ntokens 1000000 24h"})
+			s := e2e.NewUnstarted(t)
+			r := s.RunFile(s.Caddyfile("drain_timeout 1s\napi_keys_file " + file.path + "\nstore " + c.store))
+			r.WaitUp()
+			request := e2e.Asks("say:Half; hang", e2e.Fields{"background": true, "stream": true})
+			response := r.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(request)), e2e.Bearer(c.key))
+			e2e.ReadUntil(t, response.Body, "Half")
+			if err := response.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if name == "Redis fails" {
+				server.Kill()
+			}
+			r.End()
+			if name == "Redis fails" {
+				server.Restart()
+			}
+			for range 2 { // the second start has nothing to add
+				r.Start()
+				var got usageBody
+				e2e.WaitFor(t, "the usage and the tokens of before", func() bool {
+					got = usageOf(r, c.key)
+					return got.Requests > 0 && used(r, c.key, "tokens") == got.Usage.Total
+				})
+				if got.Requests != 1 || got.Usage.Total == 0 || used(r, c.key, "requests") != 1 {
+					t.Errorf("%+v, %d requests", got, used(r, c.key, "requests"))
+				}
+				r.End()
+			}
+		})
 	}
 }
