@@ -26,9 +26,17 @@ type modelLists struct {
 
 	conn    *codexrpc.Conn // the connection over which the list was asked for; nil: it was never asked for
 	models  []codexrpc.Model
-	err     error         // the last failure while there is no list; nil: there is a list, or no answer yet
-	askedAt time.Time     // when the list was last asked for
-	pending chan struct{} // closed after the answer to the request under way; nil: no request is under way
+	askedAt time.Time    // when the list was last asked for
+	pending *listRequest // the request under way; nil: no request is under way
+}
+
+// listRequest is a request for the list of models.
+type listRequest struct {
+	answered chan struct{} // closed after the answer
+	// The result of the request, set before answered is closed. If err is nil, models is not nil,
+	// even if it is empty.
+	models []codexrpc.Model
+	err    error
 }
 
 // setCatalogue sets the catalogue.
@@ -45,39 +53,39 @@ func (l *modelLists) currentCatalogue() *catalogue {
 	return l.catalogue
 }
 
-// get returns the list that came over a connection, or nil and the last failure. If there is no
-// list, or the list is older than maxListAge, get asks for a new one in the background, unless a
-// request is under way. answered is closed after the answer to the request under way; it is nil if
-// no request is under way.
-func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
+// get returns the list that came over a connection, or nil. If there is no list, or the list is
+// older than maxListAge, get asks for a new one in the background, unless a request is under way. It
+// also returns the request under way, or nil; if there is no list, the request is not nil.
+func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, pending *listRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != conn {
-		l.conn, l.models, l.err, l.pending = conn, nil, nil, nil
+		l.conn, l.models, l.pending = conn, nil, nil
 	}
 	if l.pending == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
-		l.pending, l.askedAt = make(chan struct{}), time.Now()
+		l.pending, l.askedAt = &listRequest{answered: make(chan struct{})}, time.Now()
 		go l.fetch(conn, l.pending)
 	}
-	return l.models, l.pending, l.err
+	return l.models, l.pending
 }
 
-// fetch asks the app-server for its models, stores the answer, and closes answered. It drops the
-// answer if l has another connection by then.
-func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
-	defer close(answered)
+// fetch asks the app-server for its models, and stores the answer in request. It also stores it in
+// l, unless l has another connection by then.
+func (l *modelLists) fetch(conn *codexrpc.Conn, request *listRequest) {
+	defer close(request.answered)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
 	defer cancel()
 	models, err := conn.Models(ctx)
+	if request.err = err; err == nil {
+		request.models = append([]codexrpc.Model{}, models...) // not nil, even if empty
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != conn {
 		return
 	}
 	if l.pending = nil; err == nil {
-		l.models, l.err = append([]codexrpc.Model{}, models...), nil // not nil, even if empty
-	} else if l.models == nil {
-		l.err = err
+		l.models = request.models
 	}
 }
 
@@ -89,7 +97,7 @@ func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
 // returns the models of the catalogue if it gets no list. Without a catalogue, it waits until the
 // app-server answers, and fails if the answer is no list. It also fails if ctx ends while it waits.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
-	models, answered, _ := p.models.get(conn)
+	models, request := p.models.get(conn)
 	if models != nil {
 		return models, nil
 	}
@@ -99,14 +107,12 @@ func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.M
 		builtIn, timeout = c.list(), time.After(firstListWait)
 	}
 	select {
-	case <-answered:
-		p.models.mu.Lock()
-		defer p.models.mu.Unlock()
-		if p.models.conn == conn && p.models.models != nil {
-			return p.models.models, nil
+	case <-request.answered:
+		if request.err == nil {
+			return request.models, nil
 		}
 		if builtIn == nil {
-			return nil, p.models.err
+			return nil, request.err
 		}
 	case <-timeout:
 	case <-ctx.Done():
