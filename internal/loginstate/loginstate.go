@@ -268,25 +268,44 @@ func IsOfLogin(failure error) bool {
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful compares two failures, and returns the failure that is likely to end sooner. It
-// returns the second in these cases, and otherwise the first:
-//
-//   - The second is an [appserver.NotReadyError]: its process will start again.
-//   - Both are spent plans, and the first resets later or at an unknown time.
-//   - The second is a spent plan. The first is a login that the operator must mend, or it is no
-//     [codexrpc.TurnError].
+// MoreHopeful compares two failures, and returns the failure that is likely to end sooner, see
+// hopeOf. If both are spent plans, it returns the plan that resets earlier; a time that is not known
+// counts as the latest. In all other cases it returns the first.
 func MoreHopeful(one, other error) error {
-	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
-		return other
-	}
-	first, _ := errors.AsType[*codexrpc.TurnError](one)
-	second, _ := errors.AsType[*codexrpc.TurnError](other)
-	if first != nil && !IsOfLogin(one) {
-		return one
-	}
-	spent := func(e *codexrpc.TurnError) bool { return e != nil && e.Code == codexrpc.CodeUsageLimit }
-	if spent(second) && (!spent(first) || first.ResetsAt.IsZero() || !second.ResetsAt.IsZero() && second.ResetsAt.Before(first.ResetsAt)) {
+	first, second := hopeOf(one), hopeOf(other)
+	if second < first || first == hopeReset && second == hopeReset && resetsBefore(other, one) {
 		return other
 	}
 	return one
+}
+
+// The kinds of failures. The lower one is likely to end sooner.
+const (
+	hopeStart   = iota // the process of an app-server will start again
+	hopeSeconds        // the provider fails, or limits the rate of requests
+	hopeReset          // the plan is spent
+	hopeNone           // the operator must mend the login, or the login cannot do what the turn needs
+)
+
+// hopeOf returns the kind of a failure.
+func hopeOf(failure error) int {
+	if _, notReady := errors.AsType[*appserver.NotReadyError](failure); notReady {
+		return hopeStart
+	}
+	switch e, ofTurn := errors.AsType[*codexrpc.TurnError](failure); {
+	case !ofTurn:
+		return hopeNone
+	case !IsOfLogin(failure):
+		return hopeSeconds
+	case e.Code == codexrpc.CodeUsageLimit:
+		return hopeReset
+	}
+	return hopeNone
+}
+
+// resetsBefore reports whether the spent plan of one resets before that of other.
+func resetsBefore(one, other error) bool {
+	first, _ := errors.AsType[*codexrpc.TurnError](one)
+	second, _ := errors.AsType[*codexrpc.TurnError](other)
+	return !first.ResetsAt.IsZero() && (second.ResetsAt.IsZero() || first.ResetsAt.Before(second.ResetsAt))
 }

@@ -52,9 +52,6 @@ func TestFalter(t *testing.T) {
 		if l.Status().State != Spent || l.Failure() != spent || l.Status().Falters {
 			t.Errorf("a spent login that falters is %+v", l.Status())
 		}
-		if MoreHopeful(limited, spent) != limited || MoreHopeful(spent, limited) != spent {
-			t.Error("a spent plan is more hopeful than a limit by the minute")
-		}
 	})
 }
 
@@ -223,11 +220,9 @@ func TestMoreHopeful(t *testing.T) {
 	late := &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: now.Add(time.Hour)}
 	undated := &codexrpc.TurnError{Code: "usageLimitExceeded"}
 	refused := &codexrpc.TurnError{Code: "unauthorized"}
-	order := []error{soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
+	limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
 	starting := &appserver.NotReadyError{RetryAfter: time.Second}
-	if got := MoreHopeful(soon, starting); got != starting {
-		t.Errorf("%v is more hopeful than a start", got)
-	}
+	order := []error{starting, limited, soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
 	for i, better := range order {
 		for _, worse := range order[i+1:] {
 			if better == refused {

@@ -117,7 +117,7 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 	defer l.mu.Unlock()
 	index := l.choose(l.assessMembers(avoid))
 	picked, done := l.acquire(index)
-	if l.candidates[index].readiness >= isResting {
+	if r := l.candidates[index].readiness; r == isResting || r == isSignedOut {
 		picked.Rests = picked.Login.Failure()
 	}
 	return picked, done

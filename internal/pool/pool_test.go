@@ -172,6 +172,26 @@ func TestPickRests(t *testing.T) {
 	}
 }
 
+// TestPickFailed checks that a member that will not start again is not said to rest, although its
+// provider had failed before: a client would wait for the end of that rest.
+func TestPickFailed(t *testing.T) {
+	c, pools := newConfiguration(t, newSupervisor(t), []Server{{Config: appserver.Config{Command: []string{"/no/such/program", "app-server"}}, Processes: 2}})
+	c.Start()
+	l := leaseOf(t, pools[0])
+	eventually(t, "both have failed", func() bool {
+		s := statusesOfPool(t, pools[0])
+		return len(s) == 2 && s[0].Final && s[1].Final
+	})
+	picked, done := l.Pick()
+	done()
+	picked.Login.Falter(&codexrpc.TurnError{Code: "rateLimitExceeded"}, time.Minute)
+	picked, done = l.Pick()
+	done()
+	if picked.Rests != nil || !picked.Process.Status().Final {
+		t.Errorf("%+v rests because of %v", picked.Process.Status(), picked.Rests)
+	}
+}
+
 // statusesOfPool returns the states of the members that run.
 func statusesOfPool(t *testing.T, p *Pool) (all []appserver.Status) {
 	for _, m := range leaseOf(t, p).Members() {
