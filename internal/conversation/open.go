@@ -94,7 +94,7 @@ func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool)
 		done()
 		return attempt{}, picked.Rests // even the best login rests
 	}
-	if s.avoidsLogin(picked.Login) && lease.Len() > 1 {
+	if s.avoidsLogin(picked.Login) && lease.Logins() > 1 {
 		s.current.place.Process, s.current.login = picked.Process, picked.Login
 		if next, opened, _ := s.openWithOtherLogin(ctx, lease); opened {
 			done()
@@ -178,7 +178,7 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 // in use until onClose is called, when the thread is kept or unloaded.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
-	next.login, next.hasOtherLogins, next.onClose = login, lease.Len() > 1, done
+	next.login, next.hasOtherLogins, next.onClose = login, lease.Logins() > 1, done
 	if tried := login.Try(); tried != nil {
 		next.onClose = func() {
 			tried()

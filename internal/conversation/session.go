@@ -82,7 +82,7 @@ type attempt struct {
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
 	login          *loginstate.Login
-	hasOtherLogins bool   // there are other app-servers, perhaps with other logins
+	hasOtherLogins bool   // there are app-servers with another login
 	onClose        func() // is called when the thread is kept or unloaded
 }
 

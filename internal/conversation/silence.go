@@ -27,7 +27,7 @@ const countedWaitDivisor = 6
 // that it is started again with that login. The waits of clients that leave before a sign are added
 // up; when the sum reaches Process.FirstSign, the login rests, too.
 //
-// WatchSilence does nothing if there is no other app-server, or if Process.FirstSign is 0. It also
+// WatchSilence does nothing if there is no other login, or if Process.FirstSign is 0. It also
 // does nothing if the provider has already failed once, and another login was then tried for the
 // turn. The caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {

@@ -39,6 +39,9 @@ type Lease interface {
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
+	// Logins returns how many logins the members have, at least one. Several members may have the
+	// same login.
+	Logins() int
 	// Members returns the running members, in the order of the configuration.
 	Members() []Member
 	// Release ends the lease. It may be called more than once.
@@ -100,5 +103,7 @@ func (*sole) Resume(func(*Threads) bool) (Member, func(), bool) {
 func (s *sole) Members() []Member { return []Member{{Process: s.process, Login: &s.login}} }
 
 func (*sole) Len() int { return 1 }
+
+func (*sole) Logins() int { return 1 }
 
 func (*sole) Release() {}

@@ -69,6 +69,8 @@ func (l *fakeLease) Members() []conversation.Member {
 
 func (*fakeLease) Len() int { return 1 }
 
+func (*fakeLease) Logins() int { return 1 }
+
 func (l *fakeLease) Release() {
 	if l.released.CompareAndSwap(false, true) {
 		l.u.leases.Add(-1)

@@ -192,6 +192,24 @@ func TestPickFailed(t *testing.T) {
 	}
 }
 
+// TestLogins checks that the processes of an app_server count as one login.
+func TestLogins(t *testing.T) {
+	other := Server{Config: appserver.Config{Command: []string{"/no/such/program", "app-server"}}}
+	for _, c := range []struct {
+		servers         []Server
+		members, logins int
+	}{
+		{[]Server{other}, 1, 1},
+		{fakes(t, "one login", 2), 2, 1},
+		{append(fakes(t, "two logins", 2), other), 3, 2},
+	} {
+		_, pools := newConfiguration(t, newSupervisor(t), c.servers)
+		if l := leaseOf(t, pools[0]); l.Len() != c.members || l.Logins() != c.logins {
+			t.Errorf("%d members with %d logins, want %d with %d", l.Len(), l.Logins(), c.members, c.logins)
+		}
+	}
+}
+
 // statusesOfPool returns the states of the members that run.
 func statusesOfPool(t *testing.T, p *Pool) (all []appserver.Status) {
 	for _, m := range leaseOf(t, p).Members() {

@@ -167,6 +167,27 @@ func TestSilentLogin(t *testing.T) {
 	})
 }
 
+// TestSilenceOfTheOnlyLogin checks that a login does not rest because its provider gives no sign if
+// there is no other login, although it has two app-servers.
+func TestSilenceOfTheOnlyLogin(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	server := strings.TrimSuffix(s.AppServer(), "}") + "processes 2\nprovider_timeout 500ms\n}\n"
+	admin := s.WithAdmin(s.Caddyfile(server + "idle_timeout 6s\n")) // twice the time for a sign
+	s.WaitMembers(2)
+	s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
+	})
+	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("%s %s", response.Status, text)
+	}
+	for _, server := range admin.Status().AppServers {
+		if server.Login.Reason != "" {
+			t.Errorf("the login rests, since %s", server.Login.Reason)
+		}
+	}
+}
+
 // TestSilentLoginOfImpatientClients checks that clients that leave a login whose provider gives no sign
 // count together, so that later requests leave it alone.
 func TestSilentLoginOfImpatientClients(t *testing.T) {
