@@ -159,6 +159,15 @@ func TestLost(t *testing.T) {
 				t.Errorf("%s: %q, then %q", name, first, second)
 			}
 		}
+		for i := range 2 * maxDropReasons { // each is asked for, so it stays in the order alone
+			k.recordReason(named(strconv.Itoa(-i)), Expired)
+			if reason := lost(strconv.Itoa(-i)); reason != Expired {
+				t.Fatalf("%d: %q", i, reason)
+			}
+		}
+		if n := len(k.dropReasons); n != 0 || len(k.dropOrder) > maxDropReasons {
+			t.Errorf("%d are remembered, %d of them in order", n, len(k.dropOrder))
+		}
 		for i := range 2 * maxDropReasons {
 			k.recordReason(named(strconv.Itoa(i)), Expired)
 		}
