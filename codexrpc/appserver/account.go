@@ -149,7 +149,8 @@ var errRefused = errors.New("the provider refuses the login; run `codex login`")
 
 // CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
 // gets the account, or if the provider needs no login. Otherwise the error says what is wrong with
-// the back end or the login. It contains no addresses, so clients may see it.
+// the back end or the login. It may quote Codex, with paths and addresses, which clients must not
+// see.
 func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)

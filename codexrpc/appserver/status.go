@@ -52,9 +52,9 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is the reason why the account of the login is not known, in words that clients may
-	// see. It is empty if the account is known or was not requested yet. While Account is set,
-	// turns are still tried, except when Silent is true.
+	// Account is the reason why the account of the login is not known. It may quote Codex, with paths
+	// and addresses, which clients must not see. It is empty if the account is known or was not
+	// requested yet. While Account is set, turns are still tried, except when Silent is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider has permanently refused the login, see Account
 	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account

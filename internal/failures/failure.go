@@ -100,8 +100,12 @@ func clientMessage(err error, e *apierror.Error) string {
 	case isTurn && e.Status == http.StatusBadRequest && e.Code != promptRefused.Code:
 		return withoutURLs(truncate(e.Message)) // with paths: the provider may name a field as a path
 	}
-	return withoutPaths(withoutURLs(truncate(e.Message)))
+	return Redact(e.Message)
 }
+
+// Redact returns a text of Codex or of the system as a client may see it: without URLs, addresses
+// and paths of this machine, and of limited length.
+func Redact(text string) string { return withoutPaths(withoutURLs(truncate(text))) }
 
 // classify returns the error for a failure. The error's message is the whole text of the failure;
 // APIError then removes what clients must not see.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -80,7 +81,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
 
 func memberOf(s appserver.Status, login *loginstate.Login) member {
-	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: s.Account}
+	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: failures.Redact(s.Account)}
 	switch status := login.Status(); status.State {
 	case loginstate.Spent:
 		m.Login = string(status.State)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
 // Document is the body of GET /codex/status. Times are in RFC 3339.
@@ -43,6 +44,7 @@ type AppServer struct {
 // which may have such data. The sign-in is left out, too: whoever knows its code could complete it.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
+	a.Account = failures.Redact(a.Account)
 	a.Login.Credits, a.Login.ResetCredits, a.Login.SignIn = nil, nil, nil
 	return a
 }
