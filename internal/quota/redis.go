@@ -3,6 +3,8 @@ package quota
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +36,7 @@ const callTimeout = 5 * time.Second
 
 // Do implements [Engine].
 func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
-	args := []any{string(o.Kind), rand.Text()[:12], o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}
+	args := []any{string(o.Kind), o.newID(), o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}
 	for _, turn := range o.Turns {
 		args = append(args, turn)
 	}
@@ -69,6 +71,20 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 		return result, e
 	}
 	return result, err
+}
+
+// opIDLength is the length of the ids of operations, which must all be as long.
+const opIDLength = 12
+
+// newID returns an id for a call of the script. A turn is settled only once, so each call that
+// settles it has the same id: if only the answer to an earlier call was lost, the script does not
+// count the turn again.
+func (o *Op) newID() string {
+	if o.Kind != Settle {
+		return rand.Text()[:opIDLength]
+	}
+	sum := sha256.Sum256([]byte(o.Turns[0]))
+	return base32.StdEncoding.EncodeToString(sum[:])[:opIDLength]
 }
 
 // readSnapshot reads the answer of the script. It returns nil if the answer cannot be read.

@@ -229,6 +229,36 @@ func TestAnswersLost(t *testing.T) {
 	}
 }
 
+// TestSettleAgain settles a turn whose answer is lost, and settles it again later: it is counted once,
+// also if it has used more than was reserved for it.
+func TestSettleAgain(t *testing.T) {
+	engine := newRedis(t, redisserver.Start(t), newClock())
+	run, lost := engine.run, false
+	engine.run = func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		answer, err := run(ctx, script, account, args...)
+		if lost {
+			return nil, errors.New("the answer is lost")
+		}
+		return answer, err
+	}
+	l := NewLimits(engine, 10, false)
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+	g, err := reserve(t, l, k, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost = true
+	g.Close(300)
+	lost = false
+	if len(l.unsettled) != 1 {
+		t.Errorf("%d turns are to be settled again", len(l.unsettled))
+	}
+	l.Settle(t.Context())
+	if s := statesOf(l, k)[0]; s.Used != 300 || len(l.unsettled) > 0 {
+		t.Errorf("%+v, %d are not settled", s, len(l.unsettled))
+	}
+}
+
 // TestRedisFails: requests are refused while the engine does not work, or let through if that is
 // wanted. Turns that run go on, and what they use is counted once it works again.
 func TestRedisFails(t *testing.T) {
