@@ -132,13 +132,16 @@ func (a *responseAnswer) save(record responses.Record) {
 // putRetryDelay is the pause before put tries again after the store was unavailable.
 const putRetryDelay = 500 * time.Millisecond
 
-// put stores the response. If the store is unavailable and the response is a background response,
-// put tries again until ctx ends: clients can get the end of such a response only from the store.
+// put stores the response, unless a client has deleted it. If the store is unavailable and the
+// response is a background response, put tries again until ctx ends: clients can get the end of such
+// a response only from the store.
 func (a *responseAnswer) put(ctx context.Context) error {
-	for {
+	running := a.q.g.objects.Running
+	for !running.IsDeleted(a.meta.ID) {
 		err := a.q.g.opts.Responses.Put(ctx, a.meta.ID, a.entry)
 		if err == nil {
-			a.q.g.objects.Running.Kept(a.meta.ID)
+			running.Kept(a.meta.ID)
+			break
 		}
 		if !a.q.Background || !errors.Is(err, stores.ErrUnavailable) {
 			return err
@@ -149,6 +152,19 @@ func (a *responseAnswer) put(ctx context.Context) error {
 			return err
 		}
 	}
+	return a.removeDeleted(ctx)
+}
+
+// removeDeleted removes the response from the store if a client has deleted it. The store has it if
+// the deletion came while it was being stored.
+func (a *responseAnswer) removeDeleted(ctx context.Context) error {
+	if !a.q.g.objects.Running.IsDeleted(a.meta.ID) {
+		return nil
+	}
+	if err := a.q.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, stores.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // changeStore calls change, even if the client has gone. If change fails, changeStore logs the

@@ -72,14 +72,16 @@ func (d *double) Watch(string) <-chan struct{} {
 func TestContinue(t *testing.T) {
 	down := fmt.Errorf("%w: for a while", stores.ErrUnavailable)
 	for what, c := range map[string]struct {
-		answer func(call int) (bool, error)
-		begun  int
-		all    bool  // all events are stored
-		stops  error // the turn
+		answer  func(call int) (bool, error)
+		deleted bool // by a client, while the response runs
+		begun   int
+		all     bool  // all events are stored
+		stops   error // the turn
 	}{
 		"works":     {answer: func(int) (bool, error) { return false, nil }, begun: 1, all: true},
 		"fails":     {answer: func(call int) (bool, error) { return false, errorIf(call > 2 && call < 9, down) }, begun: 1, all: true},
 		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, stores.ErrNotFound) }, begun: 2, all: true},
+		"deleted":   {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrNotFound) }, deleted: true, begun: 1, stops: responses.ErrCancelled},
 		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: responses.ErrCancelled},
 		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrEnded) }, begun: 1, stops: responses.ErrCancelled},
 	} {
@@ -96,6 +98,9 @@ func TestContinue(t *testing.T) {
 				}
 				_, end := o.Running.Begin(t.Context(), response)
 				defer end()
+				if c.deleted {
+					o.Running.markDeleted("u", response.ID)
+				}
 				log := newLogs(eventLimits).Open("u", response.ID)
 				var stopped error
 				finish := o.Continue(response, log, func(cause error) { stopped = cause })

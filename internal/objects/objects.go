@@ -111,13 +111,15 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 }
 
 // DeleteResponse deletes a response of the caller, and cancels it if it is still running: DELETE
-// /v1/responses/{id}.
+// /v1/responses/{id}. If the response has not ended after cancelWait, it ends later, and is not
+// stored then.
 func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
-	if one := o.Running.find(o.User(r), id); one != nil && one.Stored {
-		if _, err := o.Running.stop(r.Context(), one); err != nil {
+	one := o.Running.markDeleted(o.User(r), id)
+	if one != nil {
+		if _, err := o.Running.stop(r.Context(), one); err != nil && !errors.Is(err, errStillRunning) {
 			return nil, failures.APIError(err)
 		}
 	} else if o.backgroundStore() != nil {
@@ -127,17 +129,16 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	}
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
-	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
+	err := o.Store.Delete(ctx, o.User(r), id)
+	if one != nil && errors.Is(err, stores.ErrNotFound) {
+		err = nil // it was not stored yet, and will not be
+	}
+	if err != nil {
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
 	}
 	o.Running.Logs.Forget(id)
 	return responses.Deleted(id, "response"), nil
 }
-
-// cancelWait is how long CancelResponse waits for the end of the response. The turn of a stream
-// cannot end while the client does not read the stream. A client may cancel in the loop that reads
-// its stream. It then reads on only when CancelResponse has returned.
-const cancelWait = 5 * time.Second
 
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel. It returns the response
 // as it ended or, if the response has not ended after cancelWait, as it is then.
@@ -149,11 +150,9 @@ func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *
 	case o.Running.hasEnded(one):
 		return nil, apierror.NotCancellable(id)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), cancelWait)
-	defer cancel()
-	response, err := o.Running.stop(ctx, one)
+	response, err := o.Running.stop(r.Context(), one)
 	switch {
-	case err != nil && r.Context().Err() == nil:
+	case errors.Is(err, errStillRunning):
 		return o.Running.currentResponse(one), nil
 	case err != nil:
 		return nil, failures.APIError(err)

@@ -160,3 +160,36 @@ func TestCancelWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestDeleteWaits checks that the deletion of a response which does not end is answered after a
+// while, and that the response is not found any more.
+func TestDeleteWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &Objects{
+			Store: responsestore.NewMemory(1<<20, time.Hour), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
+			User: func(*http.Request) string { return "ann" },
+		}
+		id := responseid.Prefix + responseid.NewSuffix(time.Now())
+		ctx, end := o.Running.Begin(t.Context(), Response{
+			ID: id, Entry: &stores.Entry{User: "ann"}, Stored: true,
+			InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
+		})
+		defer end()
+		began := time.Now()
+		if body, apiErr := o.DeleteResponse(as("ann"), id); apiErr != nil || time.Since(began) != cancelWait {
+			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
+		}
+		if !errors.Is(context.Cause(ctx), responses.ErrCancelled) || !o.Running.IsDeleted(id) {
+			t.Errorf("the response goes on: %v", context.Cause(ctx))
+		}
+		for what, use := range map[string]func(*http.Request, string) ([]byte, *apierror.Error){
+			"read":   func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.Response(r, id, free) },
+			"cancel": func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.CancelResponse(r, id) },
+			"delete": o.DeleteResponse,
+		} {
+			if body, apiErr := use(as("ann"), id); apiErr == nil || apiErr.Status != http.StatusNotFound {
+				t.Errorf("%s again: %s, %v", what, body, apiErr)
+			}
+		}
+	})
+}

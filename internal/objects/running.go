@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type running struct {
 	done          chan struct{}   // closed when the response has left the register
 	final         json.RawMessage // the response as it ended; nil: it is running, or it never began
 	isFinalStored bool            // final is stored; some events may not be stored yet
+	isDeleted     bool            // a client has deleted it: it must not be stored any more
 }
 
 // NewRunning returns an empty register.
@@ -82,6 +84,28 @@ func (r *Running) Kept(id string) {
 	}
 }
 
+// IsDeleted reports whether a client has deleted the response while it ran or was being stored.
+func (r *Running) IsDeleted(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.byID[id]
+	return one != nil && one.isDeleted
+}
+
+// markDeleted marks a response of a user as deleted and returns it. From then on, find does not
+// return it. The result is nil if the register has no such response, or if the response will not be
+// stored.
+func (r *Running) markDeleted(user, id string) *running {
+	one := r.find(user, id)
+	if one == nil || !one.Stored {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one.isDeleted = true
+	return one
+}
+
 // hasEnded reports whether a response in the register has ended and is still being stored.
 func (r *Running) hasEnded(one *running) bool {
 	r.mu.Lock()
@@ -89,19 +113,20 @@ func (r *Running) hasEnded(one *running) bool {
 	return one.final != nil
 }
 
-// isOver reports whether a response has left the register, or has ended and is still being stored.
+// isOver reports whether a response has left the register, was deleted, or has ended and is still
+// being stored.
 func (r *Running) isOver(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.byID[id]
-	return one == nil || one.final != nil
+	return one == nil || one.final != nil || one.isDeleted
 }
 
-// find returns a response of a user, or nil.
+// find returns a response of a user, or nil. A deleted response is not found.
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.byID[id]; one != nil && one.Entry.User == user {
+	if one := r.byID[id]; one != nil && one.Entry.User == user && !one.isDeleted {
 		return one
 	}
 	return nil
@@ -131,10 +156,20 @@ func (r *Running) currentResponse(one *running) json.RawMessage {
 	return one.InProgress()
 }
 
+// cancelWait is how long stop waits for the end of a response. The turn of a stream cannot end while
+// its client does not read, and a client that cancels within the loop over its own stream does not
+// read before it has the answer.
+const cancelWait = 5 * time.Second
+
+// errStillRunning means that a cancelled response has not ended after cancelWait.
+var errStillRunning = errors.New("the cancelled response has not ended yet")
+
 // stop cancels a response and waits for its end. It returns the ended response, or nil if the
-// response had not begun.
+// response had not begun. The error is errStillRunning, or the cause of the end of ctx.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(responses.ErrCancelled)
+	ctx, cancel := context.WithTimeoutCause(ctx, cancelWait, errStillRunning)
+	defer cancel()
 	select {
 	case <-one.done:
 		r.mu.Lock()

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+// unreadWriter is the writer of a stream whose client reads nothing: a write ends when a deadline has
+// passed. It sends what is written first.
+type unreadWriter struct {
+	*httptest.ResponseRecorder
+	first chan string
+	late  chan struct{}
+}
+
+func (u *unreadWriter) SetWriteDeadline(at time.Time) error {
+	if !at.IsZero() && !at.After(time.Now()) {
+		u.late <- struct{}{}
+	}
+	return nil
+}
+
+func (u *unreadWriter) Write(p []byte) (int, error) {
+	u.first <- string(p)
+	<-u.late
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestDeleteUnread: a response whose client does not read it is deleted soon, and not stored when
+// it ends.
+func TestDeleteUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newPlayed(t, func(int) fakecodex.Options {
+			return fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{Delay: time.Second}}
+		})
+		store := &puts{Store: responsestore.NewMemory(1<<20, time.Hour)}
+		g := newGateway(u, Options{MaxConcurrent: 1, Responses: store})
+		w := &unreadWriter{httptest.NewRecorder(), make(chan string, 1), make(chan struct{}, 1)}
+		var streamed sync.WaitGroup
+		streamed.Go(func() {
+			defer func() {
+				if cut := recover(); cut != http.ErrAbortHandler {
+					t.Errorf("the stream ended with %v", cut)
+				}
+			}()
+			g.Responses(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","input":"x","stream":true}`)))
+		})
+		id := idIn(t, <-w.first)
+		asked := func(method string) int {
+			answer := httptest.NewRecorder()
+			g.Response(answer, httptest.NewRequest(method, "/", nil), id)
+			return answer.Code
+		}
+		began := time.Now()
+		if status := asked(http.MethodDelete); status != http.StatusOK || time.Since(began) > 5*time.Second {
+			t.Errorf("deleted: %d after %s", status, time.Since(began))
+		}
+		if status := asked(http.MethodGet); status != http.StatusNotFound {
+			t.Errorf("read while it runs: %d", status)
+		}
+		streamed.Wait()
+		if status := asked(http.MethodGet); status != http.StatusNotFound || store.count != 0 {
+			t.Errorf("read after its end: %d, stored %d times", status, store.count)
+		}
+		u.process.Stop()
+	})
+}
+
+// puts is a store that counts what is put.
+type puts struct {
+	stores.Store
+	count int
+}
+
+func (p *puts) Put(ctx context.Context, id string, e *stores.Entry) error {
+	p.count++
+	return p.Store.Put(ctx, id, e)
+}
+
+// TestDeleteWhileStored: a response that is deleted while the store takes long to store it is gone
+// afterwards.
+func TestDeleteWhileStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{responsestore.NewMemory(1<<20, time.Hour), make(chan writing, 1), make(chan struct{}, 1)}
+		g, _ := storeGateway(store)
+		decoded, x := decodeResponse(t, g, `{"model":"m","input":"x","stream":true}`)
+		form := decoded.newAnswer(x, new(prompt.Plan), new(turn.Options)).(*responseAnswer)
+		_, end := form.track(t.Context())
+		var saved sync.WaitGroup
+		saved.Go(func() { form.save(responses.Record{Response: json.RawMessage("{}")}) })
+		<-store.begun
+		deleted := httptest.NewRecorder()
+		if g.Response(deleted, httptest.NewRequest(http.MethodDelete, "/", nil), form.meta.ID); deleted.Code != http.StatusOK {
+			t.Errorf("deleted: %d %s", deleted.Code, deleted.Body)
+		}
+		store.goOn <- struct{}{}
+		saved.Wait()
+		end()
+		if _, err := store.Get(t.Context(), "ann", form.meta.ID); !errors.Is(err, stores.ErrNotFound) {
+			t.Errorf("it is stored: %v", err)
+		}
+	})
+}
