@@ -76,7 +76,7 @@ func TestOllamaCalls(t *testing.T) {
 
 // TestOllamaArguments: arguments that are no object end an answer with an error, whenever they come.
 func TestOllamaArguments(t *testing.T) {
-	const want = `{"error":"The model has called the tool \"f\" with arguments that are not a JSON object. Please try again."}`
+	const want = `{"error":"The model has called the tool \"f\" with arguments that are not a JSON object, or are nested too deeply. Please try again."}`
 	for _, c := range []struct {
 		lines  []string
 		stream bool

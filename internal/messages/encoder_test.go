@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 var testMeta = Meta{ID: "msg_1", Model: "claude-m", Thinking: ThinkingShown, Deferred: "call_tool", InputTokens: 7}
@@ -303,6 +304,23 @@ func TestLargeInput(t *testing.T) {
 		}
 		if m := checkFold(t, testMeta, outs); string(m.Content[0].Input) != input {
 			t.Errorf("with %q: %d bytes came of %d", piece, len(m.Content[0].Input), len(input))
+		}
+	}
+}
+
+// TestDeepInput checks that the next request can have each call that a client gets, however deeply
+// its arguments are nested.
+func TestDeepInput(t *testing.T) {
+	for depth := range 130 {
+		arguments := strings.Repeat(`{"a":`, depth) + `{}` + strings.Repeat(`}`, depth)
+		input := wrapUnparsed(arguments)
+		if isSame := input == arguments; isSame != (depth < 121) {
+			t.Errorf("depth %d is sent as it is: %t", depth, isSame)
+		}
+		plan := planOf(t, ask(`{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":`+input+`}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]}`, ""))
+		if history := fmt.Sprintf("%s", plan.History); !strings.Contains(history, string(wirejson.AppendString(nil, []byte(arguments)))) {
+			t.Errorf("depth %d: the model is sent %s", depth, history)
 		}
 	}
 }

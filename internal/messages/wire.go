@@ -169,7 +169,7 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the member in which wrapUnparsed keeps arguments that are not a JSON object.
+// unparsedMember is the member in which wrapUnparsed keeps arguments that cannot be an input.
 // Claude Code uses the same name.
 const unparsedMember = "__unparsedToolInput"
 
@@ -180,14 +180,19 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
+// aroundInput is how many arrays and objects of a request are around the input of a tool_use block:
+// the request, its messages, the message, its content, and the block.
+const aroundInput = 5
+
 // wrapUnparsed returns the arguments of a call as a JSON object, since the input of a tool_use
 // block is an object. Empty arguments become {}. An object stays unchanged, unless unwrapUnparsed
-// would change it. All other arguments become a text in unparsedMember.
+// would change it, or the object is nested so deeply that the next request could not have it. All
+// other arguments become a text in unparsedMember.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	v, err := wirejson.Parse(wirejson.View(arguments))
+	v, err := wirejson.ParsePart(wirejson.View(arguments), aroundInput)
 	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // an object that unwrapUnparsed would change is wrapped, too
 		return arguments
 	}

@@ -23,10 +23,10 @@ var (
 	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
-// unreadableArguments returns the error for a call whose arguments are not a JSON object. Clients
-// of this API can read no other arguments.
+// unreadableArguments returns the error for a call whose arguments argumentsObject refuses: clients of
+// this API can read no other arguments.
 func unreadableArguments(tool string) *apierror.Error {
-	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
+	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object, or are nested too deeply. Please try again.", tool)
 }
 
 // NoEmbeddings returns the error, with status 501, for a request for embeddings.

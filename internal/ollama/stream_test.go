@@ -119,9 +119,9 @@ func TestAnswer(t *testing.T) {
 		"no turn":              {load, []turn.Output{finished(turn.FinishStop)}, "|||load"},
 		"no turn and no model": {unload, []turn.Output{finished(turn.FinishStop)}, "|||unload"},
 		"arguments that are no object": {testMeta, append([]turn.Output{said("a")}, called(0, "[1]")...),
-			"|a||The model has called the tool \"f\" with arguments that are not a JSON object. Please try again."},
+			"|a||The model has called the tool \"f\" with arguments that are not a JSON object, or are nested too deeply. Please try again."},
 		"arguments that break off": {testMeta, called(0, `{"a":`),
-			"|||The model has called the tool \"f\" with arguments that are not a JSON object. Please try again."},
+			"|||The model has called the tool \"f\" with arguments that are not a JSON object, or are nested too deeply. Please try again."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, failed := check(t, c.meta, c.outs)
@@ -129,6 +129,24 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestDeepArguments checks that the next request can have each call that a client gets, however
+// deeply its arguments are nested.
+func TestDeepArguments(t *testing.T) {
+	for depth := range 130 {
+		arguments := strings.Repeat(`{"a":`, depth) + `{}` + strings.Repeat(`}`, depth)
+		sent, ok := argumentsObject(arguments)
+		if ok != (depth < 120) {
+			t.Errorf("depth %d is sent: %t", depth, ok)
+		}
+		if !ok {
+			continue
+		}
+		if _, apiErr := DecodeChat([]byte(ask(question+`,{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":`+string(sent)+`}}]},{"role":"tool","content":"r"}`, ""))); apiErr != nil {
+			t.Errorf("depth %d: %v", depth, apiErr)
+		}
 	}
 }
 

@@ -75,13 +75,18 @@ func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 
 func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
+// aroundArguments is how many arrays and objects of a request are around the arguments of a call: the
+// request, its messages, the message, its tool_calls, the call, and its function.
+const aroundArguments = 6
+
 // argumentsObject returns the arguments of a call as a JSON object in one line. Empty arguments
-// become {}. It reports false if the arguments are not an object.
+// become {}. It reports false if the arguments are not an object, or if they are nested so deeply
+// that the next request could not have them.
 func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
 	}
-	v, err := wirejson.Parse([]byte(arguments))
+	v, err := wirejson.ParsePart([]byte(arguments), aroundArguments)
 	if err != nil || v.Kind() != wirejson.KindObject {
 		return nil, false
 	}

@@ -22,8 +22,12 @@ type Value []byte
 // Parse checks a JSON text and returns its value. It is an error if the text is no JSON, no UTF-8
 // or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
 // the text. Clients that cut a text within an emoji send such escapes.
-func Parse(text []byte) (Value, *SyntaxError) {
-	loneHalves, err := check(text, maxBodyDepth)
+func Parse(text []byte) (Value, *SyntaxError) { return ParsePart(text, 0) }
+
+// ParsePart is like [Parse], for a text that a client will send back as a part of a body. outer is
+// the number of arrays and objects of the body around the text.
+func ParsePart(text []byte, outer int) (Value, *SyntaxError) {
+	loneHalves, err := check(text, maxBodyDepth-outer)
 	if err != nil {
 		return nil, err
 	}
