@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"compress/zlib"
+	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
 	"strings"
@@ -31,6 +32,7 @@ func profile(size int) []byte {
 // stands, and others are not.
 func TestColorProfiles(t *testing.T) {
 	text := bytes.Repeat([]byte("comment"), 10_000)
+	twice := append(pngWith("iCCP", profile(maxColorProfile+1))[:len(pngWith("iCCP", profile(maxColorProfile+1)))-8], pngWith("iCCP", profile(64<<20))[33:]...)
 	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile+1))[33:]...)
 	for name, c := range map[string]struct {
 		file  []byte
@@ -42,6 +44,8 @@ func TestColorProfiles(t *testing.T) {
 		"too large":          {pngWith("iCCP", profile(maxColorProfile+1)), false},
 		"far too large":      {pngWith("iCCP", profile(64<<20)), false},
 		"behind a comment":   {behind, false},
+		"twice":              {twice, false},
+		"cut while large":    {pngWith("iCCP", profile(64<<20))[:60<<10], false},
 		"cut":                {pngWith("iCCP", profile(64<<20))[:100], true},
 		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},
 		"without a name":     {pngWith("iCCP", []byte("name")), true},
@@ -53,5 +57,15 @@ func TestColorProfiles(t *testing.T) {
 		if (f == nil) != c.taken || f != nil && !strings.Contains(f.Problem, "colour profile") {
 			t.Errorf("%s: %v", name, f)
 		}
+		data := base64.StdEncoding.EncodeToString(c.file)
+		without := WithoutLargeProfile(data)
+		decoded, err := base64.StdEncoding.DecodeString(without)
+		if _, f := CheckImage(dataURLOf(decoded)); f != nil || err != nil || (without == data) != c.taken {
+			t.Errorf("%s: without a large profile: %v, %v, %.200q", name, f, err, without)
+		}
+	}
+	without, err := base64.StdEncoding.DecodeString(WithoutLargeProfile(base64.StdEncoding.EncodeToString(behind)))
+	if want := pngWith("tEXt", text); err != nil || !bytes.Equal(without, want) {
+		t.Errorf("the rest is not unchanged: %d bytes, want %d, %v", len(without), len(want), err)
 	}
 }

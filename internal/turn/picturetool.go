@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -50,12 +51,10 @@ func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	}
 }
 
-// pictureItemCompleted processes a picture of Codex. A turn with PictureOnly ends with the picture.
-// A picture that is not a PNG is an error. If Codex could not make the picture, its answer to the
-// call follows, and says why.
+// pictureItemCompleted processes a picture of Codex. A picture that is not a PNG is an error. If Codex
+// could not make the picture, its answer to the call follows, and says why.
 func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	m.pictureTool.inProgress = false
-	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
 	switch {
 	case m.stopped():
 	case e.Status == codexrpc.StatusFailed || e.Text == "":
@@ -64,12 +63,21 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 		m.fail(errNoPNG)
 	case !isPNG(e.Text):
 		m.endPicture(Output{ID: e.ItemID, Err: errNoPNG})
-	case !m.opts.PictureOnly:
-		m.endPicture(out)
 	default:
-		m.out.emit(out)
-		m.finish(FinishStop)
+		m.pictureMade(e)
 	}
+}
+
+// pictureMade emits a picture, without a colour profile that later requests could not have. A turn with
+// PictureOnly ends with the picture.
+func (m *Machine) pictureMade(e *codexrpc.Event) {
+	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: prompt.WithoutLargeProfile(e.Text), Transparent: e.Transparent}
+	if !m.opts.PictureOnly {
+		m.endPicture(out)
+		return
+	}
+	m.out.emit(out)
+	m.finish(FinishStop)
 }
 
 // pictureCallAnswered reads Codex's answer to the call in a turn with PictureOnly. If Codex could

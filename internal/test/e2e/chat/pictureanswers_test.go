@@ -1,9 +1,13 @@
 package chat
 
 import (
+	"bytes"
+	"compress/zlib"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"strings"
 	"testing"
@@ -118,6 +122,18 @@ func picturesInResponses(t *testing.T, s *e2e.Site) {
 		}
 	})
 
+	t.Run("with a colour profile that is too large to be sent again", func(t *testing.T) {
+		s.Plan.SetPicture(withLargeProfile(t, planbackend.MadePicture))
+		defer s.Plan.SetPicture("")
+		first := s.Respond(e2e.Asks("A hen", pictureTool), nil)
+		if _, body := s.Get("/v1/responses/" + first.ID); gjson.Get(body, "output.0.result").Str != planbackend.MadePicture {
+			t.Errorf("the response is %.300s", body)
+		}
+		if r := s.Respond(e2e.Asks("write:yes", e2e.Fields{"previous_response_id": first.ID}), nil); r.Text() != "yes" || shownPictures(s) != 1 {
+			t.Errorf("%+v, with %d pictures", r, shownPictures(s))
+		}
+	})
+
 	t.Run("in the background", func(t *testing.T) {
 		request := e2e.Asks("A cow", pictureTool)
 		request["background"] = true
@@ -167,6 +183,23 @@ func picturesInResponses(t *testing.T, s *e2e.Site) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// withLargeProfile returns a PNG in base64 with a colour profile of 5 MiB.
+func withLargeProfile(t *testing.T, picture string) string {
+	t.Helper()
+	file, err := base64.StdEncoding.DecodeString(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := bytes.NewBufferString("iCCPname\x00\x00")
+	packed := zlib.NewWriter(chunk)
+	_, _ = packed.Write(make([]byte, 5<<20)) // a bytes.Buffer does not fail
+	_ = packed.Close()
+	const header = 33 // the signature and the chunk IHDR, which precede the profile
+	with := binary.BigEndian.AppendUint32(bytes.Clone(file[:header]), uint32(chunk.Len()-len("iCCP")))
+	with = binary.BigEndian.AppendUint32(append(with, chunk.Bytes()...), crc32.ChecksumIEEE(chunk.Bytes()))
+	return base64.StdEncoding.EncodeToString(append(with, file[header:]...))
 }
 
 // picturesInChat lets the model make pictures within chat completions.
