@@ -1,6 +1,9 @@
 package turn
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
@@ -9,26 +12,42 @@ type emitter struct {
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
-	expectedPictures int       // pictures that the model has called for and that have not ended
-	delayed          []Output  // outputs that wait for the end of the open call or of the pictures
-	delayedBytes     int       // about how much memory delayed needs, in bytes
-	chars            int       // number of characters in the text of the turn so far
-	countsChars      bool      // false: chars stays 0
-	responseStarted  bool      // there was an output of the current model response
+	calledPictures   int       // number of pictures that the model has called for
+	expectedPictures []expectedPicture
+	delayed          []delayedOutput // outputs that wait for the end of the open call or of pictures
+	delayedBytes     int             // about how much memory delayed needs, in bytes
+	chars            int             // number of characters in the text of the turn so far
+	countsChars      bool            // false: chars stays 0
+	responseStarted  bool            // there was an output of the current model response
+}
+
+// expectedPicture is a picture that the model has called for and that has not ended.
+type expectedPicture struct {
+	id     string
+	number int // how many pictures the model has called for before
+}
+
+// delayedOutput is an output that waits.
+type delayedOutput struct {
+	Output
+	behind int // how many pictures the model has called for before the output
 }
 
 // startBatch begins a batch in the memory of the previous one.
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds the pending reasoning items and then an output to the batch. Nothing comes between the
-// outputs of one call or of one picture: other outputs wait for the end of that call or picture. While
-// a picture is expected, all outputs except those of pictures wait.
-func (e *emitter) emit(o Output) {
+// outputs of one call or of one picture: other outputs wait for the end of that call or picture. All
+// outputs except those of pictures also wait for the pictures that the model has called for before.
+func (e *emitter) emit(o Output) { e.emitBehind(o, e.calledPictures) }
+
+// emitBehind emits an output before which the model has called for this number of pictures.
+func (e *emitter) emitBehind(o Output, pictures int) {
 	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
 		e.responseStarted = true
 	}
-	if e.mustWait(&o) {
-		e.delayed = append(e.delayed, o)
+	if e.mustWait(&o, pictures) {
+		e.delayed = append(e.delayed, delayedOutput{o, pictures})
 		e.delayedBytes += len(o.Text) + outputSize
 		return
 	}
@@ -49,27 +68,32 @@ func (e *emitter) emit(o Output) {
 		e.openCall = 0
 		e.emitDelayed()
 	case OutputPicture:
-		e.openPicture, e.expectedPictures = "", max(0, e.expectedPictures-1)
+		e.openPicture = ""
+		e.expectedPictures = slices.DeleteFunc(e.expectedPictures, func(p expectedPicture) bool { return p.id == o.ID })
 		e.emitDelayed()
 	}
 }
 
 // expectPicture makes later outputs wait until a picture has ended. If several pictures are expected,
 // they come in the order in which Codex makes them.
-func (e *emitter) expectPicture() {
-	e.expectedPictures++
+func (e *emitter) expectPicture(id string) {
+	e.expectedPictures = append(e.expectedPictures, expectedPicture{id, e.calledPictures})
+	e.calledPictures++
 	e.responseStarted = true
 }
 
-// mustWait reports whether an output has to wait for the end of the open call or of the pictures.
-func (e *emitter) mustWait(o *Output) bool {
+// mustWait reports whether an output has to wait for the end of the open call or of pictures. pictures
+// is how many pictures the model has called for before the output.
+func (e *emitter) mustWait(o *Output, pictures int) bool {
 	switch {
 	case e.openCall != 0:
 		return o.Call != e.openCall-1 || !o.Kind.isCall()
 	case e.openPicture != "":
 		return o.ID != e.openPicture || o.Kind != OutputPicture
+	case o.Kind == OutputPictureStart || o.Kind == OutputPicture:
+		return false
 	}
-	return e.expectedPictures > 0 && o.Kind != OutputPictureStart && o.Kind != OutputPicture
+	return len(e.expectedPictures) > 0 && e.expectedPictures[0].number < pictures
 }
 
 // isCall reports whether an output of the kind is a part of a call.
@@ -85,8 +109,8 @@ func (e *emitter) emitDelayed() {
 	}
 	delayed, started := e.delayed, e.responseStarted
 	e.delayed, e.delayedBytes = nil, 0
-	for _, o := range delayed {
-		e.emit(o)
+	for _, d := range delayed {
+		e.emitBehind(d.Output, d.behind)
 	}
 	e.responseStarted = started // the delayed outputs may belong to an earlier response
 }
@@ -119,7 +143,7 @@ func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0
 // fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
 // has got nothing else, the failure is the first output.
 func (e *emitter) fail(err error) {
-	e.openCall, e.openPicture, e.expectedPictures = 0, "", 0
+	e.openCall, e.openPicture, e.expectedPictures = 0, "", nil
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})
 }

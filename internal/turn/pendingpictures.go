@@ -42,7 +42,7 @@ func (m *Machine) expectPicture(id string) {
 		return
 	}
 	m.pictures.pending = append(m.pictures.pending, pendingPicture{id: id})
-	m.out.expectPicture()
+	m.out.expectPicture(id)
 }
 
 // beginPicture emits the start of a pending picture.

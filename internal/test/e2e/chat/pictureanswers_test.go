@@ -122,6 +122,20 @@ func picturesInResponses(t *testing.T, s *e2e.Site) {
 		}
 	})
 
+	t.Run("text between two", func(t *testing.T) {
+		for range 3 { // Codex makes them in any order
+			r := s.Respond(e2e.Asks("between:cats", pictureTool), nil)
+			_, body := s.Get("/v1/responses/" + r.ID)
+			want := "image_generation_call message image_generation_call message"
+			if gjson.Get(body, "output.0.revised_prompt").Str != "A cat" { // the second one was made first
+				want = "image_generation_call image_generation_call message message"
+			}
+			if r.Types() != want || !strings.HasPrefix(r.Text(), "between") {
+				t.Errorf("%s, want %s: %.600s", r.Types(), want, body)
+			}
+		}
+	})
+
 	t.Run("with a colour profile that is too large to be sent again", func(t *testing.T) {
 		s.Plan.SetPicture(withLargeProfile(t, planbackend.MadePicture))
 		defer s.Plan.SetPicture("")

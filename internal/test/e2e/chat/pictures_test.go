@@ -23,7 +23,8 @@ import (
 // paint is a model that calls Codex's tool for pictures with the user's text, as the instructions say.
 // A text that begins with "write:" it only repeats, one that begins with "read:" names a file, and one
 // that begins with "own:" is for a tool of the client's. One with "before:" or "behind:" is for a picture
-// before or behind a call of such a tool, and one with "two:" is for two pictures.
+// before or behind a call of such a tool, one with "two:" is for two pictures, and one
+// with "between:" is for a text between two pictures.
 func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	text := req.UserText()
 	if said, ok := strings.CutPrefix(text, "write:"); ok {
@@ -57,6 +58,9 @@ func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	call := scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: e2e.EncodeJSON(arguments)}
 	if how == "two" {
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{call, call}}, true
+	}
+	if how == "between" {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{picture, scriptedmodel.Say("between"), call}}, true
 	}
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, true
 }
