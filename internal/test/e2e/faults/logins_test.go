@@ -109,6 +109,9 @@ func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
 	t.Errorf("a login that rests was asked %d times", more)
 }
 
+// firstSign is how long the logins of besideSilence may be silent: six times their provider_timeout.
+const firstSign = 3 * time.Second
+
 // besideSilence serves two logins that are left after a short silence. The requests of the second get
 // the answers of model.
 func besideSilence(t *testing.T) (s *e2e.Site, model *scriptedmodel.Server) {
@@ -152,17 +155,13 @@ func TestSilentLogin(t *testing.T) {
 		model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 			return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
 		})
-		before, slow := len(model.Requests()), 0
+		before, slowest := len(model.Requests()), time.Duration(0)
 		for range 8 {
-			switch took := ask("say:ok"); {
-			case took > 8*time.Second:
-				t.Errorf("an answer took %s", took)
-			case took > 2*time.Second:
-				slow++
-			}
+			slowest = max(slowest, ask("say:ok"))
 		}
-		if n := len(model.Requests()) - before; slow != 1 || n != 1 {
-			t.Errorf("%d answers were late, and the silent login was asked %d times", slow, n)
+		// Only the request that asked the silent login waited for it.
+		if n := len(model.Requests()) - before; n != 1 || slowest < firstSign || slowest > soon {
+			t.Errorf("the silent login was asked %d times, and the slowest answer took %s", n, slowest)
 		}
 	})
 }
@@ -196,10 +195,9 @@ func TestSilentLoginOfImpatientClients(t *testing.T) {
 	model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
 	})
-	const patience = 3 * time.Second
 	left := 0
 	for range 12 {
-		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+		ctx, cancel := context.WithTimeout(t.Context(), firstSign/2)
 		if response, err := s.Chat(ctx, e2e.ChatBody("say:ok", nil), nil); err != nil {
 			left++
 		} else if text := s.Read(response); response.StatusCode != http.StatusOK {
