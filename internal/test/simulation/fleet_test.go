@@ -139,6 +139,9 @@ func (l *lease) Resume(claim func(*conversation.Threads) bool) (conversation.Mem
 // Len implements conversation.Lease.
 func (p *pool) Len() int { return len(p.members) }
 
+// Logins implements conversation.Lease. Each process has its own.
+func (p *pool) Logins() int { return len(p.members) }
+
 // member returns what a turn needs of a process. No login is followed.
 func (p *process) member() conversation.Member {
 	return conversation.Member{Process: p.Process, Login: new(loginstate.Login), Threads: p.conversations}
