@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it runs
@@ -99,10 +100,10 @@ func (a *AppServer) complete() error {
 	if err := a.checkConflicts(); err != nil {
 		return err
 	}
-	if err := completeOptions(a); err != nil {
+	if err := option.Complete(a); err != nil {
 		return err
 	}
-	if err := completeOptions(&a.Conversations); err != nil {
+	if err := option.Complete(&a.Conversations); err != nil {
 		return fmt.Errorf("conversations: %w", err)
 	}
 	if a.Processes > maxProcesses {
@@ -130,10 +131,10 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 		cfg.Provider.Retries = *a.ProviderRetries
 	}
 	cfg.MaxMemory = max(0, cmp.Or(a.MaxMemory, defaultMaxMemory))
-	if cfg.Home, err = absolutePath(repl, a.Home); err != nil {
+	if cfg.Home, err = option.AbsolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)
 	}
-	if cfg.Dir, err = absolutePath(repl, a.Dir); err != nil {
+	if cfg.Dir, err = option.AbsolutePath(repl, a.Dir); err != nil {
 		return cfg, fmt.Errorf("dir: %w", err)
 	}
 	if cfg.Command, err = a.resolveCommand(repl); err != nil {
@@ -186,16 +187,6 @@ func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) 
 	return env, nil
 }
 
-// absolutePath replaces the placeholders in a path and makes it absolute. It leaves an empty path
-// empty. A placeholder that is empty or unknown is an error.
-func absolutePath(repl *caddy.Replacer, path string) (string, error) {
-	path, err := repl.ReplaceOrErr(path, true, true)
-	if path == "" || err != nil {
-		return "", err
-	}
-	return caddy.FastAbs(path)
-}
-
 // checkConflicts returns an error if connect is set together with an option for local processes, or
 // if token is set without connect.
 func (a *AppServer) checkConflicts() error {
@@ -207,12 +198,12 @@ func (a *AppServer) checkConflicts() error {
 	case len(a.Command) > 0:
 		return errors.New("either a command is run or connect is used, not both")
 	}
-	localOptions := slices.DeleteFunc(optionsOf(a), func(o option) bool { return o.field.IsZero() || slices.Contains(remoteOptions, o.name) })
+	localOptions := slices.DeleteFunc(option.Of(a), func(o option.Option) bool { return !o.IsSet() || slices.Contains(remoteOptions, o.Name) })
 	if len(a.Env) > 0 {
-		localOptions = append(localOptions, option{name: "env"})
+		localOptions = append(localOptions, option.Option{Name: "env"})
 	}
 	if len(localOptions) > 0 {
-		return fmt.Errorf("%s is for a process that is started here, not for connect", localOptions[0].name)
+		return fmt.Errorf("%s is for a process that is started here, not for connect", localOptions[0].Name)
 	}
 	return nil
 }
@@ -286,12 +277,12 @@ const maxKeptBytes = 128 << 20
 // parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
-		if err := checkWord(d.Val(), "on|off"); err != nil {
+		if err := option.CheckWord(d.Val(), "on|off"); err != nil {
 			return d.WrapErr(fmt.Errorf("conversations: %w", err))
 		}
 		c.Off = d.Val() == "off"
 	}
-	return parseBlock(d, c, nil)
+	return option.ParseBlock(d, c, nil)
 }
 
 // limits returns the limits for one process. On a remote process no turn waits for the results of

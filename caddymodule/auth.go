@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
@@ -140,7 +141,7 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 
 // keyFilePath returns the absolute path of the file of keys, or "" if there is none.
 func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
-	path, err := absolutePath(repl, h.APIKeysFile)
+	path, err := option.AbsolutePath(repl, h.APIKeysFile)
 	if err != nil {
 		return "", fmt.Errorf("api_keys_file: %w", err)
 	}

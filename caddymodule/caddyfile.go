@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -105,36 +106,36 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return parseBlock(d, h, h.customOptions())
+	return option.ParseBlock(d, h, h.customOptions())
 }
 
 // customOptions returns the options that the tags of the fields do not describe, or describe only
 // in part.
-func (h *Handler) customOptions() map[string]customOption {
-	return map[string]customOption{
-		"app_server":       {parse: h.parseAppServer, repeats: true},
-		"pool":             {parse: h.Pool.parse},
-		"api_key":          {parse: h.parseAPIKey, repeats: true},
-		"admin_key":        {parse: h.parseAdminKey},
-		"max_queue":        {check: h.checkQueue},
-		"store":            {parse: h.parseStore},
-		"cors":             {parse: h.parseCORS},
-		"hosts":            {parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
-		"realm":            {check: func() error { return checkRealm(h.Realm) }},
-		"model":            {parse: h.parseModel, repeats: true},
-		"stop_after_tools": {check: h.checkGrace},
-		"textual_pattern":  {parse: h.parseTextualPattern, repeats: true},
+func (h *Handler) customOptions() map[string]option.Custom {
+	return map[string]option.Custom{
+		"app_server":       {Parse: h.parseAppServer, Repeats: true},
+		"pool":             {Parse: h.Pool.parse},
+		"api_key":          {Parse: h.parseAPIKey, Repeats: true},
+		"admin_key":        {Parse: h.parseAdminKey},
+		"max_queue":        {Check: h.checkQueue},
+		"store":            {Parse: h.parseStore},
+		"cors":             {Parse: h.parseCORS},
+		"hosts":            {Parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
+		"realm":            {Check: func() error { return checkRealm(h.Realm) }},
+		"model":            {Parse: h.parseModel, Repeats: true},
+		"stop_after_tools": {Check: h.checkGrace},
+		"textual_pattern":  {Parse: h.parseTextualPattern, Repeats: true},
 	}
 }
 
 // customOptions returns the options of an app_server block that the tags of the fields do not
 // describe.
-func (a *AppServer) customOptions() map[string]customOption {
-	return map[string]customOption{
-		"command":       {parse: a.parseCommand},
-		"token":         {parse: a.parseToken},
-		"env":           {parse: a.parseEnv, repeats: true},
-		"conversations": {parse: a.Conversations.parse},
+func (a *AppServer) customOptions() map[string]option.Custom {
+	return map[string]option.Custom{
+		"command":       {Parse: a.parseCommand},
+		"token":         {Parse: a.parseToken},
+		"env":           {Parse: a.parseEnv, Repeats: true},
+		"conversations": {Parse: a.Conversations.parse},
 	}
 }
 
@@ -142,7 +143,7 @@ func (a *AppServer) customOptions() map[string]customOption {
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
-	if err := parseBlock(d, server, server.customOptions()); err != nil {
+	if err := option.ParseBlock(d, server, server.customOptions()); err != nil {
 		return err
 	}
 	if err := server.checkConflicts(); err != nil {
@@ -177,6 +178,14 @@ func (a *AppServer) parseEnv(d *caddyfile.Dispenser) error {
 		a.Env = make(map[string]string)
 	}
 	a.Env[name] = value
+	return nil
+}
+
+// parseTexts reads the rest of a line into field. There must be at least one text.
+func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
+	if *field = d.RemainingArgs(); len(*field) == 0 {
+		return d.ArgErr()
+	}
 	return nil
 }
 
@@ -220,7 +229,7 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	var alias prompt.Alias
-	if err := parseLine(d, optionsOf(&alias), nil); err != nil {
+	if err := option.ParseLine(d, option.Of(&alias), nil); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(h.Models, func(m prompt.Alias) bool { return m.ID == alias.ID }) {
@@ -234,7 +243,7 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 func (h *Handler) checkModels() error {
 	seen := make(map[string]bool, len(h.Models))
 	for _, m := range h.Models {
-		optionErr := completeOptions(&m)
+		optionErr := option.Complete(&m)
 		switch {
 		case strings.TrimSpace(m.ID) == "":
 			return errors.New("the id must not be empty")

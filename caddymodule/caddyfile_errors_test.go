@@ -8,6 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
 // An error in a directive has the file and the line, from the directive itself and through
@@ -130,35 +132,35 @@ func TestDirectiveErrors(t *testing.T) {
 func TestErrorsOfEachOption(t *testing.T) {
 	values := map[string]string{"<n>": "1", "<size>": "1MiB", "<duration>": "1s", "<text>": "x", "<name>": "x"}
 	for around, block := range map[string]any{"%s": new(Handler), "app_server {\n%s\n}": new(AppServer), "app_server {\nconversations {\n%s\n}\n}": new(Conversations)} {
-		options := optionsOf(block)
+		options := option.Of(block)
 		for _, o := range options {
-			if o.lineName != o.name {
+			if o.LineName != o.Name {
 				continue
 			}
-			word, _, _ := strings.Cut(o.syntax, "|")
-			full := o.name + " " + cmp.Or(values[word], word)
+			word, _, _ := strings.Cut(o.Syntax, "|")
+			full := o.Name + " " + cmp.Or(values[word], word)
 			for _, further := range options {
-				if further.lineName == o.name && further.name != o.name {
-					full += " " + values[further.syntax]
+				if further.LineName == o.Name && further.Name != o.Name {
+					full += " " + values[further.Syntax]
 				}
 			}
-			if o.name == "stop_after_tools" {
-				full = o.name + " burst 1s"
+			if o.Name == "stop_after_tools" {
+				full = o.Name + " burst 1s"
 			}
 			errors := map[string]string{
-				o.name:               "after '" + o.name + "'",
+				o.Name:               "after '" + o.Name + "'",
 				full + " more":       "after 'more'",
-				full + "\n" + o.name: o.name + " is given twice",
+				full + "\n" + o.Name: o.Name + " is given twice",
 			}
-			switch _, least, number := o.quantity(); {
-			case o.syntax == "<name>":
-				errors[o.name+` ""`] = o.name + ": must not be empty"
+			switch least, number := o.Least(); {
+			case o.Syntax == "<name>":
+				errors[o.Name+` ""`] = o.Name + ": must not be empty"
 			case number && least > 0:
-				errors[o.name+" 0"] = o.name + `: "0" is not a`
+				errors[o.Name+" 0"] = o.Name + `: "0" is not a`
 				fallthrough
 			case number:
-				errors[o.name+" -1"] = o.name + `: "-1" is not a`
-				errors[o.name+" x"] = o.name + `: "x" is not a`
+				errors[o.Name+" -1"] = o.Name + `: "-1" is not a`
+				errors[o.Name+" x"] = o.Name + `: "x" is not a`
 			}
 			for line, want := range errors {
 				err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + fmt.Sprintf(around, line) + "\n}"))

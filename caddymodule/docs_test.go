@@ -14,18 +14,19 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
 // TestOptionsAreDocumented compares the options with the two places that list them: the
 // syntax above UnmarshalCaddyfile, and the tables of the docs.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
-	for block, customOptions := range map[any]map[string]customOption{
+	for block, customOptions := range map[any]map[string]option.Custom{
 		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(RedisStore): nil,
 	} {
-		for _, o := range optionsOf(block) {
-			if _, listed := customOptions[o.name]; o.lineName == o.name && !listed {
-				options = append(options, o.name)
+		for _, o := range option.Of(block) {
+			if _, listed := customOptions[o.Name]; o.LineName == o.Name && !listed {
+				options = append(options, o.Name)
 			}
 		}
 		options = slices.AppendSeq(options, maps.Keys(customOptions))

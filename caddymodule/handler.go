@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -335,7 +336,7 @@ func (h *Handler) Cleanup() error {
 
 // complete sets the defaults and refuses values that cannot work.
 func (h *Handler) complete() error {
-	if err := completeOptions(h); err != nil {
+	if err := option.Complete(h); err != nil {
 		return err
 	}
 	if err := h.completeStore(); err != nil {

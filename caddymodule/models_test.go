@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -94,9 +95,9 @@ func TestInvalidModels(t *testing.T) {
 
 // TestModelEfforts checks that an alias may have each effort that a request may name.
 func TestModelEfforts(t *testing.T) {
-	for _, o := range optionsOf(new(prompt.Alias)) {
-		if o.name == "effort" && o.syntax != strings.Join(prompt.Efforts, "|") {
-			t.Errorf("the efforts of an alias are %s, those of a request %q", o.syntax, prompt.Efforts)
+	for _, o := range option.Of(new(prompt.Alias)) {
+		if o.Name == "effort" && o.Syntax != strings.Join(prompt.Efforts, "|") {
+			t.Errorf("the efforts of an alias are %s, those of a request %q", o.Syntax, prompt.Efforts)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
@@ -23,7 +24,9 @@ type Pool struct {
 }
 
 // parse reads <policy> [<n>].
-func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
+func (p *Pool) parse(d *caddyfile.Dispenser) error {
+	return option.ParseLine(d, option.Of(p), p.complete)
+}
 
 // complete sets the default of Reserve for the policy reserve, and refuses Reserve with any other
 // policy.
@@ -38,7 +41,7 @@ func (p *Pool) complete() error {
 
 // check sets the defaults, and refuses a policy that does not fit the app-servers.
 func (p *Pool) check(servers []*AppServer) error {
-	if err := completeOptions(p); err != nil {
+	if err := option.Complete(p); err != nil {
 		return fmt.Errorf("pool: %w", err)
 	}
 	if err := p.complete(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
@@ -50,7 +51,7 @@ func parseStoreBlock(d *caddyfile.Dispenser, store any) error {
 	if d.NextArg() {
 		return d.Errf("store %s takes no %q here; limits are in a block: { size 64MiB }", name, d.Val())
 	}
-	return parseBlock(d, store, nil)
+	return option.ParseBlock(d, store, nil)
 }
 
 // completeStore sets the type of the store to memory if its JSON has no type.

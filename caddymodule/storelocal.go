@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -65,7 +66,7 @@ func (s *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision sets the defaults and checks the values.
-func (s *MemoryStore) Provision(caddy.Context) error { return completeOptions(s) }
+func (s *MemoryStore) Provision(caddy.Context) error { return option.Complete(s) }
 
 // Key implements [stores.Module].
 func (s *MemoryStore) Key() string { return fmt.Sprint(s.Size, " ", s.Age) }
@@ -113,10 +114,10 @@ func (s *DiskStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Provision sets the defaults and checks the values.
 func (s *DiskStore) Provision(caddy.Context) (err error) {
-	if err := completeOptions(s); err != nil {
+	if err := option.Complete(s); err != nil {
 		return err
 	}
-	if s.dir, err = absolutePath(caddy.NewReplacer(), cmp.Or(s.Dir, filepath.Join(caddy.AppDataDir(), "codex"))); err != nil {
+	if s.dir, err = option.AbsolutePath(caddy.NewReplacer(), cmp.Or(s.Dir, filepath.Join(caddy.AppDataDir(), "codex"))); err != nil {
 		return fmt.Errorf("dir: %w", err)
 	}
 	return nil

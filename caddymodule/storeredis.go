@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -82,7 +83,7 @@ func (s *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision sets the defaults and resolves the settings. The errors contain no URL, since a URL may
 // have a password.
 func (s *RedisStore) Provision(caddy.Context) error {
-	if err := completeOptions(s); err != nil {
+	if err := option.Complete(s); err != nil {
 		return err
 	}
 	if len(s.URLs) == 0 {
@@ -142,7 +143,7 @@ func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error
 	if o.TLSConfig == nil {
 		return errors.New("only a rediss:// URL has certificates")
 	}
-	path, err := absolutePath(repl, file)
+	path, err := option.AbsolutePath(repl, file)
 	if err != nil {
 		return err
 	}

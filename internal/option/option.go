@@ -1,4 +1,6 @@
-package caddymodule
+// Package option reads and checks the options of this repository's Caddy modules. Each option is a
+// field of a struct; the tags of the field describe the option.
+package option
 
 import (
 	"errors"
@@ -14,7 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// option is an option of a block in the Caddyfile. It sets a field of a struct, and has the name that
+// Option is an option of a block in the Caddyfile. It sets a field of a struct, and has the name that
 // the field has in JSON. The field's tag `option` has the syntax of the value:
 //
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
@@ -24,37 +26,39 @@ import (
 //	max_queue [<duration>]         a value that may follow the value of max_queue, on the same line
 //
 // The field's tag `default` has the value for a field that is not set, written as in the Caddyfile.
-type option struct {
-	name, syntax, defaultValue string
+type Option struct {
+	Name     string
+	Syntax   string // of the value
+	LineName string // the name at the beginning of the line: that of this option, or of the option that this one follows
 
-	lineName string // the name at the beginning of the line: that of this option, or of the option that this one follows
-	field    reflect.Value
+	defaultValue string
+	field        reflect.Value
 }
 
-// optionsOf returns the options of a struct and of the structs that it embeds.
-func optionsOf(block any) (options []option) {
+// Of returns the options of a struct and of the structs that it embeds.
+func Of(block any) (options []Option) {
 	for field, value := range reflect.Indirect(reflect.ValueOf(block)).Fields() {
-		o := option{syntax: field.Tag.Get("option"), defaultValue: field.Tag.Get("default"), field: value}
-		o.name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
-		o.lineName = o.name
-		if line, syntax, follows := strings.Cut(o.syntax, " ["); follows {
-			o.lineName, o.syntax = line, strings.TrimSuffix(syntax, "]")
+		o := Option{Syntax: field.Tag.Get("option"), defaultValue: field.Tag.Get("default"), field: value}
+		o.Name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
+		o.LineName = o.Name
+		if line, syntax, follows := strings.Cut(o.Syntax, " ["); follows {
+			o.LineName, o.Syntax = line, strings.TrimSuffix(syntax, "]")
 		}
 		switch {
 		case field.Anonymous:
-			options = append(options, optionsOf(value.Addr().Interface())...)
-		case o.syntax != "":
+			options = append(options, Of(value.Addr().Interface())...)
+		case o.Syntax != "":
 			options = append(options, o)
 		}
 	}
 	return options
 }
 
-// customOption describes what the tags of an option cannot describe.
-type customOption struct {
-	parse   func(d *caddyfile.Dispenser) error // reads the values after the name; nil: parseLine reads them
-	check   func() error                       // refuses values that do not fit together; nil: no check
-	repeats bool                               // the option may be given several times
+// Custom describes what the tags of an option cannot describe.
+type Custom struct {
+	Parse   func(d *caddyfile.Dispenser) error // reads the values after the name; nil: ParseLine reads them
+	Check   func() error                       // refuses values that do not fit together; nil: no check
+	Repeats bool                               // the option may be given several times
 }
 
 // renamedOptions maps options of earlier releases to the errors that advise what to write instead.
@@ -64,14 +68,14 @@ var renamedOptions = map[string]string{
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
 
-// parseBlock reads the options of a block of the Caddyfile into a struct, to which the parameter
+// ParseBlock reads the options of a block of the Caddyfile into a struct, to which the parameter
 // block points. Errors have file and line.
-func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]customOption) error {
-	options, seen := optionsOf(block), make(map[string]bool)
+func ParseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]Custom) error {
+	options, seen := Of(block), make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		custom, isCustom := customOptions[name]
-		lineOptions := slices.DeleteFunc(slices.Clone(options), func(o option) bool { return o.lineName != name })
+		lineOptions := slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return o.LineName != name })
 		if advice := renamedOptions[name]; advice != "" {
 			return d.Err(advice)
 		}
@@ -83,13 +87,13 @@ func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]cust
 			}
 			return d.Errf("unknown option %q%s", name, suggestion(name, options, customOptions))
 		}
-		if seen[name] && !custom.repeats {
+		if seen[name] && !custom.Repeats {
 			return d.Errf("%s is given twice", name)
 		}
 		seen[name] = true
-		parse := custom.parse
+		parse := custom.Parse
 		if parse == nil {
-			parse = func(d *caddyfile.Dispenser) error { return parseLine(d, lineOptions, custom.check) }
+			parse = func(d *caddyfile.Dispenser) error { return ParseLine(d, lineOptions, custom.Check) }
 		}
 		if err := parse(d); err != nil {
 			return err
@@ -103,7 +107,7 @@ func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]cust
 
 // suggestion returns the part of an error that suggests the known option nearest to an unknown
 // name. It returns "" if the nearest option, too, differs in a third of its letters or more.
-func suggestion(name string, options []option, customOptions map[string]customOption) string {
+func suggestion(name string, options []Option, customOptions map[string]Custom) string {
 	nearest, leastDistance := "", len(name)
 	consider := func(known string) {
 		if d := editDistance(strings.ToLower(name), known); d*3 < len(known) && (d < leastDistance || d == leastDistance && known < nearest) {
@@ -111,7 +115,7 @@ func suggestion(name string, options []option, customOptions map[string]customOp
 		}
 	}
 	for _, o := range options {
-		consider(o.lineName)
+		consider(o.LineName)
 	}
 	for known := range customOptions {
 		consider(known)
@@ -146,9 +150,9 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// parseLine reads the values of a line, and then calls check if it is not nil. Only the first value
+// ParseLine reads the values of a line, and then calls check if it is not nil. Only the first value
 // is required.
-func parseLine(d *caddyfile.Dispenser, options []option, check func() error) error {
+func ParseLine(d *caddyfile.Dispenser, options []Option, check func() error) error {
 	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 || len(args) > len(options) {
 		return d.ArgErr()
@@ -162,14 +166,6 @@ func parseLine(d *caddyfile.Dispenser, options []option, check func() error) err
 		if err := check(); err != nil {
 			return d.WrapErr(err)
 		}
-	}
-	return nil
-}
-
-// parseTexts reads the rest of a line into field. There must be at least one text.
-func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
-	if *field = d.RemainingArgs(); len(*field) == 0 {
-		return d.ArgErr()
 	}
 	return nil
 }
@@ -203,8 +199,8 @@ func parseDuration(arg string) (int64, error) {
 
 // quantity returns the kind of the option's value, and the least allowed value. ok is false if the
 // value is not a number.
-func (o *option) quantity() (q quantity, least int64, ok bool) {
-	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
+func (o *Option) quantity() (q quantity, least int64, ok bool) {
+	q, ok = quantities[strings.TrimSuffix(o.Syntax, "|off")]
 	if o.field.Kind() == reflect.Pointer || o.defaultValue == "0" {
 		q.description = q.zeroDescription
 		return q, 0, ok
@@ -212,8 +208,18 @@ func (o *option) quantity() (q quantity, least int64, ok bool) {
 	return q, 1, ok
 }
 
+// Least returns the least number that the option allows, besides off. isNumber is false if the value
+// of the option is not a number.
+func (o *Option) Least() (least int64, isNumber bool) {
+	_, least, isNumber = o.quantity()
+	return least, isNumber
+}
+
+// IsSet reports whether the field of the option has a value, which is not zero.
+func (o *Option) IsSet() bool { return !o.field.IsZero() }
+
 // set sets the field to a value that is written as in the Caddyfile.
-func (o *option) set(arg string) error {
+func (o *Option) set(arg string) error {
 	field := o.field
 	if field.Kind() == reflect.Pointer {
 		field.Set(reflect.New(field.Type().Elem()))
@@ -221,7 +227,7 @@ func (o *option) set(arg string) error {
 	}
 	if q, least, ok := o.quantity(); ok {
 		value, err := q.parse(arg)
-		if arg == "off" && strings.HasSuffix(o.syntax, arg) {
+		if arg == "off" && strings.HasSuffix(o.Syntax, arg) {
 			value = -1
 		} else if err != nil || value < least {
 			return fmt.Errorf("%q is not %s", arg, q.description)
@@ -229,7 +235,7 @@ func (o *option) set(arg string) error {
 		field.SetInt(value)
 		return nil
 	}
-	if o.syntax == "<name>" && arg == "" {
+	if o.Syntax == "<name>" && arg == "" {
 		return errors.New("must not be empty")
 	}
 	if field.Kind() == reflect.Bool {
@@ -237,12 +243,12 @@ func (o *option) set(arg string) error {
 	} else {
 		field.SetString(arg)
 	}
-	return checkWord(arg, o.syntax)
+	return CheckWord(arg, o.Syntax)
 }
 
-// checkWord returns an error for a word that the syntax does not list. The syntax <text> or <name>
+// CheckWord returns an error for a word that the syntax does not list. The syntax <text> or <name>
 // allows any word.
-func checkWord(word, syntax string) error {
+func CheckWord(word, syntax string) error {
 	allowed := strings.Split(syntax, "|")
 	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {
 		return nil
@@ -252,7 +258,7 @@ func checkWord(word, syntax string) error {
 
 // complete sets the option's default if the field is not set. Otherwise it checks the value, since
 // a value from JSON has not been checked yet.
-func (o *option) complete() error {
+func (o *Option) complete() error {
 	if o.field.IsZero() && o.defaultValue != "" {
 		return o.set(o.defaultValue)
 	}
@@ -261,19 +267,19 @@ func (o *option) complete() error {
 	switch {
 	case !field.IsValid(): // the field is a nil pointer
 		return nil
-	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
+	case ok && field.Int() < 0 && !strings.HasSuffix(o.Syntax, "|off"):
 		return fmt.Errorf("must be %s", q.description)
 	case field.Kind() == reflect.String && !field.IsZero():
-		return checkWord(field.String(), o.syntax)
+		return CheckWord(field.String(), o.Syntax)
 	}
 	return nil
 }
 
-// completeOptions sets the defaults of a struct's options and checks their values.
-func completeOptions(block any) error {
-	for _, o := range optionsOf(block) {
+// Complete sets the defaults of a struct's options and checks their values.
+func Complete(block any) error {
+	for _, o := range Of(block) {
 		if err := o.complete(); err != nil {
-			return fmt.Errorf("%s: %w", o.name, err)
+			return fmt.Errorf("%s: %w", o.Name, err)
 		}
 	}
 	return nil
