@@ -153,9 +153,12 @@ func TestDocumentation(t *testing.T) {
 			structs = append(structs, checkFile(t, name, ast.IsExported)...)
 		}
 	}
+	for _, name := range []string{"local.go", "redis.go"} {
+		structs = append(structs, checkFile(t, "storemodules/"+name, ast.IsExported)...)
+	}
 	structs = append(structs, checkFile(t, "../internal/turn/options.go", func(name string) bool { return name == "ToolOptions" })...)
 	structs = append(structs, checkFile(t, "../internal/prompt/alias.go", ast.IsExported)...)
-	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "MemoryStore", "DiskStore", "RedisStore", "ToolOptions"} {
+	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "Memory", "Disk", "Redis", "ToolOptions"} {
 		if !slices.Contains(structs, name) {
 			t.Errorf("there is no type %s", name)
 		}

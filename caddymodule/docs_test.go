@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/option"
 )
@@ -22,7 +23,7 @@ import (
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for block, customOptions := range map[any]map[string]option.Custom{
-		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(RedisStore): nil,
+		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(storemodules.Redis): nil,
 	} {
 		for _, o := range option.Of(block) {
 			if _, listed := customOptions[o.Name]; o.LineName == o.Name && !listed {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -263,9 +264,9 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	opened, start, release := openStores.open(h.storeModule, ctx.Slogger())
-	options.Responses = opened.store
-	if h.sharedUsage = opened.usage; h.sharedUsage != nil {
+	opened, start, release := storemodules.Open(h.storeModule, ctx.Slogger())
+	options.Responses = opened.Store
+	if h.sharedUsage = opened.Usage; h.sharedUsage != nil {
 		options.Observer = observer{options.Observer.(observer).turnLogger, h.sharedUsage}
 		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
@@ -246,7 +247,7 @@ func begin(id, user string) {
 // needs, by the beginnings of the routes.
 func storedFor(t *testing.T, h *Handler) map[string]string {
 	t.Helper()
-	engine, _, release := openStores.open(h.storeModule, slog.New(slog.DiscardHandler))
+	engine, _, release := storemodules.Open(h.storeModule, slog.New(slog.DiscardHandler))
 	defer release()
 	suffix := responseid.NewSuffix(time.Now())
 	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain", "/api/blob": "sha256:0"}
@@ -255,7 +256,7 @@ func storedFor(t *testing.T, h *Handler) map[string]string {
 		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])
 	}) {
 		entry := &stores.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
-		if err := engine.store.Put(t.Context(), id, entry); err != nil {
+		if err := engine.Store.Put(t.Context(), id, entry); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -10,19 +11,29 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// registered counts what handlers have registered globally.
-type registered struct{ handlers, memory int }
+// registered is what handlers have registered globally.
+type registered struct {
+	handlers int
+	memory   bool // a handler uses the store in memory
+}
 
-func nowRegistered() (r registered) {
-	r.handlers = len(handlersInUse.all())
-	memory := new(MemoryStore)
+func nowRegistered() registered {
+	memory := new(storemodules.Memory)
 	_ = memory.Provision(caddy.Context{}) // sets the defaults
-	r.memory = openStores.uses(openStoreKey(memory))
-	return r
+	open := func() stores.Store {
+		opened, _, release := storemodules.Open(memory, slog.New(slog.DiscardHandler))
+		defer release()
+		return opened.Store
+	}
+	// If no handler uses the store, opening it again makes another one.
+	first, second := open(), open()
+	return registered{len(handlersInUse.all()), first == second}
 }
 
 // TestReloadsLeaveNothing: repeated loads of a configuration leave nothing behind.
@@ -32,11 +43,11 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
 	full.Models, full.ImageFetch = []prompt.Alias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
-	other.StoreRaw = caddyconfig.JSONModuleObject(DiskStore{Dir: t.TempDir()}, "type", "disk", nil)
+	other.StoreRaw = caddyconfig.JSONModuleObject(storemodules.Disk{Dir: t.TempDir()}, "type", "disk", nil)
 	config := site(t, anyPort, full, other)
 	pid(t, load(t, config))
 	before, goroutines := nowRegistered(), runtime.NumGoroutine()
-	if before != (registered{2, 1}) {
+	if before != (registered{2, true}) {
 		t.Errorf("%+v", before)
 	}
 	for range 50 {
@@ -49,6 +60,12 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	}
 	// Caddy has some that come and go.
 	eventually(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if now := nowRegistered(); now != (registered{}) {
+		t.Errorf("left at the end: %+v", now)
+	}
 }
 
 // TestRefusedLeavesNothing: a configuration that fails to provision, or is dropped before it
@@ -89,17 +106,21 @@ func TestCleanups(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if now := nowRegistered(); now.memory != before.memory-1 || now.handlers != before.handlers-1 {
+	if now := nowRegistered(); !now.memory || now.handlers != before.handlers-1 {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
-	_, _, release := openStores.open(one.storeModule, c.ctx.Slogger())
+	_, _, release := storemodules.Open(one.storeModule, c.ctx.Slogger())
 	one.releases = append(one.releases, release)
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Error(err)
 	}
 	if err := new(App).Cleanup(); err != nil {
 		t.Error(err)
+	}
+	c.cleanup()
+	if now := nowRegistered(); now != (registered{}) {
+		t.Errorf("left at the end: %+v", now)
 	}
 }
 

@@ -10,16 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
-
-func init() {
-	caddy.RegisterModule(OffStore{})
-	caddy.RegisterModule(MemoryStore{})
-	caddy.RegisterModule(DiskStore{})
-	caddy.RegisterModule(RedisStore{})
-}
 
 // runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = objects.NewRunning()
@@ -43,15 +35,6 @@ func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 	}
 	h.StoreRaw = caddyconfig.JSONModuleObject(store, "type", name, nil)
 	return nil
-}
-
-// parseStoreBlock reads the block of a store into store.
-func parseStoreBlock(d *caddyfile.Dispenser, store any) error {
-	name := d.Val()
-	if d.NextArg() {
-		return d.Errf("store %s takes no %q here; limits are in a block: { size 64MiB }", name, d.Val())
-	}
-	return option.ParseBlock(d, store, nil)
 }
 
 // completeStore sets the type of the store to memory if its JSON has no type.

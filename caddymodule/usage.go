@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -57,7 +58,7 @@ func (a *App) keepBooks() {
 func storeLateCounts() {
 	usageKeeper.Flush()
 	keyLedgerKeeper.Flush()
-	openStores.storeLateCounts()
+	storemodules.StoreLateCounts()
 }
 
 // userOf returns the name of the authenticated user in a form that can be stored, or "" if no user

@@ -215,7 +215,7 @@ func (o *Option) Least() (least int64, isNumber bool) {
 	return least, isNumber
 }
 
-// IsSet reports whether the field of the option has a value, which is not zero.
+// IsSet reports whether the field of the option is not zero.
 func (o *Option) IsSet() bool { return !o.field.IsZero() }
 
 // set sets the field to a value that is written as in the Caddyfile.

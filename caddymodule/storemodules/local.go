@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"cmp"
@@ -15,32 +15,32 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// OffStore stores no responses, so a request cannot refer to an earlier response. It has no
+// Off stores no responses, so a request cannot refer to an earlier response. It has no
 // options.
-type OffStore struct{}
+type Off struct{}
 
 // CaddyModule returns the Caddy module information.
-func (OffStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".off", New: func() caddy.Module { return new(OffStore) }}
+func (Off) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".off", New: func() caddy.Module { return new(Off) }}
 }
 
 // UnmarshalCaddyfile reads the name. Nothing else may follow.
-func (s *OffStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *Off) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	return parseStoreBlock(d, s)
+	return parseBlock(d, s)
 }
 
 // Key implements [stores.Module].
-func (*OffStore) Key() string { return "" }
+func (*Off) Key() string { return "" }
 
 // Open implements [stores.Module].
-func (*OffStore) Open(*slog.Logger) stores.Store { return nil }
+func (*Off) Open(*slog.Logger) stores.Store { return nil }
 
 // Start implements [stores.Module].
-func (*OffStore) Start(stores.Store) error { return nil }
+func (*Off) Start(stores.Store) error { return nil }
 
-// MemoryStore stores responses in the memory of this process. A reload keeps them.
-type MemoryStore struct {
+// Memory stores responses in the memory of this process. A reload keeps them.
+type Memory struct {
 	// The most bytes that the responses may take. The least recently used responses of the user
 	// with the most bytes are deleted first. Default: 64 MiB.
 	Size int64 `json:"size,omitempty" option:"<size>" default:"64MiB"`
@@ -50,8 +50,8 @@ type MemoryStore struct {
 }
 
 // CaddyModule returns the Caddy module information.
-func (MemoryStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".memory", New: func() caddy.Module { return new(MemoryStore) }}
+func (Memory) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".memory", New: func() caddy.Module { return new(Memory) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -60,27 +60,27 @@ func (MemoryStore) CaddyModule() caddy.ModuleInfo {
 //	    size <size>
 //	    age  <duration>
 //	}
-func (s *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	return parseStoreBlock(d, s)
+	return parseBlock(d, s)
 }
 
 // Provision sets the defaults and checks the values.
-func (s *MemoryStore) Provision(caddy.Context) error { return option.Complete(s) }
+func (s *Memory) Provision(caddy.Context) error { return option.Complete(s) }
 
 // Key implements [stores.Module].
-func (s *MemoryStore) Key() string { return fmt.Sprint(s.Size, " ", s.Age) }
+func (s *Memory) Key() string { return fmt.Sprint(s.Size, " ", s.Age) }
 
 // Open implements [stores.Module].
-func (s *MemoryStore) Open(*slog.Logger) stores.Store {
+func (s *Memory) Open(*slog.Logger) stores.Store {
 	return responsestore.NewMemory(s.Size, time.Duration(s.Age))
 }
 
 // Start implements [stores.Module].
-func (*MemoryStore) Start(stores.Store) error { return nil }
+func (*Memory) Start(stores.Store) error { return nil }
 
-// DiskStore stores responses in a file of this Caddy, so that they survive a restart.
-type DiskStore struct {
+// Disk stores responses in a file of this Caddy, so that they survive a restart.
+type Disk struct {
 	// The folder of the file. Placeholders are resolved when the configuration is loaded.
 	// Default: `codex` in the folder where Caddy keeps its data.
 	Dir string `json:"dir,omitempty"`
@@ -96,8 +96,8 @@ type DiskStore struct {
 }
 
 // CaddyModule returns the Caddy module information.
-func (DiskStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".disk", New: func() caddy.Module { return new(DiskStore) }}
+func (Disk) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".disk", New: func() caddy.Module { return new(Disk) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -106,14 +106,14 @@ func (DiskStore) CaddyModule() caddy.ModuleInfo {
 //	    size <size>
 //	    age  <duration>
 //	}
-func (s *DiskStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *Disk) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	d.Args(&s.Dir)
-	return parseStoreBlock(d, s)
+	return parseBlock(d, s)
 }
 
 // Provision sets the defaults and checks the values.
-func (s *DiskStore) Provision(caddy.Context) (err error) {
+func (s *Disk) Provision(caddy.Context) (err error) {
 	if err := option.Complete(s); err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func (s *DiskStore) Provision(caddy.Context) (err error) {
 
 // Key implements [stores.Module]. It does not contain the limits, so a reload can change them
 // without opening another store.
-func (s *DiskStore) Key() string { return s.dir }
+func (s *Disk) Key() string { return s.dir }
 
 // Open implements [stores.Module].
-func (s *DiskStore) Open(*slog.Logger) stores.Store { return responsestore.NewDisk(s.dir) }
+func (s *Disk) Open(*slog.Logger) stores.Store { return responsestore.NewDisk(s.dir) }
 
 // Start implements [stores.Module].
-func (s *DiskStore) Start(store stores.Store) error {
+func (s *Disk) Start(store stores.Store) error {
 	disk := store.(*responsestore.Disk)
 	disk.Limit(s.Size, time.Duration(s.Age))
 	return disk.Start()
@@ -139,10 +139,10 @@ func (s *DiskStore) Start(store stores.Store) error {
 
 // Interface guards
 var (
-	_ stores.Module     = (*OffStore)(nil)
-	_ stores.Module     = (*MemoryStore)(nil)
-	_ stores.Module     = (*DiskStore)(nil)
-	_ caddy.Provisioner = (*MemoryStore)(nil)
-	_ caddy.Provisioner = (*DiskStore)(nil)
+	_ stores.Module     = (*Off)(nil)
+	_ stores.Module     = (*Memory)(nil)
+	_ stores.Module     = (*Disk)(nil)
+	_ caddy.Provisioner = (*Memory)(nil)
+	_ caddy.Provisioner = (*Disk)(nil)
 	_ stores.Closer     = (*responsestore.Disk)(nil)
 )

@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"log/slog"
@@ -43,15 +43,16 @@ func TestUnsettled(t *testing.T) {
 
 // testUnsettled starts a turn, and calls end, which calls release and turn: the end of the turn.
 func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release, turn func())) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir()) // where the counts are saved
 	server := redisserver.Start(t)
 	logger := slog.New(slog.DiscardHandler)
 	// process returns an open store as a process has it that starts.
-	process := func() (_ *openStore, exit func(turn func())) {
-		s := &RedisStore{URLs: []string{server.URL("")}}
+	process := func() (_ *OpenStore, exit func(turn func())) {
+		s := &Redis{URLs: []string{server.URL("")}}
 		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		pool, key := &openStorePool{byKey: make(map[string]*openStore)}, openStoreKey(s)
+		pool, key := &openStorePool{byKey: make(map[string]*OpenStore)}, openStoreKey(s)
 		e, start, release := pool.open(s, logger)
 		if err := start(); err != nil {
 			t.Fatal(err)
@@ -66,7 +67,7 @@ func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release,
 	}
 	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
 	first, exit := process()
-	limits := first.store.(*responsestore.Redis).Limits()
+	limits := first.Store.(*responsestore.Redis).Limits()
 	request, err := limits.Begin(k)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release,
 	server.Kill()
 	exit(func() {
 		grants[0].Close(20)
-		first.usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
+		first.Usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
 	})
 	files := func() []string {
 		found, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "codex", "unsettled-*"))
@@ -111,10 +112,10 @@ func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release,
 			if time.Now().After(deadline) {
 				t.Fatalf("%d tokens, %+v", used, account)
 			}
-			if states := e.store.(*responsestore.Redis).Limits().States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
+			if states := e.Store.(*responsestore.Redis).Limits().States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
 				used = states[0].Used
 			}
-			account, _ = e.usage.Account(t.Context(), "ann")
+			account, _ = e.Usage.Account(t.Context(), "ann")
 		}
 		exit(noTurn)
 		if len(files()) > 0 {

@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"cmp"
@@ -32,25 +32,25 @@ func unsettledFiles(key string) string {
 
 // storeLateCounts stores what requests have counted since saveUnsettled was called. It writes what
 // Redis cannot store to a file.
-func (e *openStore) storeLateCounts(key string) {
-	shared, ok := e.store.(*responsestore.Redis)
+func (e *OpenStore) storeLateCounts(key string) {
+	shared, ok := e.Store.(*responsestore.Redis)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lateCountsTimeout)
 	defer cancel()
 	shared.Limits().Settle(ctx)
-	_ = e.usage.Store(ctx) // saveUnsettled saves what is left
+	_ = e.Usage.Store(ctx) // saveUnsettled saves what is left
 	e.saveUnsettled(key)
 }
 
 // saveUnsettled writes the counts that Redis could not store to a new file.
-func (e *openStore) saveUnsettled(key string) {
-	shared, ok := e.store.(*responsestore.Redis)
+func (e *OpenStore) saveUnsettled(key string) {
+	shared, ok := e.Store.(*responsestore.Redis)
 	if !ok {
 		return
 	}
-	u := unsettled{shared.Limits().Unsettled(), e.usage.Unstored()}
+	u := unsettled{shared.Limits().Unsettled(), e.Usage.Unstored()}
 	if len(u.Limits)+len(u.Usage) == 0 {
 		return
 	}
@@ -73,8 +73,8 @@ func (e *openStore) saveUnsettled(key string) {
 
 // restoreUnsettled adds the counts in the files of saveUnsettled to the store, and removes the
 // files. Only one process can remove a file, so each file is counted once.
-func (e *openStore) restoreUnsettled(key string) {
-	shared, ok := e.store.(*responsestore.Redis)
+func (e *OpenStore) restoreUnsettled(key string) {
+	shared, ok := e.Store.(*responsestore.Redis)
 	if !ok {
 		return
 	}
@@ -90,6 +90,6 @@ func (e *openStore) restoreUnsettled(key string) {
 			continue
 		}
 		shared.Limits().Resettle(u.Limits)
-		e.usage.Restore(u.Usage)
+		e.Usage.Restore(u.Usage)
 	}
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"crypto/tls"
@@ -19,10 +19,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// RedisStore stores responses in Redis or Valkey, so that several Caddy servers can share them. It
+// Redis stores responses in Redis or Valkey, so that several Caddy servers can share them. It
 // also stores the usage, and what API keys have used of their limits. Both are sums over all these
 // Caddy servers.
-type RedisStore struct {
+type Redis struct {
 	// The URLs of the Redis servers: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for TLS, or
 	// `unix://`. Several URLs name the servers of a cluster or, with `master`, the sentinels.
 	// Placeholders are resolved when the configuration is loaded.
@@ -54,12 +54,12 @@ type RedisStore struct {
 	key     string // what Key returns
 }
 
-// failOpen is the value of [RedisStore.Fail] that lets requests through.
+// failOpen is the value of [Redis.Fail] that lets requests through.
 const failOpen = "open"
 
 // CaddyModule returns the Caddy module information.
-func (RedisStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(RedisStore) }}
+func (Redis) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -72,17 +72,17 @@ func (RedisStore) CaddyModule() caddy.ModuleInfo {
 //	    ca     <file>
 //	    fail   open|closed
 //	}
-func (s *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if s.URLs = d.RemainingArgs(); len(s.URLs) == 0 {
 		return d.Err("store redis needs the URL of the server")
 	}
-	return parseStoreBlock(d, s)
+	return parseBlock(d, s)
 }
 
 // Provision sets the defaults and resolves the settings. The errors contain no URL, since a URL may
 // have a password.
-func (s *RedisStore) Provision(caddy.Context) error {
+func (s *Redis) Provision(caddy.Context) error {
 	if err := option.Complete(s); err != nil {
 		return err
 	}
@@ -116,15 +116,15 @@ func (s *RedisStore) Provision(caddy.Context) error {
 }
 
 // Key implements [stores.Module].
-func (s *RedisStore) Key() string { return s.key }
+func (s *Redis) Key() string { return s.key }
 
 // Open implements [stores.Module].
-func (s *RedisStore) Open(logger *slog.Logger) stores.Store {
+func (s *Redis) Open(logger *slog.Logger) stores.Store {
 	return responsestore.NewRedis(s.options, logger)
 }
 
 // Start implements [stores.Module].
-func (*RedisStore) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
+func (*Redis) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
 
 // universalOptions converts the settings of a URL to the form that also fits clusters and sentinels.
 func universalOptions(o *redis.Options) redis.UniversalOptions {
@@ -162,8 +162,8 @@ func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error
 
 // Interface guards
 var (
-	_ stores.Module     = (*RedisStore)(nil)
-	_ caddy.Provisioner = (*RedisStore)(nil)
+	_ stores.Module     = (*Redis)(nil)
+	_ caddy.Provisioner = (*Redis)(nil)
 	_ stores.Closer     = (*responsestore.Redis)(nil)
 	_ stores.Failing    = (*responsestore.Redis)(nil)
 	_ stores.Chains     = (*responsestore.Redis)(nil)

@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"crypto/ecdsa"
@@ -66,13 +66,13 @@ func TestRedisOverTLS(t *testing.T) {
 	server.Do("ACL SETUSER default off")
 	t.Setenv("STORE_PASSWORD", "secret")
 	put := func(ca string) error {
-		s := RedisStore{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
+		s := Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
 		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		engine, _, release := openStores.open(&s, slog.New(slog.DiscardHandler))
+		engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
 		defer release()
-		return engine.store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
+		return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
 	}
 	if err := put(certificate); err != nil {
 		t.Error(err)
@@ -80,58 +80,4 @@ func TestRedisOverTLS(t *testing.T) {
 	if err := put(""); err == nil || !strings.Contains(err.Error(), "signed by unknown authority") {
 		t.Error("an unknown authority:", err)
 	}
-}
-
-// TestEngines checks that a configuration gets the open store of the one before, with the same settings,
-// also if that has just ended.
-func TestEngines(t *testing.T) {
-	pool, dir, log := openStorePool{byKey: make(map[string]*openStore)}, t.TempDir(), slog.New(slog.DiscardHandler)
-	disk := func(size int64) *DiskStore {
-		s := &DiskStore{Dir: dir, Size: size}
-		if err := s.Provision(caddy.Context{}); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	first, start, release := pool.open(disk(1<<20), log)
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
-	second, start, releaseSecond := pool.open(disk(2<<20), log)
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
-	key := openStoreKey(disk(1))
-	if first != second || pool.uses(key) != 2 {
-		t.Error(first, second)
-	}
-	release()
-	release()
-	releaseSecond()
-	if third, _, release := pool.open(disk(1<<20), log); third != first {
-		t.Error("requests of the last configuration may still use it, but there is another one")
-	} else {
-		release()
-	}
-	pool.close(key, pool.byKey[key])
-	memory, _, release := pool.open(new(MemoryStore), log)
-	release()
-	if again, _, release := pool.open(new(MemoryStore), log); again == memory {
-		t.Error("what nobody uses was kept")
-	} else {
-		release()
-	}
-	if off, _, _ := pool.open(new(OffStore), log); off.store != nil {
-		t.Error("off stores")
-	}
-}
-
-// uses returns how many configurations use the open store with a key.
-func (p *openStorePool) uses(key string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e := p.byKey[key]; e != nil {
-		return e.configs
-	}
-	return 0
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package storemodules
 
 import (
 	"log/slog"
@@ -15,29 +15,30 @@ import (
 
 // openStores are the open stores of all configurations. A reload keeps their contents and their
 // connections.
-var openStores = openStorePool{byKey: make(map[string]*openStore)}
+var openStores = openStorePool{byKey: make(map[string]*OpenStore)}
 
 // lingerTime is how long a store stays open after its last configuration has ended. Requests of that
 // configuration may still run during this time, and use the store.
 const lingerTime = objects.MaxBackground + 5*time.Minute
 
-// lateCountsTimeout bounds the time in which [openStore.storeLateCounts] waits for a store.
+// lateCountsTimeout bounds the time in which [OpenStore.storeLateCounts] waits for a store.
 const lateCountsTimeout = 5 * time.Second
 
 // openStorePool holds the open stores by their [openStoreKey]. It is safe for concurrent use.
 type openStorePool struct {
 	mu    sync.Mutex
-	byKey map[string]*openStore
+	byKey map[string]*OpenStore
 }
 
-// openStore is an open store, with the state of its use by configurations.
-type openStore struct {
-	store      stores.Store
+// OpenStore is an open store, with the state of its use by configurations.
+type OpenStore struct {
+	Store stores.Store
+	Usage *usage.Shared // nil: the store counts no usage
+
 	logger     *slog.Logger
-	usage      *usage.Shared // nil: the store counts no usage
-	configs    int           // how many configurations use the store
-	started    bool          // one of the configurations has started the store
-	closeTimer *time.Timer   // closes the store after lingerTime; nil: a configuration uses the store
+	configs    int         // how many configurations use the store
+	started    bool        // one of the configurations has started the store
+	closeTimer *time.Timer // closes the store after lingerTime; nil: a configuration uses the store
 }
 
 // openStoreKey returns the key of a store module in [openStorePool]. Modules with the same key share
@@ -46,18 +47,27 @@ func openStoreKey(m stores.Module) string {
 	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
 }
 
-// open returns the open store of a store module, and opens the store if it is not open yet. The
+// Open returns the open store of a store module, and opens the store if it is not open yet. The
 // caller calls start when its configuration comes into use, and release when the configuration is
 // no longer used.
-func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore, start func() error, release func()) {
+func Open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
+	return openStores.open(m, logger)
+}
+
+// StoreLateCounts stores what requests have counted in stores after the last configurations with
+// these stores ended. It is called when the program exits.
+func StoreLateCounts() { openStores.storeLateCounts() }
+
+// open does what [Open] does, with the stores of p.
+func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	key := openStoreKey(m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byKey[key]
 	if e == nil {
-		e = &openStore{store: m.Open(logger), logger: logger}
-		if shared, ok := e.store.(*responsestore.Redis); ok {
-			e.usage = usage.NewShared(shared.Run)
+		e = &OpenStore{Store: m.Open(logger), logger: logger}
+		if shared, ok := e.Store.(*responsestore.Redis); ok {
+			e.Usage = usage.NewShared(shared.Run)
 		}
 		p.byKey[key] = e
 	}
@@ -67,7 +77,7 @@ func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore
 	}
 	e.configs++
 	start = func() error {
-		if err := m.Start(e.store); err != nil {
+		if err := m.Start(e.Store); err != nil {
 			return err
 		}
 		p.mu.Lock()
@@ -82,13 +92,13 @@ func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore
 // release ends the use of a store by one configuration. If no other configuration uses the store, a
 // timer closes it after lingerTime. But a store that was never started, or that needs no closing,
 // is removed from the pool immediately.
-func (p *openStorePool) release(key string, e *openStore) {
+func (p *openStorePool) release(key string, e *OpenStore) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.configs--; e.configs > 0 {
 		return
 	}
-	store, closable := e.store.(stores.Closer)
+	store, closable := e.Store.(stores.Closer)
 	if closable && e.started {
 		store.Pause()
 		e.saveUnsettled(key)
@@ -102,7 +112,7 @@ func (p *openStorePool) release(key string, e *openStore) {
 }
 
 // close closes an open store, unless a configuration uses it again.
-func (p *openStorePool) close(key string, e *openStore) {
+func (p *openStorePool) close(key string, e *OpenStore) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.configs > 0 || p.byKey[key] != e {
@@ -110,11 +120,10 @@ func (p *openStorePool) close(key string, e *openStore) {
 	}
 	delete(p.byKey, key)
 	e.storeLateCounts(key)
-	_ = e.store.(stores.Closer).Close() // an error does not matter: nobody uses the store
+	_ = e.Store.(stores.Closer).Close() // an error does not matter: nobody uses the store
 }
 
-// storeLateCounts stores what requests have counted in stores after the last configurations with
-// these stores ended. It is called when the program exits.
+// storeLateCounts does what [StoreLateCounts] does, with the stores of p.
 func (p *openStorePool) storeLateCounts() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
