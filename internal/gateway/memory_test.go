@@ -1,11 +1,17 @@
 package gateway
 
 import (
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // asking returns a request of a user without a body.
@@ -111,4 +117,101 @@ func TestMemoryOfSeveralGateways(t *testing.T) {
 			t.Errorf("above what there is: %v after %s", apiErr, time.Since(began))
 		}
 	})
+}
+
+// talkative is an app-server whose turns say so much, in pieces of a KiB.
+func talkative(t testing.TB, pieces int) *fakeUpstream {
+	text := strings.Repeat("0123456789abcde ", 64)
+	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
+		for range pieces {
+			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
+				`{"method":"item/agentMessage/delta","params":{"threadId":%q,"turnId":%q,"itemId":"i","delta":%q}}`, a.Thread, a.Turn, text)})
+		}
+		return append(steps, fakecodex.Step{Message: fmt.Sprintf(
+			`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":"completed"}}}`, a.Thread, a.Turn)})
+	}})
+}
+
+// TestLargeAnswers: an answer that is put together has a limit, over all its
+// choices, and leaves nothing held. A stream of chunks has none.
+func TestLargeAnswers(t *testing.T) {
+	const pieces, limit = 100, 150 << 10
+	u := talkative(t, pieces)
+	chat, response := `{"model":"m","messages":[{"role":"user","content":"x"}]`, `{"model":"m","store":false,"input":"x"`
+	for name, c := range map[string]struct {
+		body   string
+		serve  func(*Gateway, http.ResponseWriter, *http.Request)
+		most   int64
+		status int
+		want   string
+	}{
+		"chat":                      {chat + `}`, (*Gateway).Chat, limit, 200, `"finish_reason":"stop"`},
+		"chat, too large":           {chat + `}`, (*Gateway).Chat, limit / 2, 502, `"code":"answer_too_large"`},
+		"choices, too large":        {chat + `,"n":2}`, (*Gateway).Chat, limit, 502, `"code":"answer_too_large"`},
+		"chat stream":               {chat + `,"stream":true}`, (*Gateway).Chat, 1, 200, "data: [DONE]"},
+		"response":                  {response + `}`, (*Gateway).Responses, limit, 200, `"status":"completed"`},
+		"response, too large":       {response + `}`, (*Gateway).Responses, limit / 2, 502, `"code":"answer_too_large"`},
+		"stream":                    {response + `,"stream":true}`, (*Gateway).Responses, limit, 200, "event: response.completed"},
+		"stream, too large":         {response + `,"stream":true}`, (*Gateway).Responses, limit / 2, 200, "event: response.failed"},
+		"stream, at once too large": {response + `,"stream":true}`, (*Gateway).Responses, 1, 502, `"code":"answer_too_large"`},
+	} {
+		g := newGateway(u, Options{MaxConcurrent: 2})
+		g.maxAnswer = c.most
+		w := httptest.NewRecorder()
+		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		text := w.Body.String()
+		if w.Code != c.status || !strings.Contains(text, c.want) || c.status != 200 && w.Header().Get("X-Should-Retry") != "false" {
+			t.Errorf("%s: %d %v %.300s … %s", name, w.Code, w.Header(), text, text[max(0, len(text)-300):])
+		}
+		if held, running := g.answerBudget.Held(), g.queue.Running(); held != 0 || running != 0 {
+			t.Errorf("%s: %d bytes are held, %d turns run", name, held, running)
+		}
+	}
+}
+
+// TestAnswersTogether: answers that are put together have a limit together.
+func TestAnswersTogether(t *testing.T) {
+	g := newGateway(talkative(t, 300), Options{MaxConcurrent: 2})
+	g.answerBudget = claims.NewBudget(350<<10, 1<<30, claims.NewCrowd(nil))
+	other := g.answerBudget.Claim("a")
+	if !other.Grow(150 << 10) {
+		t.Fatal("there is no memory")
+	}
+	ask := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		g.Chat(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+		return w
+	}
+	if w := ask(); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "codex_answer_memory") || w.Header().Get("Retry-After") == "" {
+		t.Errorf("beside another: %d %v %.300s", w.Code, w.Header(), w.Body)
+	}
+	other.Release()
+	if w := ask(); w.Code != http.StatusOK {
+		t.Errorf("alone: %d %.300s", w.Code, w.Body)
+	}
+	if held := g.answerBudget.Held(); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// TestHeldItems: items count also if they have no text.
+func TestHeldItems(t *testing.T) {
+	const items = 100
+	for name, next := range map[string]func(i int) turn.Output{
+		"calls":              func(i int) turn.Output { return turn.Output{Kind: turn.OutputCallStart, Call: i} },
+		"messages":           func(int) turn.Output { return turn.Output{Kind: turn.OutputText, Gap: true} },
+		"reasoning":          func(int) turn.Output { return turn.Output{Kind: turn.OutputReasoningEnd} },
+		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i, Gap: true} },
+	} {
+		h := &answerClaim{claim: claims.NewBudget(1<<30, 1<<30, claims.NewCrowd(nil)).Claim("a"), maxSize: items * itemOverhead}
+		for i := range items {
+			if o := next(i); h.add(&o) != nil {
+				t.Errorf("%s: %d are too many", name, i)
+			}
+		}
+		if o := next(items); h.add(&o) == nil {
+			t.Errorf("%s: %d bytes are counted", name, h.size)
+		}
+	}
 }
