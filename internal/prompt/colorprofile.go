@@ -16,13 +16,16 @@ import (
 // without a limit: 256 KB in the file can become 256 MB.
 const maxColorProfile = 4 << 20
 
+// pngSignatureSize is the size of the signature that every PNG begins with.
+const pngSignatureSize = 8
+
 // checkColorProfile returns an error if the base64 data of a PNG have a colour profile of more than
 // maxColorProfile bytes. It unpacks no more of the profile than that. Data that are no PNG, or that
 // end early, have no profile.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}
-	r.read(len(pngMagic))
+	r.read(pngSignatureSize)
 	for r.err == nil {
 		head := r.read(8)
 		size := int64(binary.BigEndian.Uint32(head))
@@ -53,7 +56,7 @@ func WithoutLargeProfile(data string) string {
 	if err != nil {
 		return data
 	}
-	kept, rest := file[:len(pngMagic)], file[len(pngMagic):]
+	kept, rest := file[:pngSignatureSize], file[pngSignatureSize:]
 	for len(rest) >= 8 {
 		kind := string(rest[4:8])
 		if kind == "IDAT" || kind == "IEND" {
@@ -67,9 +70,6 @@ func WithoutLargeProfile(data string) string {
 	}
 	return base64.StdEncoding.EncodeToString(append(kept, rest...))
 }
-
-// pngMagic is how a PNG begins.
-const pngMagic = "\x89PNG\r\n\x1a\n"
 
 // profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after
 // maxColorProfile+1 bytes, and at an error.

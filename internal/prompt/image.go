@@ -148,7 +148,7 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	if len(data) == 0 {
 		return field.Invalid("is empty")
 	}
-	if !isBase64(data) {
+	if !wirejson.IsBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}
 	mediaType := sniff(data)
@@ -172,28 +172,6 @@ func sniff(data []byte) string {
 
 // signatureChars is how many characters of base64 data sniff decodes. They encode 18 bytes.
 const signatureChars = 24
-
-// isBase64 reports whether data is standard base64, with padding, of at least one byte.
-func isBase64(data []byte) bool {
-	if len(data) == 0 || len(data)%4 != 0 {
-		return false
-	}
-	data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("=")), []byte("="))
-	for _, b := range data {
-		if !base64Bytes[b] {
-			return false
-		}
-	}
-	return true
-}
-
-// base64Bytes is true for each byte of the alphabet of base64.
-var base64Bytes = func() (table [256]bool) {
-	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
-		table[b] = true
-	}
-	return table
-}()
 
 // MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16

@@ -116,27 +116,8 @@ func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
 	n, err := base64.StdEncoding.Decode(head[:], []byte(data[:min(len(data), base64.StdEncoding.EncodedLen(len(head)))]))
-	return err == nil && strings.HasPrefix(string(head[:n]), magic) && isBase64(data)
+	return err == nil && strings.HasPrefix(string(head[:n]), magic) && wirejson.IsBase64(wirejson.View(data))
 }
-
-// isBase64 reports whether a text is base64 with its padding.
-func isBase64(text string) bool {
-	digits := strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
-	for i := range len(digits) {
-		if !isDigit64[digits[i]] {
-			return false
-		}
-	}
-	return len(text)%4 == 0
-}
-
-// isDigit64[b] reports whether the byte b is a digit of base64.
-var isDigit64 = func() (is [256]bool) {
-	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
-		is[c] = true
-	}
-	return is
-}()
 
 // ErrNoPictures means that there is no picture because Codex makes none with this login.
 var ErrNoPictures = errors.New("codex makes no pictures with this login: it needs a ChatGPT login with a plan that is not free")
