@@ -413,9 +413,9 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 	return d.update(func(tx *bbolt.Tx) error { return dropEntry(tx, id) })
 }
 
-// changeConversation changes a conversation with edit. growth is how many bytes the conversation
-// grows by; it is negative if the conversation shrinks.
-func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbolt.Tx) error) error {
+// changeConversation changes a conversation with edit. edit returns how many bytes the conversation
+// grows by; the number is negative if the conversation shrinks.
+func (d *Disk) changeConversation(user, id string, edit func(*bbolt.Tx) (growth int64, err error)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k, err := d.find(user, id)
@@ -425,12 +425,13 @@ func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbol
 	if !responseid.ValidConversation(id) {
 		return stores.ErrNotFound
 	}
-	if k.size+growth > stores.MaxEntry {
-		return stores.ErrTooLarge
-	}
 	return d.update(func(tx *bbolt.Tx) error {
-		if err := edit(tx); err != nil {
+		growth, err := edit(tx)
+		if err != nil {
 			return err
+		}
+		if k.size+growth > stores.MaxEntry {
+			return stores.ErrTooLarge
 		}
 		meta := readMetadata(tx, id)
 		if meta == nil {
@@ -446,38 +447,40 @@ func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbol
 
 // Append implements [stores.Store].
 func (d *Disk) Append(_ context.Context, user, id string, items []json.RawMessage) error {
-	growth := int64(0)
-	for _, item := range items {
-		growth += int64(stores.ItemOverhead + len(item))
-	}
-	return d.changeConversation(user, id, growth, func(tx *bbolt.Tx) error { return putItems(tx, id, items) })
+	return d.changeConversation(user, id, func(tx *bbolt.Tx) (growth int64, err error) {
+		for _, item := range items {
+			growth += int64(stores.ItemOverhead + len(item))
+		}
+		return growth, putItems(tx, id, items)
+	})
 }
 
 // RemoveItem implements [stores.Store].
 func (d *Disk) RemoveItem(_ context.Context, user, id string, item json.RawMessage) error {
-	return d.changeConversation(user, id, -int64(stores.ItemOverhead+len(item)), func(tx *bbolt.Tx) error {
+	return d.changeConversation(user, id, func(tx *bbolt.Tx) (growth int64, err error) {
 		c := tx.Bucket(itemBucket).Cursor()
 		for key, other := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, other = c.Next() {
 			if bytes.Equal(other, item) {
-				return c.Delete()
+				return -int64(stores.ItemOverhead + len(item)), c.Delete()
 			}
 		}
-		return stores.ErrNotFound
+		return 0, stores.ErrNotFound
 	})
 }
 
 // SetObject implements [stores.Store].
 func (d *Disk) SetObject(_ context.Context, user, id string, object json.RawMessage) error {
-	return d.changeConversation(user, id, 0, func(tx *bbolt.Tx) error {
+	return d.changeConversation(user, id, func(tx *bbolt.Tx) (growth int64, err error) {
 		e := stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
 		if e == nil {
-			return stores.ErrNotFound
+			return 0, stores.ErrNotFound
 		}
+		growth = int64(len(object) - len(e.Response))
 		e.Response = object
 		value, err := stores.Encode(e)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return tx.Bucket(entryBucket).Put([]byte(id), value)
+		return growth, tx.Bucket(entryBucket).Put([]byte(id), value)
 	})
 }

@@ -463,7 +463,7 @@ func (r *Redis) RemoveItem(ctx context.Context, user, id string, item json.RawMe
 
 // SetObject implements [stores.Store].
 func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawMessage) error {
-	return r.changeConversation(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
+	return r.changeConversation(ctx, user, id, int64(len(object)), objectScript, id, []byte(object), stores.MaxEntry, r.maxBytes)
 }
 
 // changeConversation changes a conversation with a script that stores size bytes.

@@ -184,11 +184,17 @@ redis.call('HINCRBY', key, 'removed', 1)
 resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3]))))
 return 'done'`)
 
-// objectScript replaces the object of an entry. Arguments: id, object.
-var objectScript = redis.NewScript(`
+// objectScript replaces the object of a conversation. Arguments: id, object, the bytes that the
+// conversation may have, the bytes that the user may have.
+var objectScript = redis.NewScript(sizingFunctions + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
-if redis.call('EXISTS', key) == 0 then return 'missing' end
-redis.call('HSET', key, 'response', ARGV[2])
+local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
+if bytes < 0 then return 'missing' end
+bytes = bytes + #ARGV[2] - redis.call('HSTRLEN', key, 'response')
+if bytes > math.min(tonumber(ARGV[3]), tonumber(ARGV[4])) then return 'large' end
+redis.call('HSET', key, 'response', ARGV[2], 'bytes', bytes)
+resize(ARGV[1], bytes)
+fit(ARGV[1], tonumber(ARGV[4]))
 return 'done'`)
 
 // continueScript stores new events of a response, and renews the lease of its owner. Arguments: id,

@@ -31,13 +31,16 @@ func begun(user string) *stores.Entry { return storestest.Begun(user) }
 // TestEngines runs the suite for engines.
 func TestEngines(t *testing.T) { engines(t, storestest.Run) }
 
+// engineRoom is how many bytes a user may have in the engines under test.
+const engineRoom = 4 << 20
+
 // engines tests each engine.
 func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) storestest.Engine)) {
 	t.Run("memory", func(t *testing.T) {
 		test(t, func(*testing.T) storestest.Engine {
-			m, now := NewMemory(1<<20, time.Hour), time.Now()
+			m, now := NewMemory(engineRoom, time.Hour), time.Now()
 			m.now = func() time.Time { return now }
-			return storestest.Engine{Store: m, Age: time.Hour, Later: func(d time.Duration) { now = now.Add(d) }}
+			return storestest.Engine{Store: m, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }}
 		})
 	})
 	t.Run("disk", func(t *testing.T) { test(t, diskEngine) })
@@ -51,10 +54,15 @@ func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) store
 			}
 			test(t, func(t *testing.T) storestest.Engine {
 				server.Do("FLUSHALL")
-				r := openRedis(t, server.Addr, name == "cluster")
+				open := func(t *testing.T) *Redis {
+					r := openRedis(t, server.Addr, name == "cluster")
+					r.maxBytes = engineRoom
+					return r
+				}
+				r := open(t)
 				return storestest.Engine{
-					Store: r, Age: time.Hour, Shared: true, Later: func(d time.Duration) { age(t, r, d) },
-					Other: func(t *testing.T) stores.Store { return openRedis(t, server.Addr, name == "cluster") },
+					Store: r, Age: time.Hour, Room: engineRoom, Shared: true, Later: func(d time.Duration) { age(t, r, d) },
+					Other: func(t *testing.T) stores.Store { return open(t) },
 				}
 			})
 		})
@@ -66,7 +74,7 @@ func diskEngine(t *testing.T) storestest.Engine {
 	open := func(t *testing.T) *Disk {
 		d := NewDisk(dir)
 		d.now = func() time.Time { return now }
-		d.Limit(1<<30, time.Hour)
+		d.Limit(engineRoom, time.Hour)
 		if err := d.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +82,7 @@ func diskEngine(t *testing.T) storestest.Engine {
 		return d
 	}
 	d := open(t)
-	return storestest.Engine{Store: d, Age: time.Hour, Later: func(d time.Duration) { now = now.Add(d) }, Other: func(t *testing.T) stores.Store {
+	return storestest.Engine{Store: d, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }, Other: func(t *testing.T) stores.Store {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}

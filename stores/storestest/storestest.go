@@ -23,6 +23,9 @@ type Engine struct {
 	// is nil if the entries do not outlive this store. It must not be nil for a
 	// [stores.Background].
 	Other func(*testing.T) stores.Store
+	// Room is how many bytes the entries of one user may have. If it is 0, the tests that fill this
+	// room are left out.
+	Room int64
 	// Shared says whether the tests use Store and the result of Other at the same time, as two
 	// nodes do.
 	Shared bool
@@ -40,11 +43,14 @@ func Run(t *testing.T, open func(t *testing.T) Engine) {
 	tests := map[string]func(*testing.T, Engine){
 		"store": testStore, "conversation": testConversation, "large entry": testLargeEntry, "order": testOrder,
 	}
-	first := open(t).Store
-	if _, ok := first.(stores.Chains); ok {
+	first := open(t)
+	if first.Room > 0 {
+		tests["size of an object"] = testObjectSize
+	}
+	if _, ok := first.Store.(stores.Chains); ok {
 		tests["chain"] = testChain
 	}
-	if _, ok := first.(stores.Background); ok {
+	if _, ok := first.Store.(stores.Background); ok {
 		tests["background"], tests["lost"], tests["lost while read"] = testBackground, testLost, testLostWhileRead
 		tests["gap"], tests["watch"], tests["many events"] = testGap, testWatch, testManyEvents
 	}
@@ -153,6 +159,49 @@ func testOrder(t *testing.T, tested Engine) {
 	}
 	if items := itemsOf(e); !strings.HasPrefix(items, `"a" "z" "b" "y" "b" "x"`) || strings.Count(items, `"b"`) != 12 {
 		t.Error(items)
+	}
+}
+
+// testObjectSize checks that the size of a conversation changes with its object: a larger object
+// needs room, and a smaller one leaves room.
+func testObjectSize(t *testing.T, tested Engine) {
+	s, ctx := tested.Store, t.Context()
+	object := func(size int64) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", int(size)) + `"`) }
+	put := func(n int, size int64) {
+		t.Helper()
+		if err := s.Put(ctx, ConversationID(n), &stores.Entry{User: "u", Response: object(size)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exists := func(n int) bool {
+		t.Helper()
+		e, err := s.Get(ctx, "u", ConversationID(n))
+		if errors.Is(err, stores.ErrNotFound) {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Release()
+		return true
+	}
+	put(0, 1)
+	put(1, tested.Room/2)
+	if err := s.SetObject(ctx, "u", ConversationID(0), object(tested.Room)); !errors.Is(err, stores.ErrTooLarge) || !exists(1) {
+		t.Errorf("an object that needs more than all the room: %v", err)
+	}
+	large := tested.Room / 4 * 3
+	if err := s.SetObject(ctx, "u", ConversationID(0), object(large)); err != nil {
+		t.Fatal(err)
+	}
+	if exists(1) || !exists(0) {
+		t.Error("a larger object has not taken the room of another conversation")
+	}
+	if err := s.SetObject(ctx, "u", ConversationID(0), object(1)); err != nil {
+		t.Fatal(err)
+	}
+	if put(2, large); !exists(0) || !exists(2) {
+		t.Error("a smaller object has left no room for another conversation")
 	}
 }
 
