@@ -16,6 +16,7 @@ import (
 func TestRemedies(t *testing.T) {
 	refused := &codexrpc.TurnError{Message: "unexpected status 400 Bad Request: no", Code: "badRequest", HTTPStatus: 400}
 	unreadable := &codexrpc.TurnError{Message: `unexpected status 400 Bad Request: {"error":{"code":"invalid_encrypted_content","message":"no"}}`, Code: "badRequest", HTTPStatus: 400}
+	flagged := &codexrpc.TurnError{Message: "Your prompt was flagged.", Code: "other"}
 	gone := codexrpc.ErrClosed
 	process := appserver.New(appserver.Config{}, slog.New(slog.DiscardHandler))
 	for name, c := range map[string]struct {
@@ -39,6 +40,7 @@ func TestRemedies(t *testing.T) {
 		"history, refused":        {now: attempt{origin: New}, history: true, f: turnFailure{err: refused}},
 		"instructions":            {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: refused, instructionsRefused: true}, want: []string{"the instructions behind Codex's own prompt"}},
 		"parallel":                {now: attempt{origin: New, triesParallelCalls: true}, f: turnFailure{err: refused}, want: []string{"one call at a time"}},
+		"parallel, flagged":       {now: attempt{origin: New, triesParallelCalls: true}, f: turnFailure{err: flagged}},
 		"prepared":                {now: attempt{origin: Prepared}, f: turnFailure{err: gone}, want: []string{"a new thread instead of a prepared one"}},
 		"prepared, at exit":       {now: attempt{origin: Prepared}, f: turnFailure{err: turn.ErrShutdown}},
 		"prepared, silent":        {now: attempt{origin: Prepared}, f: turnFailure{err: turn.ErrIdle}},

@@ -242,14 +242,21 @@ func RefusesReasoning(failure error) bool {
 
 // RejectsRequest reports whether a turn failed because the model's provider rejects the form of the
 // request. Providers have no common message for that, so every 400 counts, except those about the
-// instructions, the model, the length of the conversation, or a content policy.
+// instructions, the model, the length of the conversation, or the content of the prompt.
 func RejectsRequest(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok || RefusesInstructions(failure) {
 		return false
 	}
 	apiErr := fromTurn(e)
-	return apiErr.Status == http.StatusBadRequest && apiErr.Code != apierror.ContextTooLong.Code && apiErr.Code != contentRefused.Code
+	if apiErr.Status != http.StatusBadRequest {
+		return false
+	}
+	switch apiErr.Code {
+	case apierror.ContextTooLong.Code, contentRefused.Code, promptRefused.Code:
+		return false
+	}
+	return true
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of reach

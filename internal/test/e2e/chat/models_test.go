@@ -128,7 +128,7 @@ func TestNewModelUnseen(t *testing.T) {
 
 // TestSerialModels checks that a model whose provider refuses requests for several calls at a
 // time is asked in the form that it takes, unnoticed by the client and from then on at once,
-// and that a request which is wrong itself is refused.
+// that a request which is wrong itself is refused, and that a refused prompt is not tried again.
 func TestSerialModels(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
