@@ -113,30 +113,34 @@ func (p *Process) learnAccount(in *instance) {
 
 // publishAccount publishes err, the result of a request for the account of an instance; nil means
 // success. It does nothing if the instance no longer serves, or if the account is already known. It
-// logs the first failure and, after a failure, the success.
+// logs the first failure, each failure that changes whether [Process.AwaitAccount] refuses turns,
+// and the success after a failure.
 func (s *supervisor) publishAccount(in *instance, err error) {
 	if in != s.serving || in.conn.Err() != nil || s.published.account.known {
 		return
 	}
-	account := &s.published.account
-	s.published.update(func() { account.known, account.silent = err == nil, errors.Is(err, errSilent) })
-	oldFailure := s.Status().Account
-	failure := ""
+	account, silent := &s.published.account, errors.Is(err, errSilent)
+	s.published.update(func() { account.known, account.silent = err == nil, silent })
+	before, failure := s.Status(), ""
 	if err != nil {
 		failure = err.Error()
 	}
-	if oldFailure == failure {
+	if before.Account == failure {
 		return
 	}
 	s.published.update(func() {
 		status := &s.published.status
-		status.Account, status.Refused, status.Silent = failure, errors.Is(err, errRefused), errors.Is(err, errSilent)
+		status.Account, status.Refused, status.Silent = failure, errors.Is(err, errRefused), silent
 	})
+	hasPlan := in.conn.HasPlan()
 	switch {
-	case oldFailure == "":
-		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", failure, "pid", in.pid())
 	case failure == "":
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
+	case before.Account != "" && (before.Silent == silent || !hasPlan):
+	case silent && hasPlan:
+		s.log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", failure, "pid", in.pid())
+	default:
+		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", failure, "pid", in.pid())
 	}
 	s.notifyObserver()
 }

@@ -1,6 +1,9 @@
 package appserver
 
 import (
+	"errors"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +35,35 @@ func TestAccount(t *testing.T) {
 			status := p.Status()
 			if status.State != StateReady || !strings.Contains(status.Account, want) || status.Refused != (mode == "account:refused") {
 				t.Errorf("%+v", status)
+			}
+		})
+	}
+}
+
+// TestAccountLog checks that the log says whether turns are tried while the account is not known.
+// They are refused only while the back end of a login with a plan is silent.
+func TestAccountLog(t *testing.T) {
+	t.Parallel()
+	const refused, tried, known = "turns are refused until it is", "turns are tried nevertheless", "login is known"
+	for mode, want := range map[string][]string{
+		"mute:account/read plan": {refused, tried, refused, known},
+		"mute:account/read":      {tried, known},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := newTestProcess(t, mode, nil)
+			book, logger := newLogBook()
+			p.SetLogger(logger)
+			p.Start()
+			awaitState(t, p, StateReady)
+			p.runInSupervisor(func(s *supervisor) {
+				for _, err := range []error{errSilent, errors.New("500"), errors.New("503"), errSilent, nil} {
+					s.publishAccount(s.serving, err)
+				}
+			})
+			book.await(t, known)
+			if got := regexp.MustCompile(refused+"|"+tried+"|"+known).FindAllString(book.String(), -1); !slices.Equal(got, want) {
+				t.Errorf("the log says %q", got)
 			}
 		})
 	}

@@ -180,6 +180,9 @@ func childResult(is map[string]bool, method string) string {
 		}
 		return fmt.Sprintf(`{"userAgent":"test/%s (test)","codexHome":%q}`, version, os.Getenv("CODEX_HOME"))
 	case methodAuthStatus:
+		if is["plan"] {
+			return `{"authMethod":"chatgpt","authToken":null,"requiresOpenaiAuth":true}`
+		}
 		return fmt.Sprintf(`{"authMethod":null,"authToken":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
 	case methodAccountRead:
 		return fmt.Sprintf(`{"account":null,"requiresOpenaiAuth":%t}`, is["logged-out"] || is["account-null"])

@@ -134,6 +134,9 @@ func TestSerialModels(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := newCountedSite(t, "")
 		s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			if strings.Contains(string(r.Body), "flagged") {
+				return scriptedmodel.Script{End: scriptedmodel.Failed{Code: "invalid_prompt", Message: "Not this."}}, true
+			}
 			refused := r.ParallelToolCalls != nil && *r.ParallelToolCalls && r.Model == "gpt-6-sol" || strings.Contains(string(r.Body), "wrong")
 			return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: http.StatusBadRequest, Message: "Unsupported form."}}, refused
 		})
@@ -147,6 +150,7 @@ func TestSerialModels(t *testing.T) {
 			model, prompt    string
 			status, requests int
 		}{
+			{"gpt-6-sol", "flagged", http.StatusBadRequest, 1},
 			{"gpt-6-sol", "wrong", http.StatusBadRequest, 2},
 			{"gpt-6-sol", "say:ok", http.StatusOK, 2},
 			{"gpt-6-sol", "say:ok", http.StatusOK, 1},
