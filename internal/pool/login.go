@@ -284,7 +284,7 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if time.Since(p.limitsAskedAt) < maxAge {
 		return p.limits
 	}
-	p.limits = nil
+	p.limits, p.limitsAskedAt = nil, time.Time{}
 	conn := p.Serving()
 	if conn == nil || p.Status().State != appserver.StateReady {
 		return nil

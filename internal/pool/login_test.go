@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
@@ -36,5 +37,23 @@ func TestLimitsInTime(t *testing.T) {
 	}
 	if limits := w.RateLimits(t.Context()); limits != nil { // at once, or the test never ends
 		t.Errorf("%+v", limits)
+	}
+}
+
+// TestLimitsForgotten checks that a process which is not ready forgets the limits that have to be
+// read again, so that it is asked for them as soon as it is ready.
+func TestLimitsForgotten(t *testing.T) {
+	c, _ := newConfiguration(t, newSupervisor(t), fakes(t, "fake", 1))
+	p, _ := lease(t, sole(t, c)) // it is not started
+	old := new(codexrpc.RateLimits)
+	p.limits, p.limitsAskedAt = old, time.Now()
+	if limits := p.RateLimits(t.Context()); limits != old {
+		t.Errorf("%+v", limits)
+	}
+	if limits := p.limitsWithin(t.Context(), 0); limits != nil {
+		t.Errorf("%+v", limits)
+	}
+	if !p.limitsAskedAt.IsZero() {
+		t.Error("it would not be asked for 30 seconds")
 	}
 }
