@@ -399,25 +399,27 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 			m.finish(reason)
 		}
 	} else if m.strays.inResponse && !m.done {
-		m.continueAfterStrays(e.Usage)
+		m.continueAfterStrays()
 	}
 }
 
 // continueAfterStrays is called after a response with stray calls or calls for pictures, but
-// without structured calls for the client. After such a response, Codex asks the model again.
-// continueAfterStrays ends the turn after too many such responses. It also ends the turn if the
-// budget has too few tokens for the input of the next response: at least the input of this one.
-func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
-	mayContinue := m.strays.endResponse()
-	if m.opts.PictureOnly { // if the picture is made, it ends the turn before the next response
-		if !mayContinue {
-			m.failWithoutPicture()
-		}
-		return
+// without structured calls for the client. After such a response, Codex asks the model again. In a
+// turn with PictureOnly, Codex does so only if it makes no picture, since the picture ends the
+// turn. continueAfterStrays ends the turn after too many such responses.
+func (m *Machine) continueAfterStrays() {
+	if mayContinue := m.strays.endResponse(); !mayContinue || !m.pictureTool.awaited {
+		m.expectResponse(mayContinue)
 	}
-	if usage != nil && m.opts.Budget != nil {
+}
+
+// expectResponse is called when Codex asks the model again. It ends the turn if mayContinue is
+// false, or if the budget has too few tokens for the input of the next response: at least the input
+// of the last one.
+func (m *Machine) expectResponse(mayContinue bool) {
+	if last := m.usage.lastResponse; last != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()
-		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+usage.InputTokens) && mayContinue
+		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+last.InputTokens) && mayContinue
 	}
 	if mayContinue {
 		m.usage.askedAgain = true

@@ -23,6 +23,7 @@ const pictureTime = 15 * time.Minute
 // pictureTool is the state of Codex's picture tool in a turn, besides [pendingPictures].
 type pictureTool struct {
 	lastCallID string              // id of the model's last call of the tool
+	awaited    bool                // in a turn with PictureOnly, Codex has not answered that call
 	inProgress bool                // Codex waits for the picture
 	failed     bool                // Codex could not make the last picture
 	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
@@ -46,7 +47,9 @@ func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
 // pictureCalled records a call for a picture. Codex answers the call.
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	m.pictureTool.lastCallID, m.strays.inResponse = e.CallID, true
-	if !m.opts.PictureOnly {
+	if m.opts.PictureOnly {
+		m.pictureTool.awaited = true
+	} else {
 		m.expectPicture(e.CallID)
 	}
 }
@@ -89,6 +92,9 @@ func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 		m.fail(ErrNoPictures)
 	case m.pictureTool.failed || e.Text != "":
 		m.fail(newPictureError(e.Text, m.pictureTool.failure))
+	default:
+		m.pictureTool.awaited = false
+		m.expectResponse(true)
 	}
 }
 

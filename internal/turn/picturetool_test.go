@@ -85,6 +85,36 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// TestPictureAskedAgain checks that a turn for a picture uses the budget for a further response, but
+// only if Codex has made no picture, and that the usage lacks the input of such a response if it
+// breaks off.
+func TestPictureAskedAgain(t *testing.T) {
+	stray := codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: "s", Name: "mine", Text: "{}"}
+	for name, test := range map[string]struct {
+		events []codexrpc.Event
+		again  bool // Codex asks the model for a further response
+	}{
+		"made":     {[]codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade(onePNG)}, false},
+		"awaited":  {[]codexrpc.Event{pictureCall, response(3), pictureStarted}, false},
+		"mistaken": {[]codexrpc.Event{pictureCall, response(3), pictureAnswer("", "")}, true},
+		"stray":    {[]codexrpc.Event{stray, response(3)}, true},
+		"both":     {[]codexrpc.Event{stray, pictureCall, response(3), pictureStarted}, false},
+	} {
+		for _, left := range []int{100, 6} {
+			options := &Options{Pictures: true, PictureOnly: true, Budget: &purse{left: left}, ClientName: func(string) (string, bool) { return "", false }}
+			m := New(options)
+			m.Feed(test.events)
+			if spent := test.again && left == 6; spent != (options.Budget.(*purse).left == 0) || m.Done() != (spent || name == "made") {
+				t.Errorf("%s, with %d tokens: done %t, %+v", name, left, m.Done(), options.Budget)
+			}
+			m.Abandon()
+			if _, estimated := m.Usage(); estimated != (test.again && left == 100) {
+				t.Errorf("%s, with %d tokens: estimated %t", name, left, estimated)
+			}
+		}
+	}
+}
+
 // slicesRepeat returns the events n times.
 func slicesRepeat(n int, events ...codexrpc.Event) (all []codexrpc.Event) {
 	for range n {

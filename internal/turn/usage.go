@@ -14,10 +14,11 @@ const maxPendingText = 8 << 10
 // that broke off. If a response is interrupted, Codex reports neither. For such a response, this
 // package counts the tokens of its text and calls.
 type usage struct {
-	responses  codexrpc.Usage // of the complete model responses
-	fromThread codexrpc.Usage // the total of the thread, less its usage before the turn
-	price      Price          // of the responses
-	sentTokens int64          // tokens that the client got, if the limit of tokens ended the turn
+	responses    codexrpc.Usage  // of the complete model responses
+	lastResponse *codexrpc.Usage // of the last of them; nil: not known
+	fromThread   codexrpc.Usage  // the total of the thread, less its usage before the turn
+	price        Price           // of the responses
+	sentTokens   int64           // tokens that the client got, if the limit of tokens ended the turn
 
 	pendingText     []byte // text and calls of the current response
 	excessBytes     int    // how many bytes of the text and calls are not in pendingText
@@ -53,7 +54,7 @@ func (u *usage) interrupted() {
 // addResponse adds a response that has completed.
 func (u *usage) addResponse(e *codexrpc.Event) {
 	u.clearText()
-	u.askedAgain = false
+	u.askedAgain, u.lastResponse = false, e.Usage
 	if e.Usage != nil {
 		u.responses = u.responses.Add(*e.Usage)
 	}
