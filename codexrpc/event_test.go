@@ -89,6 +89,11 @@ func TestDecodeNotifications(t *testing.T) {
 			Event{Kind: EventOffered, Text: PictureTool + "\n"},
 		},
 		{
+			"several of codex's own tools offered", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"additional_tools","tools":[{"type":"namespace","name":"image_gen","tools":[{"name":"imagegen"},{"name":"edit"},{"type":"custom"}]},{"name":"edit"},{"type":"namespace","name":"image_gen","tools":[]}]}}`,
+			Event{Kind: EventOffered, Text: PictureTool + "\nimage_gen.edit\nimage_gen.custom\nedit\n"},
+		},
+		{
 			"the answer to a call", methodRawItemCompleted, `{` + ids + `,"item":{"type":"function_call_output","id":"fco","call_id":"call-1","output":"long"}}`,
 			Event{Kind: EventCallOutput, CallID: "call-1"},
 		},

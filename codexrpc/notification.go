@@ -378,24 +378,28 @@ const (
 )
 
 // toolNames returns the names of tools, one per line. For a tool without a name, it returns the
-// type. For a namespace, it returns the names of the tools in the namespace. Only the name of
-// [PictureTool] has the namespace in it.
+// type. For a namespace, it returns the names of the tools in the namespace. Only the names of
+// tools in the namespace of [PictureTool] have the namespace in them.
 func toolNames(tools string) string {
 	var names strings.Builder
+	writeToolNames(&names, "", tools)
+	return names.String()
+}
+
+// writeToolNames writes the names of tools, each after the prefix.
+func writeToolNames(names *strings.Builder, prefix, tools string) {
 	for tool := wirejson.Walk(tools); tool.Next(); {
 		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
 		if s := newScanner(wirejson.View(tool.Value)); s.Find("tools") {
-			innerNames := strings.TrimSuffix(toolNames(s.Value()), "\n")
+			innerPrefix := prefix
 			if name == pictureNamespace {
-				innerNames = name + "." + innerNames
+				innerPrefix = pictureNamespace + "."
 			}
-			name = innerNames
-		}
-		if name != "" {
-			names.WriteString(name + "\n")
+			writeToolNames(names, innerPrefix, s.Value())
+		} else if name != "" {
+			names.WriteString(prefix + name + "\n")
 		}
 	}
-	return names.String()
 }
 
 // messageContent reads the content of a message. If the content has exactly one part,
