@@ -166,12 +166,16 @@ func (c *Conn) isEcho(line []byte) bool {
 	return false
 }
 
-// lastID returns the value of the last member with this name in a line. It searches from the end,
-// since the ids follow the item, which may be large. The search for `"name":"` cannot match inside
-// a string, since JSON escapes quotes in strings.
+// lastID returns the value of the last member with this name in a line, or "" if there is none. It
+// searches from the end, since the ids follow the item, which may be large. The search for
+// `"name":"` cannot match inside a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {
-	_, value, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
-	id, _, _ := bytes.Cut(value, []byte(`"`))
+	member := []byte(`"` + name + `":"`)
+	at := bytes.LastIndex(line, member)
+	if at < 0 {
+		return ""
+	}
+	id, _, _ := bytes.Cut(line[at+len(member):], []byte(`"`))
 	return string(id)
 }
 

@@ -131,3 +131,16 @@ func TestNesting(t *testing.T) {
 		t.Errorf("what Codex may write is no message: %v", err)
 	}
 }
+
+func TestLastID(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"params":{"item":{"threadId":"a"},"threadId":"b","turnId":"c"}}`:   "b",
+		`{"params":{"threadId":"b","text":"\"threadId\":\"a\""}}`:            "b",
+		`{"method":"item/started","params":{"item":{"type":"userMessage"}}}`: "",
+		`{"method":"item/started","params":{"threadId":7}}`:                  "",
+	} {
+		if got := lastID([]byte(line), "threadId"); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
