@@ -43,7 +43,7 @@ type callState struct {
 	truncated     bool // arguments were lost at the limit
 
 	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
-	transient  bool              // made when there were maxHidden hidden calls: no id or place refers to the call
+	transient  bool              // made when there were maxHidden hidden calls: no later input is about the call
 	bindings   int               // how many ids and places refer to the call
 	lastList   uint64            // Input.list of the last input about the call
 

@@ -49,7 +49,7 @@ type Choice struct {
 	callsByID    map[key]*idCalls
 	callsByPlace map[place]*callState // the last call that was bound to each place
 	callsByHead  map[headKey]*callState
-	lastCall     *callState                        // the call created last
+	lastCall     *callState                        // the call created last; nil: none, or a transient one
 	waitingCalls []*callState                      // calls that are not shown until they are complete
 	hiddenCalls  int                               // how many calls are not shown yet or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept

@@ -193,11 +193,12 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
 // create makes a call for an input. The call is not shown yet. If there are already maxHidden
-// hidden calls, the new call is transient, which means that no id or place will refer to it. In
-// this case, create returns nil if the input has no name.
+// hidden calls, the new call is transient, which means that no later input is about it. In this
+// case, create returns nil if the input has no name.
 func (c *Choice) create(in *Input) *callState {
 	call := &callState{ordinal: -1}
 	if c.hiddenCalls >= maxHidden {
+		c.lastCall = nil // an input without ids and place would be about the new call
 		if in.Name == "" {
 			c.stats.OverLimit++
 			return nil

@@ -1,6 +1,9 @@
 package aggregator
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestChatDeltaIdentity(t *testing.T) {
 	head, part := chatHead(0, "call_1", "f", `{"s":"`), chatNext(0, "aa")
@@ -156,4 +159,27 @@ func TestBothForms(t *testing.T) {
 	feed(a, 0, `{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"a"}}],"function_call":{"name":"f","arguments":"a"}}`,
 		`{"tool_calls":[{"index":0,"function":{"arguments":"a"}}],"function_call":{"arguments":"a"}}`)
 	wantCalls(t, a, 0, "f", "aa")
+}
+
+// TestFragmentAfterTransientCall checks that a fragment without an id is not appended to an earlier
+// call, if it follows a call beyond the bound of hidden calls.
+func TestFragmentAfterTransientCall(t *testing.T) {
+	for name, next := range map[string]Input{
+		"named":    {ID: "next", Name: "f", Text: "{", Source: SourceFragment},
+		"nameless": {ID: "next", Text: "{", Source: SourceFragment},
+	} {
+		c := NewChoice(ChoiceOptions{})
+		for i := range maxHidden { // calls without a name are hidden
+			c.Call(Input{ID: fmt.Sprint("call_", i), Text: "{", Source: SourceFragment}, nil)
+		}
+		c.Call(next, nil)
+		c.Call(Input{Text: `"a":1}`, Source: SourceFragment}, nil)
+		if got := c.Stats().Malformed; got != 1 {
+			t.Errorf("%s: %d inputs were refused", name, got)
+		}
+		parts := c.Call(Input{ID: fmt.Sprint("call_", maxHidden-1), Name: "g", Source: SourceFragment}, nil)
+		if len(parts) != 1 || parts[0].Call.Arguments != "{" {
+			t.Errorf("%s: the earlier call is %+v", name, parts)
+		}
+	}
 }
