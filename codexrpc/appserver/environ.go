@@ -281,15 +281,19 @@ func usesOtherServers(command, env []string, config *providerConfig) bool {
 		texts = append(texts, address)
 	}
 	return slices.ContainsFunc(texts, func(text string) bool {
-		_, after, found := strings.Cut(strings.ToLower(text), "s://") // the end of https:// or wss://
-		if !found {
-			return false
-		}
-		address, err := url.Parse("https://" + after)
-		host := "."
-		if err == nil {
-			host += address.Hostname()
-		}
-		return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".chatgpt.com")
+		parts := strings.Split(strings.ToLower(text), "s://") // the end of https:// or wss://
+		return slices.ContainsFunc(parts[1:], isOtherServer)  // each begins with the rest of a URL
 	})
+}
+
+// isOtherServer reports whether the server of a URL is not OpenAI's. rest is the URL in lower case
+// without its scheme, perhaps with text after it. If rest cannot be parsed, isOtherServer returns
+// true.
+func isOtherServer(rest string) bool {
+	address, err := url.Parse("https://" + rest)
+	if err != nil {
+		return true
+	}
+	host := "." + address.Hostname()
+	return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".chatgpt.com")
 }

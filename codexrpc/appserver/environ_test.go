@@ -287,6 +287,8 @@ func TestCertificatesOfOthers(t *testing.T) {
 		"another OpenAI":       {config: &providerConfig{OpenAIBaseURL: "https://gateway.example/v1"}},
 		"another ChatGPT":      {config: &providerConfig{ChatGPTBaseURL: "https://gateway.example/v1"}},
 		"an argument":          {command: []string{"codex", "-c", `model_providers.p.base_url="https://gateway.example"`, "app-server"}},
+		"two in an argument":   {command: []string{"codex", "-c", `model_providers={a={base_url="https://api.openai.com/v1"},b={base_url="https://gateway.example/v1"}}`}},
+		"two of OpenAI":        {command: []string{"codex", "-c", `model_providers={a={base_url="https://api.openai.com/v1"},b={base_url="https://eu.api.openai.com/v1"}}`}, set: true},
 		"a proxy":              {env: []string{"HTTPS_PROXY=https://proxy.example"}},
 		"a usual proxy":        {env: []string{"HTTPS_PROXY=http://proxy.example"}, set: true},
 		"a configuration for all users": {change: func(s *aTrustStore) {
