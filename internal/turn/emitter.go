@@ -12,13 +12,18 @@ type emitter struct {
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
-	calledPictures   int       // number of pictures that the model has called for
-	expectedPictures []expectedPicture
-	delayed          []delayedOutput // outputs that wait for the end of the open call or of pictures
-	delayedBytes     int             // about how much memory delayed needs, in bytes
-	chars            int             // number of characters in the text of the turn so far
-	countsChars      bool            // false: chars stays 0
-	responseStarted  bool            // there was an output of the current model response
+	delays           *delays   // nil: no output has waited, and the model has called for no picture
+	chars            int       // number of characters in the text of the turn so far
+	countsChars      bool      // false: chars stays 0
+	responseStarted  bool      // there was an output of the current model response
+}
+
+// delays has the outputs that wait for the end of the open call or of pictures. Few turns need it.
+type delays struct {
+	outputs          []delayedOutput
+	bytes            int               // about how much memory outputs needs
+	calledPictures   int               // number of pictures that the model has called for
+	expectedPictures []expectedPicture // those of them that have not ended, in the order of the calls
 }
 
 // expectedPicture is a picture that the model has called for and that has not ended.
@@ -39,7 +44,13 @@ func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 // emit adds the pending reasoning items and then an output to the batch. Nothing comes between the
 // outputs of one call or of one picture: other outputs wait for the end of that call or picture. All
 // outputs except those of pictures also wait for the pictures that the model has called for before.
-func (e *emitter) emit(o Output) { e.emitBehind(o, e.calledPictures) }
+func (e *emitter) emit(o Output) {
+	pictures := 0
+	if e.delays != nil {
+		pictures = e.delays.calledPictures
+	}
+	e.emitBehind(o, pictures)
+}
 
 // emitBehind emits an output before which the model has called for this number of pictures.
 func (e *emitter) emitBehind(o Output, pictures int) {
@@ -47,8 +58,9 @@ func (e *emitter) emitBehind(o Output, pictures int) {
 		e.responseStarted = true
 	}
 	if e.mustWait(&o, pictures) {
-		e.delayed = append(e.delayed, delayedOutput{o, pictures})
-		e.delayedBytes += len(o.Text) + outputSize
+		d := e.needDelays()
+		d.outputs = append(d.outputs, delayedOutput{o, pictures})
+		d.bytes += len(o.Text) + outputSize
 		return
 	}
 	if len(e.pendingReasoning) > 0 {
@@ -69,7 +81,9 @@ func (e *emitter) emitBehind(o Output, pictures int) {
 		e.emitDelayed()
 	case OutputPicture:
 		e.openPicture = ""
-		e.expectedPictures = slices.DeleteFunc(e.expectedPictures, func(p expectedPicture) bool { return p.id == o.ID })
+		if d := e.delays; d != nil {
+			d.expectedPictures = slices.DeleteFunc(d.expectedPictures, func(p expectedPicture) bool { return p.id == o.ID })
+		}
 		e.emitDelayed()
 	}
 }
@@ -77,9 +91,18 @@ func (e *emitter) emitBehind(o Output, pictures int) {
 // expectPicture makes later outputs wait until a picture has ended. If several pictures are expected,
 // they come in the order in which Codex makes them.
 func (e *emitter) expectPicture(id string) {
-	e.expectedPictures = append(e.expectedPictures, expectedPicture{id, e.calledPictures})
-	e.calledPictures++
+	d := e.needDelays()
+	d.expectedPictures = append(d.expectedPictures, expectedPicture{id, d.calledPictures})
+	d.calledPictures++
 	e.responseStarted = true
+}
+
+// needDelays returns e.delays, and makes it if there is none.
+func (e *emitter) needDelays() *delays {
+	if e.delays == nil {
+		e.delays = new(delays)
+	}
+	return e.delays
 }
 
 // mustWait reports whether an output has to wait for the end of the open call or of pictures. pictures
@@ -93,7 +116,8 @@ func (e *emitter) mustWait(o *Output, pictures int) bool {
 	case o.Kind == OutputPictureStart || o.Kind == OutputPicture:
 		return false
 	}
-	return len(e.expectedPictures) > 0 && e.expectedPictures[0].number < pictures
+	d := e.delays
+	return d != nil && len(d.expectedPictures) > 0 && d.expectedPictures[0].number < pictures
 }
 
 // isCall reports whether an output of the kind is a part of a call.
@@ -104,25 +128,28 @@ func (k OutputKind) isCall() bool {
 // emitDelayed emits the outputs that have waited for the end of a call or picture. Those that still
 // have to wait stay in their order.
 func (e *emitter) emitDelayed() {
-	if len(e.delayed) == 0 {
+	if !e.hasDelayed() {
 		return
 	}
-	delayed, started := e.delayed, e.responseStarted
-	e.delayed, e.delayedBytes = nil, 0
+	delayed, started := e.delays.outputs, e.responseStarted
+	e.delays.outputs, e.delays.bytes = nil, 0
 	for _, d := range delayed {
 		e.emitBehind(d.Output, d.behind)
 	}
 	e.responseStarted = started // the delayed outputs may belong to an earlier response
 }
 
+// hasDelayed reports whether outputs wait.
+func (e *emitter) hasDelayed() bool { return e.delays != nil && len(e.delays.outputs) > 0 }
+
 const (
-	maxDelayedBytes = 1 << 20 // bound of delayedBytes, see isOverfull
+	maxDelayedBytes = 1 << 20 // bound of the bytes of delays, see isOverfull
 	outputSize      = 200     // about how many bytes an output needs besides its text
 )
 
 // isOverfull reports whether the delayed outputs need too much memory. If so, the caller has to end
 // the open call or picture.
-func (e *emitter) isOverfull() bool { return e.delayedBytes > maxDelayedBytes }
+func (e *emitter) isOverfull() bool { return e.delays != nil && e.delays.bytes > maxDelayedBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items. Further items are dropped. A
 // model has one or two before its next output.
@@ -143,7 +170,10 @@ func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0
 // fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
 // has got nothing else, the failure is the first output.
 func (e *emitter) fail(err error) {
-	e.openCall, e.openPicture, e.expectedPictures = 0, "", nil
+	e.openCall, e.openPicture = 0, ""
+	if e.delays != nil {
+		e.delays.expectedPictures = nil
+	}
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})
 }

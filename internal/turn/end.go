@@ -122,7 +122,7 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	}
 	m.policy.sendWithheld()
 	m.pictures.finishReason = ""
-	if len(m.out.delayed) > 0 {
+	if m.out.hasDelayed() {
 		m.endCallsAndPictures()
 	}
 	m.done = true
