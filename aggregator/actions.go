@@ -37,38 +37,54 @@ func (c *Choice) mayRepeat(call *callState) bool {
 	return false
 }
 
-// countAction counts a call for its action. It returns the counts of the action before this call.
-func (c *Choice) countAction(call *callState) (before actionCount) {
+// countAction counts a call for its action. It returns the counts of the action before this call,
+// and whether the call is structured and repeats an earlier structured call. The latter is found
+// only with Dedup.
+func (c *Choice) countAction(call *callState) (before actionCount, sameStructured bool) {
 	if c.actions == nil {
-		return actionCount{}
+		return actionCount{}, false
 	}
 	action := usetool.Action(call.name, call.args.String())
 	before = c.actions[action]
 	if !call.isShown() && c.isFull() && before == (actionCount{}) {
-		return before // the call is above the limit and will be dropped, so it is not counted
+		return before, false // the call is above the limit and will be dropped, so it is not counted
 	}
 	after := before
 	if call.fromText {
 		after.textual++
 	} else {
 		after.structured++
+		sameStructured = c.opts.Dedup && c.addStructured(call)
 	}
 	c.actions[action] = after
-	return before
+	return before, sameStructured
+}
+
+// addStructured records the arguments of a structured call. It reports whether an earlier structured
+// call of the tool had the same.
+func (c *Choice) addStructured(call *callState) (repeated bool) {
+	action := usetool.StructuredAction(call.name, call.args.String())
+	if repeated = c.structuredActions[action]; !repeated {
+		if c.structuredActions == nil {
+			c.structuredActions = make(map[usetool.ActionKey]bool)
+		}
+		c.structuredActions[action] = true
+	}
+	return repeated
 }
 
 // isRepeat counts a complete call, and reports whether it repeats an earlier one. A model may write
 // a block and also make a structured call for the same action. So each block is paired with at most
 // one structured call of its action. Without Dedup, two blocks do not repeat each other, and
-// neither do two structured calls. With Dedup, a call repeats any earlier call of its action.
+// neither do two structured calls. With Dedup, a call repeats any earlier call of its action, but a
+// structured call only an earlier structured call with exactly its arguments.
 func (c *Choice) isRepeat(call *callState) bool {
 	if c.actions == nil {
 		return false
 	}
-	before := c.countAction(call)
-	sameForm, otherForm := before.structured, before.textual
+	before, sameStructured := c.countAction(call)
 	if call.fromText {
-		sameForm, otherForm = before.textual, before.structured
+		return before.textual < before.structured || c.opts.Dedup && before != (actionCount{})
 	}
-	return sameForm < otherForm || c.opts.Dedup && before != (actionCount{})
+	return before.structured < before.textual || c.opts.Dedup && (before.textual > 0 || sameStructured)
 }

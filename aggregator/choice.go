@@ -61,6 +61,8 @@ type Choice struct {
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
 
+	structuredActions map[usetool.ActionKey]bool // the structured calls so far; only with Dedup
+
 	deltas   []Delta // the memory for the field Call of the returned parts
 	position uint64  // highest position given to Aggregator.IngestEvent
 }

@@ -84,9 +84,9 @@ type ActionKey [sha256.Size]byte
 
 // Action returns a key that is equal for two calls of the same tool with the same arguments, even
 // if one is a <use_tool> block and the other a structured call. The order of the arguments, white
-// space and null arguments make no difference. An alias is equal to its canonical name, and a
-// number to its text, since a block has only text. Arguments that are not a JSON object are
-// compared as they are.
+// space and null arguments make no difference. An alias in [Canon] is equal to its canonical name,
+// and a number to its text, since a block has only text. Arguments that are not a JSON object are
+// compared as they are. Two structured calls with the same key may differ, see [StructuredAction].
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
@@ -94,11 +94,12 @@ func Action(name, arguments string) ActionKey {
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(text), text)
 	}
 	field(name)
-	params, err := Shape(name, arguments)
+	params, err := readArguments(arguments)
 	if err != nil {
 		field(strings.TrimSpace(arguments))
 		return ActionKey(hash.Sum(nil))
 	}
+	renameAliases(name, params)
 	slices.SortFunc(params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range params {
 		if p.Value != "null" {
@@ -107,6 +108,37 @@ func Action(name, arguments string) ActionKey {
 		}
 	}
 	return ActionKey(hash.Sum(nil))
+}
+
+// renameAliases gives the parameters of a tool in [Canon] their canonical names. A parameter under an
+// alias keeps it if the canonical name is given as well.
+func renameAliases(name string, params []Param) {
+	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
+	if at < 0 {
+		return
+	}
+	index := func(name string) int { return slices.IndexFunc(params, func(p Param) bool { return p.Name == name }) }
+	for _, p := range canon[at].Params {
+		if p.Alias != "" && index(p.Name) < 0 {
+			if i := index(p.Alias); i >= 0 {
+				params[i].Name = p.Name
+			}
+		}
+	}
+}
+
+// StructuredAction returns a key that is equal for two structured calls of the same tool with the same
+// arguments. The order of members and white space between the values make no difference. Arguments
+// that are not JSON are compared as they are.
+func StructuredAction(name, arguments string) ActionKey {
+	decoder := json.NewDecoder(strings.NewReader(arguments))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err == nil && !decoder.More() {
+		canonical, _ := json.Marshal(value) // sorts the members; what was decoded always encodes
+		arguments = string(canonical)
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(name), name, arguments))
 }
 
 // plainValue returns a raw JSON value as it is written in a block.

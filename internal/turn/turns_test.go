@@ -58,6 +58,8 @@ var twinCases = map[string]turnCase{
 	"twins, the text last":        {suppress, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1] so"), 99), response(1))...), "{0:1}|tool_calls"},
 	"twins in XML, text first":    {inXML, append(said("m", written("Hm [1]"), 99), findCall("a", "1"), response(1)), "Hm «[1]»{0:1}|tool_calls"},
 	"twins in XML, text last":     {inXML, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1]"), 99), response(1))...), "«(1)»{0:1}Hm |tool_calls"},
+	"calls of other types":        {Options{ToolOptions: ToolOptions{ToolBlockDedup: true, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{call("a", "find", `{"q":"1"}`), call("b", "find", `{"q":1}`), call("c", "find", `{"q":"1"}`), response(1)}, `{0:1}{1:{"q":1}}|tool_calls`},
+	"other unknown arguments":     {suppress, append(said("m", "<use_tool><name>webSearch</name><q>cats</q></use_tool>", 99), call("a", "webSearch", `{"q":"dogs"}`), response(1)), "{0:cats}{1:dogs}|tool_calls"},
 	"a text that reads null":      {Options{ToolOptions: ToolOptions{ToolBlockDedup: true, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{findCall("a", "null"), call("b", "find", "{}"), response(1)}, "{0:null}{1:{}}|tool_calls"},
 	"two pairs of twins":          {plainText, append(said("m", written("[1][1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
 	"one twin of two":             {plainText, append(said("m", written("[1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
