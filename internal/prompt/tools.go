@@ -130,10 +130,19 @@ func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput returns the input in the arguments of a custom tool's function. If the arguments are
-// not an object with a string `input`, it returns them unchanged, so that no text is lost.
+// CustomInput returns the input in the arguments of a custom tool's function. An input that is a JSON
+// object or list, as a block in the text may have it, stays as it was written. If the arguments are
+// not an object with one of these as its `input`, CustomInput returns them unchanged, so that no text
+// is lost.
 func CustomInput(arguments string) string {
 	if input, ok := parseCustomInput(arguments); ok {
+		return input
+	}
+	var call map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(arguments), &call); err != nil || len(call) != 1 {
+		return arguments
+	}
+	if input := string(call["input"]); strings.HasPrefix(input, "{") || strings.HasPrefix(input, "[") {
 		return input
 	}
 	return arguments

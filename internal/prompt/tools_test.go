@@ -18,3 +18,21 @@ func TestToolsTogether(t *testing.T) {
 		t.Errorf("one byte more: %v", f)
 	}
 }
+
+func TestCustomInput(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"input":"x\n"}`:           "x\n",
+		`{"input":{"a": [1, "b"]}}`: `{"a": [1, "b"]}`,
+		`{"input":[1,2]}`:           `[1,2]`,
+		`{"input":[1],"more":2}`:    `{"input":[1],"more":2}`,
+		`{"input":5}`:               `{"input":5}`,
+		`{"other":"x"}`:             `{"other":"x"}`,
+		`[1]`:                       `[1]`,
+		`not JSON`:                  `not JSON`,
+		``:                          ``,
+	} {
+		if got := CustomInput(arguments); got != want {
+			t.Errorf("%s: %q, want %q", arguments, got, want)
+		}
+	}
+}
