@@ -11,8 +11,7 @@ type emitter struct {
 	batchMemory      [2]Output // the first memory of batch
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
-	openPicture      string    // the id of the picture that has begun but not ended; empty: none
-	delays           *delays   // nil: no output has waited, and the model has called for no picture
+	delays           *delays   // nil: no output has waited, and there was no picture
 	chars            int       // number of characters in the text of the turn so far
 	countsChars      bool      // false: chars stays 0
 	responseStarted  bool      // there was an output of the current model response
@@ -20,9 +19,10 @@ type emitter struct {
 
 // delays has the outputs that wait for the end of the open call or of pictures. Few turns need it.
 type delays struct {
+	openPicture      string // the id of the picture that has begun but not ended; empty: none
 	outputs          []delayedOutput
 	bytes            int               // about how much memory outputs needs
-	calledPictures   int               // number of pictures that the model has called for
+	calledPictures   int               // number of pictures that the model has called for before the current output
 	expectedPictures []expectedPicture // those of them that have not ended, in the order of the calls
 }
 
@@ -45,21 +45,12 @@ func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 // outputs of one call or of one picture: other outputs wait for the end of that call or picture. All
 // outputs except those of pictures also wait for the pictures that the model has called for before.
 func (e *emitter) emit(o Output) {
-	pictures := 0
-	if e.delays != nil {
-		pictures = e.delays.calledPictures
-	}
-	e.emitBehind(o, pictures)
-}
-
-// emitBehind emits an output before which the model has called for this number of pictures.
-func (e *emitter) emitBehind(o Output, pictures int) {
 	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
 		e.responseStarted = true
 	}
-	if e.mustWait(&o, pictures) {
+	if e.mustWait(&o) {
 		d := e.needDelays()
-		d.outputs = append(d.outputs, delayedOutput{o, pictures})
+		d.outputs = append(d.outputs, delayedOutput{o, d.calledPictures})
 		d.bytes += len(o.Text) + outputSize
 		return
 	}
@@ -75,13 +66,13 @@ func (e *emitter) emitBehind(o Output, pictures int) {
 	case OutputCallStart:
 		e.openCall = o.Call + 1
 	case OutputPictureStart:
-		e.openPicture = o.ID
+		e.needDelays().openPicture = o.ID
 	case OutputCallEnd:
 		e.openCall = 0
 		e.emitDelayed()
 	case OutputPicture:
-		e.openPicture = ""
 		if d := e.delays; d != nil {
+			d.openPicture = ""
 			d.expectedPictures = slices.DeleteFunc(d.expectedPictures, func(p expectedPicture) bool { return p.id == o.ID })
 		}
 		e.emitDelayed()
@@ -105,19 +96,22 @@ func (e *emitter) needDelays() *delays {
 	return e.delays
 }
 
-// mustWait reports whether an output has to wait for the end of the open call or of pictures. pictures
-// is how many pictures the model has called for before the output.
-func (e *emitter) mustWait(o *Output, pictures int) bool {
-	switch {
-	case e.openCall != 0:
+// mustWait reports whether an output has to wait for the end of the open call or of pictures.
+func (e *emitter) mustWait(o *Output) bool {
+	if e.openCall != 0 {
 		return o.Call != e.openCall-1 || !o.Kind.isCall()
-	case e.openPicture != "":
-		return o.ID != e.openPicture || o.Kind != OutputPicture
-	case o.Kind == OutputPictureStart || o.Kind == OutputPicture:
-		return false
 	}
-	d := e.delays
-	return d != nil && len(d.expectedPictures) > 0 && d.expectedPictures[0].number < pictures
+	return e.delays != nil && e.delays.mustWait(o)
+}
+
+// mustWait reports whether an output has to wait for the end of the open picture, or for pictures that
+// the model has called for before.
+func (d *delays) mustWait(o *Output) bool {
+	if d.openPicture != "" {
+		return o.ID != d.openPicture || o.Kind != OutputPicture
+	}
+	isPicture := o.Kind == OutputPictureStart || o.Kind == OutputPicture
+	return !isPicture && len(d.expectedPictures) > 0 && d.expectedPictures[0].number < d.calledPictures
 }
 
 // isCall reports whether an output of the kind is a part of a call.
@@ -133,9 +127,12 @@ func (e *emitter) emitDelayed() {
 	}
 	delayed, started := e.delays.outputs, e.responseStarted
 	e.delays.outputs, e.delays.bytes = nil, 0
+	called := e.delays.calledPictures
 	for _, d := range delayed {
-		e.emitBehind(d.Output, d.behind)
+		e.delays.calledPictures = d.behind
+		e.emit(d.Output)
 	}
+	e.delays.calledPictures = called
 	e.responseStarted = started // the delayed outputs may belong to an earlier response
 }
 
@@ -170,9 +167,9 @@ func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0
 // fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
 // has got nothing else, the failure is the first output.
 func (e *emitter) fail(err error) {
-	e.openCall, e.openPicture = 0, ""
+	e.openCall = 0
 	if e.delays != nil {
-		e.delays.expectedPictures = nil
+		e.delays.openPicture, e.delays.expectedPictures = "", nil
 	}
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})

@@ -31,7 +31,7 @@ type policy struct {
 }
 
 // isClosed reports whether the client gets only the first call, and already has it.
-func (p *policy) isClosed() bool { return p.opts.StopAfterTools == StopFirst && p.endedCalls > 0 }
+func (p *policy) isClosed() bool { return p.endedCalls > 0 && p.opts.StopAfterTools == StopFirst }
 
 // addText processes the next piece of text.
 func (p *policy) addText(text string) {
@@ -92,14 +92,14 @@ func (p *policy) endMessage(phase string) {
 
 // withholdsTail reports whether text is withheld because it may be the text after the last call.
 func (p *policy) withholdsTail() bool {
-	return p.opts.suppressTail() && p.report.Calls > 0 && !p.passThrough
+	return p.report.Calls > 0 && p.opts.suppressTail() && !p.passThrough
 }
 
 // withholdsBlank reports whether white space is withheld until visible text follows. This is for
 // ModeJSON, which removes blocks from the text: otherwise the client would get the line breaks
 // between the blocks.
 func (p *policy) withholdsBlank() bool {
-	return p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.visibleSent && !p.passThrough
+	return !p.visibleSent && p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.passThrough
 }
 
 func (p *policy) sendText(text string) {
@@ -110,10 +110,16 @@ func (p *policy) sendText(text string) {
 // sendWithheld sends the withheld text.
 func (p *policy) sendWithheld() {
 	if p.withheld.Len() > 0 {
-		text := p.withheld.String()
-		p.withheld.Reset()
-		p.sendText(text)
+		p.releaseWithheld()
 	}
+}
+
+// releaseWithheld sends the withheld text, which is not empty. It is a function of its own so that the
+// compiler can inline sendWithheld, which each delta needs.
+func (p *policy) releaseWithheld() {
+	text := p.withheld.String()
+	p.withheld.Reset()
+	p.sendText(text)
 }
 
 // blockAborted prepares for the text of a block that is not a call. The block and the text before
