@@ -18,7 +18,7 @@ import (
 type Engine struct {
 	Store stores.Store
 	Age   time.Duration       // the age at which entries are too old; longer than the tests take
-	Later func(time.Duration) // makes this time pass for the store
+	Later func(time.Duration) // moves the store's time forward by its argument for the store
 	// Other returns a store with the same entries, as another node or the next process opens it. It
 	// is nil if the entries do not outlive this store. It must not be nil for a
 	// [stores.Background].
