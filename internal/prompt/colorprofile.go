@@ -11,42 +11,43 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// maxColorProfile is the most bytes that the colour profile of a PNG may have after unpacking. Most
-// profiles have a few kilobytes, and those of printers one or two megabytes. Codex unpacks a profile
-// without a limit: 256 KB in the file can become 256 MB.
+// maxColorProfile is the most bytes that all colour profiles of a PNG may have together after
+// unpacking. Most profiles have a few kilobytes, and those of printers one or two megabytes. Codex
+// unpacks a profile without a limit: 256 KB in the file can become 256 MB. A PNG may have only one
+// profile, but Codex takes the first one whose checksum is right. It unpacks no texts (zTXt, iTXt),
+// and nothing behind the pixels.
 const maxColorProfile = 4 << 20
 
 // pngSignatureSize is the size of the signature that every PNG begins with.
 const pngSignatureSize = 8
 
-// checkColorProfile returns an error if the base64 data of a PNG have a colour profile of more than
-// maxColorProfile bytes. It unpacks no more of the profile than that. Data that are no PNG, or that
-// end early, have no profile.
+// checkColorProfile returns an error if the base64 data of a PNG have colour profiles of more than
+// maxColorProfile bytes together. It unpacks no more than that. Data that are no PNG, or that end
+// early, have no profile.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}
 	r.read(pngSignatureSize)
-	for r.err == nil {
+	for left := int64(maxColorProfile); r.err == nil; {
 		head := r.read(8)
-		size := int64(binary.BigEndian.Uint32(head))
+		chunk := &io.LimitedReader{R: png, N: int64(binary.BigEndian.Uint32(head))}
 		switch string(head[4:]) {
 		case "iCCP":
-			if profileSize(io.LimitReader(png, size)) > maxColorProfile {
+			if left -= profileSize(chunk, left+1); left < 0 {
 				return field.Invalid("has a colour profile of more than %d bytes: save it without the profile", maxColorProfile)
 			}
-			return nil
 		case "IDAT", "IEND":
 			return nil // a profile comes before the pixels
 		}
 		if r.err == nil {
-			_, r.err = io.CopyN(io.Discard, png, size+4) // and its checksum
+			_, r.err = io.CopyN(io.Discard, png, chunk.N+4) // the rest, and the checksum
 		}
 	}
 	return nil
 }
 
-// WithoutLargeProfile returns the base64 data of a PNG without its colour profile if the profile has
-// more than maxColorProfile bytes, and otherwise the data unchanged. A made picture with such a profile
+// WithoutLargeProfile returns the base64 data of a PNG without its colour profiles if they have more
+// than maxColorProfile bytes, and otherwise the data unchanged. A made picture with such a profile
 // would be an error in each later request of its conversation.
 func WithoutLargeProfile(data string) string {
 	if checkColorProfile(wirejson.View(data)) == nil {
@@ -71,9 +72,9 @@ func WithoutLargeProfile(data string) string {
 	return base64.StdEncoding.EncodeToString(append(kept, rest...))
 }
 
-// profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after
-// maxColorProfile+1 bytes, and at an error.
-func profileSize(chunk io.Reader) int64 {
+// profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after limit
+// bytes, and at an error.
+func profileSize(chunk io.Reader, limit int64) int64 {
 	r := partReader{data: chunk}
 	for r.err == nil && r.read(1)[0] != 0 { // the name of the profile ends with a zero
 	}
@@ -82,6 +83,6 @@ func profileSize(chunk io.Reader) int64 {
 	if r.err != nil || err != nil {
 		return 0
 	}
-	n, _ := io.CopyN(io.Discard, packed, maxColorProfile+1)
+	n, _ := io.CopyN(io.Discard, packed, limit)
 	return n
 }

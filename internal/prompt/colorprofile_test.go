@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,17 @@ func profile(size int) []byte {
 func TestColorProfiles(t *testing.T) {
 	text := bytes.Repeat([]byte("comment"), 10_000)
 	twice := append(pngWith("iCCP", profile(maxColorProfile+1))[:len(pngWith("iCCP", profile(maxColorProfile+1)))-8], pngWith("iCCP", profile(64<<20))[33:]...)
+	pngs := func(chunks ...[]byte) []byte { // the beginning of a PNG with several chunks
+		file := bytes.Clone(pngHeader(6, 4))
+		for _, c := range chunks {
+			file = append(file, c[33:len(c)-8]...)
+		}
+		return append(file, "\x00\x00\x00\x00IDAT"...)
+	}
+	wrongSum := pngWith("iCCP", profile(3<<10))
+	wrongSum[len(wrongSum)-9]++
+	unpacked, half := pngWith("iCCP", []byte("name\x00\x00plain")), pngWith("iCCP", profile(maxColorProfile/2+1))
+	tooLarge := pngWith("iCCP", profile(maxColorProfile+1))
 	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile+1))[33:]...)
 	for name, c := range map[string]struct {
 		file  []byte
@@ -45,6 +57,11 @@ func TestColorProfiles(t *testing.T) {
 		"far too large":      {pngWith("iCCP", profile(64<<20)), false},
 		"behind a comment":   {behind, false},
 		"twice":              {twice, false},
+		"two small ones":     {pngs(wrongSum, wrongSum), true},
+		"behind a wrong sum": {pngs(wrongSum, tooLarge), false},
+		"behind a plain one": {pngs(unpacked, tooLarge), false},
+		"behind many":        {pngs(append(slices.Repeat([][]byte{wrongSum}, 100), tooLarge)...), false},
+		"large together":     {pngs(half, half), false},
 		"cut while large":    {pngWith("iCCP", profile(64<<20))[:60<<10], false},
 		"cut":                {pngWith("iCCP", profile(64<<20))[:100], true},
 		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},
