@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // follow streams the events of a background response. position is the number of the first event to
@@ -31,7 +32,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		for i := 0; i < len(events) && err == nil; i++ {
 			err = writer.WriteEvent(events[i].Name, events[i].Data)
 		}
-		if err == nil {
+		if err == nil && (len(events) > 0 || !writer.Started()) { // a flush of nothing would delay the next keepalive
 			err = writer.Flush()
 		}
 		position += int64(len(events))
@@ -52,8 +53,11 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 // undeliveredStream returns the outcome of a stream that its client did not get completely.
 func undeliveredStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
-	if errors.Is(err, turn.ErrShutdown) {
+	switch {
+	case errors.Is(err, turn.ErrShutdown):
 		apiErr = failures.APIError(err)
+	case errors.Is(err, stores.ErrUnavailable):
+		apiErr = apierror.StoreUnavailable()
 	}
 	return requestOutcome{apiErr: apiErr, deliveryErr: err, streamed: true}
 }

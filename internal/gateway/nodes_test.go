@@ -223,4 +223,22 @@ func TestLostEvents(t *testing.T) {
 	failed(some, "&starting_after=0", 2, "event: b\ndata: {\"n\":1}\n\n")
 	failed(some, "", 2, "event: a\ndata: {\"n\":0}\n\nevent: b\ndata: {\"n\":1}\n\n")
 	failed(some, "&starting_after=6", 7, "")
+	failed(some, "&starting_after=2", 3, "") // its client has read one event more than was stored
+}
+
+// TestKeepaliveElsewhere: a client that reads the events of a response at another node gets
+// keepalives, although the node looks for events more often.
+func TestKeepaliveElsewhere(t *testing.T) {
+	server := redisserver.Start(t)
+	maker, _ := backgroundServer(t, Options{Responses: sharedStore(t, server)}, fakecodex.Faults{Delay: time.Minute})
+	other, _ := backgroundServer(t, Options{Responses: sharedStore(t, server), Keepalive: stores.WatchTime * 5 / 4}, fakecodex.Faults{})
+	_, begun := call(t, http.MethodPost, maker, fmt.Sprintf(inBackground, false), -1)
+	id := idIn(t, begun)
+	_, answer := call(t, http.MethodGet, other+"/"+id+"?stream=true", "", 2)
+	if answer != strings.Repeat(": keepalive\n\n", 2) {
+		t.Error(answer)
+	}
+	if status, answer := call(t, http.MethodPost, maker+"/"+id+"/cancel", "", -1); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
+	}
 }

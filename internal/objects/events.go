@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/stores"
@@ -46,14 +47,18 @@ type storedEvents struct {
 	user, id string
 
 	lastRead stores.Events // the result of the last read
+	failedAt time.Time     // when the store began to fail; zero: it works
 }
+
+// maxOutage is how long the store may fail before the readers of events get an error.
+const maxOutage = time.Minute
 
 // Next implements [Events]. The parameter from must not be smaller than in the previous call.
 func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
 	changed := s.store.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from)
-		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
+		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage {
 			return nil, changed, nil // no error, since the store may work again at a later call
 		}
 		if err != nil {
@@ -69,6 +74,14 @@ func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error)
 	return nil, changed, nil
 }
 
+// outage is called after a read has failed. It returns for how long the store has failed.
+func (s *storedEvents) outage() time.Duration {
+	if s.failedAt.IsZero() {
+		s.failedAt = time.Now()
+	}
+	return time.Since(s.failedAt)
+}
+
 // end returns the number of the event that follows the last event that was read.
 func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
@@ -78,7 +91,7 @@ func (s *storedEvents) read(from int64) error {
 	defer cancel()
 	events, err := s.store.Events(ctx, s.user, s.id, from)
 	if err == nil {
-		s.lastRead = events
+		s.lastRead, s.failedAt = events, time.Time{}
 	}
 	return err
 }

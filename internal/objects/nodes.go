@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -139,8 +140,8 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 func (c *eventStorer) nextEvents() stores.Events {
 	logged, more, err := c.log.Next(c.nextEvent)
 	switch {
-	case err != nil && c.logEnded: // the gap shows readers that some events are missing
-		return stores.Events{First: c.nextEvent + 1, Events: []stores.Event{{Name: "missing"}}, Over: true}
+	case err != nil && c.logEnded: // the gap shows readers that some events are missing, however many they have read
+		return stores.Events{First: math.MaxUint32, Events: []stores.Event{{Name: "missing"}}, Over: true}
 	case err != nil:
 		return stores.Events{First: c.nextEvent}
 	}

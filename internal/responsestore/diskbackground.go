@@ -108,7 +108,7 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 		return events, err
 	case meta == nil:
 		return events, stores.ErrNotFound
-	case meta.Lost && from > meta.Events:
+	case meta.Lost && from >= meta.Events: // the client has read more than was stored, see Redis.lostEvent
 		_, last := stores.Lost(e.Response, from)
 		return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil
 	case len(events.Events) == 0 && (from < meta.Events || !meta.Over && !owned):

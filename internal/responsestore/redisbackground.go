@@ -50,7 +50,7 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 	switch leased := parts[0] == int64(1); {
 	case len(events.Events) == 0 && from < total:
 		return events, stores.ErrDropped
-	case from > total && parts[2] == int64(2):
+	case from >= total && parts[2] == int64(2):
 		return r.lostEvent(ctx, user, id, from)
 	case next >= total && parts[2] != int64(0):
 		events.Over = true
@@ -83,8 +83,9 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 }
 
 // lostEvent returns the last event of a response whose owner was lost. It is for a client that has
-// read more events than were stored. So the event gets the number that the client wants next: the
-// parameter from.
+// read more events than were stored, or exactly as many as are stored with the event of the failure:
+// such a client has read another event with that number. So the event gets the number that the
+// client wants next: the parameter from.
 func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {

@@ -144,9 +144,11 @@ func testLost(t *testing.T, tested Engine) {
 	if names := namesOf(t, b, 0); names != "aresponse.failed." {
 		t.Errorf("%q", names)
 	}
-	ahead, err := b.Events(ctx, "u", ID(1), 9)
-	if err != nil || len(ahead.Events) != 1 || !strings.Contains(string(ahead.Events[0].Data), `"sequence_number":9`) || !ahead.Over {
-		t.Errorf("%s, %v", ahead.Events, err)
+	for _, from := range []int64{2, 9} { // a client that has read one event more than was stored, and one that has read more
+		ahead, err := b.Events(ctx, "u", ID(1), from)
+		if err != nil || len(ahead.Events) != 1 || !strings.Contains(string(ahead.Events[0].Data), fmt.Sprintf(`"sequence_number":%d,`, from)) || !ahead.Over {
+			t.Errorf("from %d: %s, %v", from, ahead.Events, err)
+		}
 	}
 	for _, node := range []stores.Background{owner, b} {
 		_, err := node.Continue(ctx, "u", ID(1), someEvents(1, "b"))
