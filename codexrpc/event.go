@@ -8,18 +8,13 @@ import (
 type EventKind uint8
 
 const (
-	// EventItemStarted is the notification item/started. Fields: ItemType and ItemID. A call of a
-	// client's tool also has Name.
+	// EventItemStarted is the notification item/started. Fields: ItemType and ItemID.
 	EventItemStarted EventKind = iota + 1
 	// EventTextDelta is the notification item/agentMessage/delta. Fields: ItemID and Text.
 	EventTextDelta
 	// EventReasoningDelta is the notification item/reasoning/summaryTextDelta. Fields: ItemID,
 	// Text, and Index (the number of the summary's part).
 	EventReasoningDelta
-	// EventArgumentsDelta is the notification item/dynamicToolCall/argumentsDelta, which Codex
-	// 0.169 does not send. Fields: ItemID, CallID (if there is one) and Text (a fragment of the
-	// call's arguments).
-	EventArgumentsDelta
 	// EventItemCompleted is the notification item/completed. Fields: ItemType and ItemID. An
 	// agentMessage also has Text (its whole text) and Phase (if the model names one). An
 	// imageGeneration also has Status, Text (the picture in base64, or empty), Name (the prompt of

@@ -13,7 +13,6 @@ import (
 const (
 	methodTextDelta         = "item/agentMessage/delta"
 	methodReasoningDelta    = "item/reasoning/summaryTextDelta"
-	methodArgumentsDelta    = "item/dynamicToolCall/argumentsDelta" // only some builds of Codex send it
 	methodItemStarted       = "item/started"
 	methodItemCompleted     = "item/completed"
 	methodRawItemCompleted  = "rawResponseItem/completed"
@@ -70,8 +69,6 @@ func kindOf(method string) EventKind {
 		return EventTextDelta
 	case methodReasoningDelta:
 		return EventReasoningDelta
-	case methodArgumentsDelta:
-		return EventArgumentsDelta
 	case methodItemStarted:
 		return EventItemStarted
 	case methodItemCompleted:
@@ -124,8 +121,6 @@ func (s *scanner) param(name string, e *Event) {
 		}
 	case "itemId":
 		e.ItemID = s.Text()
-	case "callId":
-		e.CallID = s.Text()
 	case "delta":
 		e.Text = s.Text()
 	case "summaryIndex":
@@ -191,7 +186,7 @@ func (s *scanner) turn(e *Event) {
 }
 
 // item reads an item into e. When item returns, e.Text is set only for a completed message or
-// picture, and e.Name only for a started call or a completed picture.
+// picture, and e.Name only for a completed picture.
 func (s *scanner) item(e *Event) {
 	var picture struct{ result, prompt, status string }
 	for more := s.Object(); more; more = s.More('}') {
@@ -204,8 +199,6 @@ func (s *scanner) item(e *Event) {
 			e.Text = s.Text()
 		case "phase":
 			e.Phase = s.Text()
-		case "tool":
-			e.Name = s.Text()
 		case "result":
 			picture.result = s.Value()
 		case "revisedPrompt":
@@ -225,9 +218,6 @@ func (s *scanner) item(e *Event) {
 		return
 	}
 	e.Err, e.Transparent = nil, false
-	if e.Kind != EventItemStarted || e.ItemType != ItemToolCall {
-		e.Name = ""
-	}
 	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
 		e.Text, e.Phase = "", ""
 	}

@@ -134,7 +134,7 @@ func (e *Event) isModelOutput() bool {
 	switch e.Kind {
 	case EventItemStarted, EventItemCompleted:
 		return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
-	case EventTextDelta, EventReasoningDelta, EventArgumentsDelta, EventFunctionCall, EventReasoningItem, EventWebSearch, EventResponseCompleted:
+	case EventTextDelta, EventReasoningDelta, EventFunctionCall, EventReasoningItem, EventWebSearch, EventResponseCompleted:
 		return true
 	}
 	return false

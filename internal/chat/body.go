@@ -21,17 +21,11 @@ type Body struct {
 type bodyChoice struct {
 	text        strings.Builder
 	reasoning   strings.Builder
-	calls       []*bodyCall
+	calls       []turn.Output
 	annotations []annotation
 	pictures    []turn.Output
 	finish      turn.FinishReason
 	finished    bool
-}
-
-// bodyCall collects the outputs of one tool call.
-type bodyCall struct {
-	id, name  string
-	arguments strings.Builder
 }
 
 // NewBody returns an empty body.
@@ -51,13 +45,9 @@ func (b *Body) Add(choice int, out turn.Output) {
 		c.text.WriteString(out.Text)
 	case turn.OutputReasoning:
 		c.reasoning.WriteString(out.Text)
-	case turn.OutputCallStart:
+	case turn.OutputCall:
 		if out.Call == 0 || !b.meta.LegacyFunctions {
-			c.calls = append(c.calls, &bodyCall{id: out.ID, name: out.Name})
-		}
-	case turn.OutputCallArguments:
-		if out.Call < len(c.calls) {
-			c.calls[out.Call].arguments.WriteString(out.Text)
+			c.calls = append(c.calls, out)
 		}
 	case turn.OutputAnnotations:
 		c.annotations = append(c.annotations, annotations(&out)...)
@@ -99,14 +89,14 @@ func (c *bodyChoice) message(meta *Meta) *message {
 		m.Images = append(m.Images, newPicture(i, &c.pictures[i]))
 	}
 	for _, toolCall := range c.calls {
-		arguments, form := toolCall.arguments.String(), meta.Forms[toolCall.name]
+		arguments, form := toolCall.Text, meta.Forms[toolCall.Name]
 		if form != 0 {
 			arguments = prompt.CustomInput(arguments)
 		}
 		if meta.LegacyFunctions {
-			m.FunctionCall = &function{toolCall.name, arguments}
+			m.FunctionCall = &function{toolCall.Name, arguments}
 		} else {
-			m.ToolCalls = append(m.ToolCalls, newCall(toolCall.id, toolCall.name, arguments, form))
+			m.ToolCalls = append(m.ToolCalls, newCall(toolCall.ID, toolCall.Name, arguments, form))
 		}
 	}
 	return m

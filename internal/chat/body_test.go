@@ -41,15 +41,14 @@ func TestChatBody(t *testing.T) {
 		},
 		"calls alone": {
 			outs: []turn.Output{
-				startOut(0, "c0", "f"), argumentsOut(0, "c0", `{"a"`), startOut(1, "c1", "g"), argumentsOut(0, "c0", `:1}`),
-				endOut(0, "c0"), argumentsOut(1, "c1", `{}`), endOut(1, "c1"), finishOut(turn.FinishToolCalls),
+				callOut(0, "c0", "f", `{"a":1}`), callOut(1, "c1", "g", `{}`), finishOut(turn.FinishToolCalls),
 			},
 			want: body(`{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[`+
 				`{"id":"c0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},`+
 				`{"id":"c1","type":"function","function":{"name":"g","arguments":"{}"}}]}`, "tool_calls"),
 		},
 		"everything": {
-			outs: []turn.Output{reasoningOut("h"), reasoningOut("m"), textOut("ok"), startOut(0, "c", "f"), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			outs: []turn.Output{reasoningOut("h"), reasoningOut("m"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
 			want: body(`{"role":"assistant","content":"ok","refusal":null,"annotations":[],"reasoning_content":"hm","tool_calls":[`+
 				`{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "tool_calls"),
 		},
@@ -67,7 +66,7 @@ func TestChatBodyChoices(t *testing.T) {
 	meta := testMeta
 	meta.Choices = 3
 	b := bodyOfAll(t, meta, []said{
-		{2, startOut(0, "c", "f")}, {1, textOut("b")}, {2, argumentsOut(0, "c", "{}")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
+		{2, callOut(0, "c", "f", "{}")}, {1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
 		{1, textOut("late")}, {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
 	})
 	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[` +
@@ -88,11 +87,11 @@ func TestChatBodyFunctions(t *testing.T) {
 		message, reason string
 	}{
 		"a call": {
-			[]turn.Output{startOut(0, "c", "f"), argumentsOut(0, "c", `{"a":`), argumentsOut(0, "c", `1}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			[]turn.Output{callOut(0, "c", "f", `{"a":1}`), finishOut(turn.FinishToolCalls)},
 			`{"role":"assistant","content":null,"refusal":null,"annotations":[],"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, "function_call",
 		},
 		"one of two": {
-			[]turn.Output{textOut("x"), startOut(0, "c", "f"), startOut(1, "d", "g"), argumentsOut(1, "d", "{}"), finishOut(turn.FinishToolCalls)},
+			[]turn.Output{textOut("x"), callOut(0, "c", "f", ""), callOut(1, "d", "g", "{}"), finishOut(turn.FinishToolCalls)},
 			`{"role":"assistant","content":"x","refusal":null,"annotations":[],"function_call":{"name":"f","arguments":""}}`, "function_call",
 		},
 		"none": {
@@ -113,17 +112,10 @@ func TestChatBodyFunctions(t *testing.T) {
 func TestChatBodyAfterTheEnd(t *testing.T) {
 	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
 	before := string(b.JSON())
-	for _, out := range []turn.Output{textOut("y"), startOut(0, "c", "f")} {
+	for _, out := range []turn.Output{textOut("y"), callOut(0, "c", "f", "")} {
 		b.Add(0, out)
 	}
 	if got := string(b.JSON()); got != before {
 		t.Errorf("the body became\n%s", got)
-	}
-}
-
-func TestChatBodyStrayArguments(t *testing.T) {
-	b := bodyOf(t, []turn.Output{argumentsOut(3, "c", "{}"), textOut("x"), finishOut(turn.FinishStop)})
-	if got := string(b.JSON()); strings.Contains(got, "tool_calls") {
-		t.Error(got)
 	}
 }

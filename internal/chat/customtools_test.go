@@ -89,9 +89,8 @@ func TestCustomCalls(t *testing.T) {
 	meta := testMeta
 	meta.Forms = map[string]ToolForm{"sql": customForm, "patch": textForm}
 	outs := []turn.Output{
-		startOut(0, "a", "sql"), argumentsOut(0, "a", `{"input":"SELECT`), argumentsOut(0, "a", ` 1"}`), {Kind: turn.OutputCallEnd, ID: "a", Name: "sql", Text: `{"input":"SELECT 1"}`},
-		startOut(1, "b", "patch"), argumentsOut(1, "b", `{"input":"*** Begin"}`), {Kind: turn.OutputCallEnd, Call: 1, ID: "b", Name: "patch", Text: `{"input":"*** Begin"}`},
-		startOut(2, "c", "f"), argumentsOut(2, "c", `{}`), endOut(2, "c"), finishOut(turn.FinishToolCalls),
+		callOut(0, "a", "sql", `{"input":"SELECT 1"}`), callOut(1, "b", "patch", `{"input":"*** Begin"}`),
+		callOut(2, "c", "f", `{}`), finishOut(turn.FinishToolCalls),
 	}
 	var deltas []string
 	for _, frame := range chunks(t, meta, outs) {

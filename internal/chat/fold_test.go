@@ -240,13 +240,11 @@ func randomOutputs(r *rand.Rand) []turn.Output {
 		case 2:
 			outs = append(outs, reasoningOut(randomText(r)))
 		case 3:
-			outs = append(outs, startOut(calls, id(calls), "tool-"+id(calls)))
+			outs = append(outs, callOut(calls, id(calls), "tool-"+id(calls), ""))
 			calls++
 		case 4:
-			if calls > 0 {
-				call := r.IntN(calls)
-				outs = append(outs, argumentsOut(call, id(call), randomText(r)))
-			}
+			outs = append(outs, callOut(calls, id(calls), "tool-"+id(calls), randomText(r)))
+			calls++
 		}
 	}
 	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
@@ -332,7 +330,7 @@ func FuzzStreamFold(f *testing.F) {
 	f.Add("\xff\xf0\x9f", "", "\x00", []byte{1})
 	f.Add("", "x", "", []byte{})
 	f.Fuzz(func(t *testing.T, text, reasoning, arguments string, sizes []byte) {
-		whole := []turn.Output{reasoningOut(reasoning), textOut(text), startOut(0, "c", "f"), argumentsOut(0, "c", arguments), endOut(0, "c"), finishOut(turn.FinishToolCalls)}
+		whole := []turn.Output{reasoningOut(reasoning), textOut(text), callOut(0, "c", "f", arguments), finishOut(turn.FinishToolCalls)}
 		var parts []turn.Output
 		for _, s := range cut(reasoning, sizes) {
 			parts = append(parts, reasoningOut(s))
@@ -340,11 +338,7 @@ func FuzzStreamFold(f *testing.F) {
 		for _, s := range cut(text, sizes) {
 			parts = append(parts, textOut(s))
 		}
-		parts = append(parts, startOut(0, "c", "f"))
-		for _, s := range cut(arguments, sizes) {
-			parts = append(parts, argumentsOut(0, "c", s))
-		}
-		parts = append(parts, endOut(0, "c"), finishOut(turn.FinishToolCalls))
+		parts = append(parts, callOut(0, "c", "f", arguments), finishOut(turn.FinishToolCalls))
 		one, many := checkFold(t, testMeta, alone(whole)), checkFold(t, testMeta, alone(parts))
 		if !reflect.DeepEqual(one, many) {
 			t.Errorf("whole %+v\ncut   %+v", one, many)

@@ -14,16 +14,16 @@ import (
 // several choices may be mixed. Each choice has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
-//   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content) and of
-//     a call, for each list of citations (delta.annotations) and for each picture (delta.images),
+//   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), for
+//     each list of citations (delta.annotations) and for each picture (delta.images),
+//   - two chunks for each call,
 //   - a chunk with the finish_reason and an empty delta.
 //
 // The members reasoning_content and images are common, but not a part of OpenAI's API. The first
-// chunk of a call (delta.tool_calls) has the call's index, id, type and name. Each further chunk of
-// the call has the index and a piece of the arguments; the whole input of a custom tool comes in
-// one chunk. If the request has functions, the older form of tools, a call is in
-// delta.function_call: its first chunk has the name, and each further chunk has a piece of the
-// arguments.
+// chunk of a call (delta.tool_calls) has the call's index, id, type and name. The second chunk has
+// the index and the arguments or, of a custom tool, the input; there is none if they are empty. If the
+// request has functions, the older form of tools, a call is in delta.function_call: its first chunk
+// has the name, and its second chunk has the arguments.
 //
 // If the client asks for the usage, the last chunk has no choice, but the usage of all choices
 // together; all earlier chunks have "usage": null. If a choice fails, an error object ends the
@@ -46,10 +46,9 @@ type Stream struct {
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	chunkStart   []byte   // the beginning of every chunk of the choice, up to the delta
-	roleSent     bool     // the first chunk, which has the role, has been sent
-	callForm     ToolForm // the form of the open call; 0: the called tool is a function, or no call is open
-	picturesSent int      // the number of pictures sent
+	chunkStart   []byte // the beginning of every chunk of the choice, up to the delta
+	roleSent     bool   // the first chunk, which has the role, has been sent
+	picturesSent int    // the number of pictures sent
 }
 
 // noFinishReason is the finish_reason in all chunks of a choice but the last.
@@ -102,14 +101,8 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	switch out.Kind {
 	case turn.OutputText, turn.OutputReasoning:
 		s.sendPiece(choice, openingForText, &out)
-	case turn.OutputCallStart:
-		s.startCall(choice, &out)
-	case turn.OutputCallArguments:
-		if s.choices[choice].callForm == 0 && (out.Call == 0 || !s.meta.LegacyFunctions) {
-			s.sendPiece(choice, openingForCall, &out)
-		}
-	case turn.OutputCallEnd:
-		s.endCall(choice, &out)
+	case turn.OutputCall:
+		s.sendCall(choice, &out)
 	case turn.OutputAnnotations:
 		if all := annotations(&out); all != nil {
 			s.openChoice(choice, openingForText)
@@ -135,44 +128,39 @@ func (s *Stream) sendPicture(choice int, out *turn.Output) {
 	c.picturesSent++
 }
 
-// startCall sends the first chunk of a call. If the request has functions, the older form of tools,
-// the client can read only one call, so startCall sends nothing for the calls after the first.
-func (s *Stream) startCall(index int, out *turn.Output) {
+// sendCall sends the chunks of a call. If the request has functions, the older form of tools, the
+// client can read only one call, so sendCall sends nothing for the calls after the first.
+func (s *Stream) sendCall(index int, out *turn.Output) {
 	callIndex, form := out.Call, s.meta.Forms[out.Name]
-	s.choices[index].callForm = form
+	var first message
 	switch {
 	case !s.meta.LegacyFunctions:
-		s.openChoice(index, openingForCall)
 		firstDelta := newCall(out.ID, out.Name, "", form)
 		firstDelta.Index = &callIndex
-		s.sendChunk(index, encodeDelta(message{ToolCalls: []call{firstDelta}}), "")
+		first.ToolCalls = []call{firstDelta}
 	case out.Call == 0:
-		s.openChoice(index, openingForCall)
-		s.sendChunk(index, encodeDelta(message{FunctionCall: &function{Name: out.Name}}), "")
-	}
-}
-
-// endCall sends the whole input of a called custom tool, since the input can be read only from the
-// complete arguments. The arguments of a function have already been sent.
-func (s *Stream) endCall(index int, out *turn.Output) {
-	c := &s.choices[index]
-	if c.callForm == 0 {
+		first.FunctionCall = &function{Name: out.Name}
+	default:
 		return
 	}
-	callIndex, text := out.Call, prompt.CustomInput(out.Text)
-	inputDelta := call{Index: &callIndex}
-	if c.callForm == customForm {
+	s.openChoice(index, openingForCall)
+	s.sendChunk(index, encodeDelta(first), "")
+	if form == 0 {
+		s.sendPiece(index, openingForCall, out)
+		return
+	}
+	text, inputDelta := prompt.CustomInput(out.Text), call{Index: &callIndex}
+	if form == customForm {
 		inputDelta.Custom = &custom{Input: text}
 	} else {
 		inputDelta.Function = &function{Arguments: text}
 	}
-	c.callForm = 0
 	if text != "" {
 		s.sendChunk(index, encodeDelta(message{ToolCalls: []call{inputDelta}}), "")
 	}
 }
 
-// sendPiece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
+// sendPiece sends a chunk with a piece of text, a piece of reasoning or the arguments of a call. Nearly all chunks are
 // such pieces, so sendPiece does not use the JSON encoder. If the choice has no chunk yet,
 // sendPiece first sends a chunk with opening as its delta.
 func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {

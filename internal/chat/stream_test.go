@@ -19,14 +19,8 @@ var (
 
 func textOut(s string) turn.Output      { return turn.Output{Kind: turn.OutputText, Text: s} }
 func reasoningOut(s string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: s} }
-func startOut(call int, id, name string) turn.Output {
-	return turn.Output{Kind: turn.OutputCallStart, Call: call, ID: id, Name: name}
-}
-func argumentsOut(call int, id, s string) turn.Output {
-	return turn.Output{Kind: turn.OutputCallArguments, Call: call, ID: id, Text: s}
-}
-func endOut(call int, id string) turn.Output {
-	return turn.Output{Kind: turn.OutputCallEnd, Call: call, ID: id}
+func callOut(call int, id, name, arguments string) turn.Output {
+	return turn.Output{Kind: turn.OutputCall, Call: call, ID: id, Name: name, Text: arguments}
 }
 func finishOut(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
@@ -108,26 +102,24 @@ func TestChatStream(t *testing.T) {
 			frames: []string{role, last("stop")},
 		},
 		"empty pieces": {
-			outs:   []turn.Output{textOut(""), reasoningOut(""), argumentsOut(0, "c", ""), finishOut(turn.FinishContentFilter)},
+			outs:   []turn.Output{textOut(""), reasoningOut(""), finishOut(turn.FinishContentFilter)},
 			frames: []string{role, last("content_filter")},
 		},
 		"calls": {
 			outs: []turn.Output{
-				startOut(0, "c0", "f"), argumentsOut(0, "c0", `{"a"`), startOut(1, "c1", "g"), argumentsOut(1, "c1", "{}"),
-				argumentsOut(0, "c0", `:1}`), endOut(0, "c0"), endOut(1, "c1"), finishOut(turn.FinishToolCalls),
+				callOut(0, "c0", "f", `{"a":1}`), callOut(1, "c1", "g", "{}"), finishOut(turn.FinishToolCalls),
 			},
 			frames: []string{
 				roleNull,
 				delta(`{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":""}}]}`),
-				delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`),
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]}`),
 				delta(`{"tool_calls":[{"index":1,"id":"c1","type":"function","function":{"name":"g","arguments":""}}]}`),
 				delta(`{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}`),
-				delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`),
 				last("tool_calls"),
 			},
 		},
 		"reasoning, text, call": {
-			outs: []turn.Output{reasoningOut("hm"), textOut("ok"), startOut(0, "c", "f"), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			outs: []turn.Output{reasoningOut("hm"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
 			frames: []string{
 				role, delta(`{"reasoning_content":"hm"}`), delta(`{"content":"ok"}`),
 				delta(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
@@ -188,13 +180,14 @@ func TestChatStreamChoices(t *testing.T) {
 	}{
 		"interleaved": {
 			all: []said{
-				{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, startOut(0, "c", "f")},
-				{0, textOut("a")}, {2, argumentsOut(0, "c", "{}")}, {2, endOut(0, "c")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+				{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, callOut(0, "c", "f", "{}")},
+				{0, textOut("a")}, {2, callOut(1, "d", "g", "")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
 			},
 			frames: []string{
 				delta("1", role), delta("1", `{"content":"b"}`), delta("0", role), delta("0", `{"content":"a"}`), last("1", "length"),
 				delta("2", roleNull), delta("2", `{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
-				delta("0", `{"content":"a"}`), delta("2", `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+				delta("2", `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+				delta("0", `{"content":"a"}`), delta("2", `{"tool_calls":[{"index":1,"id":"d","type":"function","function":{"name":"g","arguments":""}}]}`),
 				last("2", "tool_calls"), last("0", "stop"),
 				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}`),
 			},
@@ -208,12 +201,12 @@ func TestChatStreamChoices(t *testing.T) {
 		"functions": {
 			legacy: true,
 			all: []said{
-				{0, startOut(0, "c", "f")}, {1, textOut("b")}, {1, startOut(0, "c", "g")}, {0, argumentsOut(0, "c", `{"a"`)}, {0, argumentsOut(0, "c", `:1}`)},
-				{0, startOut(1, "d", "h")}, {0, argumentsOut(1, "d", "{}")}, {0, finishOut(turn.FinishToolCalls)}, {1, finishOut(turn.FinishLength)}, {2, finishOut(turn.FinishStop)},
+				{0, callOut(0, "c", "f", `{"a":1}`)}, {1, textOut("b")}, {1, callOut(0, "c", "g", "")},
+				{0, callOut(1, "d", "h", "{}")}, {0, finishOut(turn.FinishToolCalls)}, {1, finishOut(turn.FinishLength)}, {2, finishOut(turn.FinishStop)},
 			},
 			frames: []string{
-				delta("0", roleNull), delta("0", `{"function_call":{"name":"f","arguments":""}}`), delta("1", role), delta("1", `{"content":"b"}`),
-				delta("1", `{"function_call":{"name":"g","arguments":""}}`), delta("0", `{"function_call":{"arguments":"{\"a\""}}`), delta("0", `{"function_call":{"arguments":":1}"}}`),
+				delta("0", roleNull), delta("0", `{"function_call":{"name":"f","arguments":""}}`), delta("0", `{"function_call":{"arguments":"{\"a\":1}"}}`),
+				delta("1", role), delta("1", `{"content":"b"}`), delta("1", `{"function_call":{"name":"g","arguments":""}}`),
 				last("0", "function_call"), last("1", "length"), delta("2", role), last("2", "stop"),
 				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}`),
 			},
@@ -266,7 +259,7 @@ func TestChatStreamAfterTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := count
-		for _, out := range []turn.Output{textOut("x"), startOut(0, "c", "f"), last} {
+		for _, out := range []turn.Output{textOut("x"), callOut(0, "c", "f", ""), last} {
 			if err := write(s, 0, out); err != nil || count != before {
 				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
 			}

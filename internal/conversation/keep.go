@@ -34,7 +34,7 @@ func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 		case out.Kind == turn.OutputText:
 			s.answer.Text(out.Text)
 		case mode == turn.ModeXML: // the calls are a part of the text
-		case out.Kind == turn.OutputCallEnd:
+		case out.Kind == turn.OutputCall:
 			s.answer.Call(s.tools.Codex(out.Name), out.Text)
 		}
 	}

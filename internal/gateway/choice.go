@@ -119,8 +119,7 @@ func (c *choice) Wake() error { return c.group.wake() }
 // countCharacters counts the characters of outputs.
 func countCharacters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
-		// The end of a call repeats its arguments, and a picture is no text.
-		if kind := outputs[i].Kind; kind != turn.OutputCallEnd && kind != turn.OutputPicture {
+		if outputs[i].Kind != turn.OutputPicture { // a picture is no text
 			sum += utf8.RuneCountInString(outputs[i].Text)
 		}
 	}

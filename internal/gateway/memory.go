@@ -169,11 +169,9 @@ func (c *answerClaim) add(o *turn.Output) error {
 	if c == nil {
 		return nil
 	}
-	if o.Kind != turn.OutputCallEnd { // the end of a call repeats the arguments
-		c.size += int64(len(o.Text))
-	}
+	c.size += int64(len(o.Text))
 	switch o.Kind {
-	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd,
+	case turn.OutputCall, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd,
 		turn.OutputAnnotations, turn.OutputPictureStart:
 		c.size += itemOverhead + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning, turn.OutputText:

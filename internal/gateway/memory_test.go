@@ -199,7 +199,7 @@ func TestAnswersTogether(t *testing.T) {
 func TestHeldItems(t *testing.T) {
 	const items = 100
 	for name, next := range map[string]func(i int) turn.Output{
-		"calls":              func(i int) turn.Output { return turn.Output{Kind: turn.OutputCallStart, Call: i} },
+		"calls":              func(i int) turn.Output { return turn.Output{Kind: turn.OutputCall, Call: i} },
 		"messages":           func(int) turn.Output { return turn.Output{Kind: turn.OutputText, Gap: true} },
 		"reasoning":          func(int) turn.Output { return turn.Output{Kind: turn.OutputReasoningEnd} },
 		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i, Gap: true} },

@@ -51,7 +51,7 @@ func (e *encoder) add(out *turn.Output) {
 		e.addReasoning(out)
 	case turn.OutputReasoningEnd:
 		e.endReasoning(out)
-	case turn.OutputCallEnd:
+	case turn.OutputCall:
 		e.addCall(out)
 	case turn.OutputSearchEnd:
 		e.addSearch(out)
@@ -132,9 +132,8 @@ func (e *encoder) endReasoning(out *turn.Output) {
 	e.endBlock()
 }
 
-// addCall makes the block of a call, when the arguments are complete. The input of the block is an
-// object, so it cannot be made from a part of the arguments. A call of the function for deferred
-// tools becomes a call of the deferred tool.
+// addCall makes the block of a call. A call of the function for deferred tools becomes a call of the
+// deferred tool.
 func (e *encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return

@@ -28,13 +28,8 @@ func finished(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 
-func called(n int, name string, arguments ...string) []turn.Output {
-	id := fmt.Sprint("tool_0_", n)
-	outs := []turn.Output{{Kind: turn.OutputCallStart, Call: n, ID: id, Name: name}}
-	for _, a := range arguments {
-		outs = append(outs, turn.Output{Kind: turn.OutputCallArguments, Call: n, ID: id, Text: a})
-	}
-	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id, Name: name, Text: strings.Join(arguments, "")})
+func called(n int, name, arguments string) []turn.Output {
+	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: name, Text: arguments}}
 }
 
 // streamed returns the stream of outputs, which a client reads strictly.
@@ -95,8 +90,8 @@ func TestFold(t *testing.T) {
 	reasoned := []turn.Output{thought("a", "One."), part, thought("a", "Two."), endA, thought("b", "Three."), endB, said("So."), finished(turn.FinishStop)}
 	stop := finished(turn.FinishStop)
 	stop.End.StopSequence = "END"
-	calls := append(called(0, "ls", `{"a":`, `1}`), called(1, "pwd", " { } ")...)
-	calls = append(calls, called(2, "pwd")...)
+	calls := append(called(0, "ls", `{"a":1}`), called(1, "pwd", " { } ")...)
+	calls = append(calls, called(2, "pwd", "")...)
 	for name, c := range map[string]struct {
 		meta Meta
 		outs []turn.Output
@@ -215,7 +210,7 @@ func randomOutputs(r *rand.Rand) (outs []turn.Output) {
 		case 5:
 			outs = append(outs, turn.Output{Kind: turn.OutputReasoningEnd, ID: id, Text: randomText(r)})
 		case 6:
-			outs = append(outs, called(calls, []string{"f", "call_tool"}[r.IntN(2)], randomText(r), randomText(r))...)
+			outs = append(outs, called(calls, []string{"f", "call_tool"}[r.IntN(2)], randomText(r)+randomText(r))...)
 			calls++
 		case 7:
 			outs = append(outs, turn.Output{Kind: turn.OutputSearchStart, ID: id}, turn.Output{Kind: turn.OutputSearchEnd, ID: id, Text: `{"query":"q"}`})
@@ -252,7 +247,7 @@ func TestCuts(t *testing.T) {
 		for _, piece := range cut(text, size) {
 			outs = append(outs, said(piece))
 		}
-		outs = append(append(outs, called(0, "f", cut(arguments, size)...)...), finished(turn.FinishToolCalls))
+		outs = append(append(outs, called(0, "f", arguments)...), finished(turn.FinishToolCalls))
 		if got := checkFold(t, testMeta, outs); !reflect.DeepEqual(got.Content, want.Content) {
 			t.Errorf("in pieces of %d: %+v, want %+v", size, got.Content, want.Content)
 		}

@@ -24,13 +24,8 @@ func finished(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: codexrpc.Usage{InputTokens: 11, OutputTokens: 5}}}
 }
 
-func called(n int, arguments ...string) []turn.Output {
-	id := fmt.Sprint("tool_0_", n)
-	outs := []turn.Output{{Kind: turn.OutputCallStart, Call: n, ID: id, Name: "f"}}
-	for _, a := range arguments {
-		outs = append(outs, turn.Output{Kind: turn.OutputCallArguments, Call: n, ID: id, Text: a})
-	}
-	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id, Name: "f", Text: strings.Join(arguments, "")})
+func called(n int, arguments string) []turn.Output {
+	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: "f", Text: arguments}}
 }
 
 // streamed returns what a strict client has of the stream of outputs, and the first error of the
@@ -100,7 +95,7 @@ func shown(a *ollamacheck.Answer) string {
 func TestAnswer(t *testing.T) {
 	silent, inText, generate, load, unload := testMeta, testMeta, testMeta, testMeta, testMeta
 	silent.noThinking, inText.CallsInText, generate.generate, load.loadReason, unload.loadReason = true, true, true, "load", "unload"
-	calls := append(append(called(0, "{\"a\":\n", "1}"), called(1)...), finished(turn.FinishToolCalls))
+	calls := append(append(called(0, "{\"a\":\n1}"), called(1, "")...), finished(turn.FinishToolCalls))
 	for name, c := range map[string]struct {
 		meta Meta
 		outs []turn.Output
@@ -199,11 +194,11 @@ func randomOutputs(r *rand.Rand) (outs []turn.Output) {
 		case 3:
 			outs = append(outs, turn.Output{Kind: turn.OutputReasoning, Gap: true, Text: "\n\n"})
 		case 4:
-			arguments := []string{`{"a"`, `:"` + string(rune(0xa0+r.IntN(900))), `"}`}
+			arguments := `{"a":"` + string(rune(0xa0+r.IntN(900))) + `"}`
 			if r.IntN(20) == 0 {
-				arguments = []string{randomText(r)}
+				arguments = randomText(r)
 			}
-			outs = append(outs, called(calls, arguments...)...)
+			outs = append(outs, called(calls, arguments)...)
 			calls++
 		case 5:
 			outs = append(outs, turn.Output{Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"u"}]`})
@@ -241,7 +236,7 @@ func TestCuts(t *testing.T) {
 		for _, piece := range cut(text, size) {
 			outs = append(outs, said(piece))
 		}
-		outs = append(append(outs, called(0, cut(arguments, size)...)...), finished(turn.FinishToolCalls))
+		outs = append(append(outs, called(0, arguments)...), finished(turn.FinishToolCalls))
 		if got, _ := check(t, testMeta, outs); !reflect.DeepEqual(got, want) {
 			t.Errorf("in pieces of %d: %+v, want %+v", size, got, want)
 		}

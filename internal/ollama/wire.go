@@ -63,7 +63,7 @@ func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 		p.content = out.Text
 	case out.Kind == turn.OutputReasoning && !m.noThinking:
 		p.thinking = out.Text
-	case out.Kind == turn.OutputCallEnd && !m.CallsInText:
+	case out.Kind == turn.OutputCall && !m.CallsInText:
 		arguments, ok := argumentsObject(out.Text)
 		if !ok {
 			return p, unreadableArguments(out.Name)

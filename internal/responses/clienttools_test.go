@@ -27,8 +27,7 @@ func TestClientCalls(t *testing.T) {
 	meta := responseOf(t, withMember(everyClientTool)).Meta(testSuffix)
 	for _, c := range clientCalls {
 		outs := []turn.Output{
-			{Kind: turn.OutputCallStart, ID: "c", Name: c.name}, {Kind: turn.OutputCallArguments, ID: "c", Text: c.arguments},
-			{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
+			callOut(0, "c", c.name, c.arguments), {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
 		}
 		checkResponseFold(t, meta, outs)
 		events, _ := streamOf(t, meta, outs)
@@ -68,8 +67,7 @@ func TestClientCallsOddArguments(t *testing.T) {
 	for _, name := range []string{"shell", "local_shell", "apply_patch"} {
 		for _, arguments := range []string{"", "{", "[]", `"x"`, "{}", `{"commands":"ls","command":7,"type":"x","path":1}`} {
 			checkResponseFold(t, meta, []turn.Output{
-				{Kind: turn.OutputCallStart, ID: "c", Name: name}, {Kind: turn.OutputCallArguments, ID: "c", Text: arguments},
-				{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
+				callOut(0, "c", name, arguments), {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
 			})
 		}
 	}

@@ -34,9 +34,8 @@ type outputItem struct {
 	annotations      []json.RawMessage // the annotations of a message's text
 	encryptedContent string            // the encrypted content of a reasoning item
 
-	callIndex int          // if the item is a call: the index of the call in the turn
-	picture   *turn.Output // the output with the picture; nil: it has not come
-	tool      originalTool // if the item is a call: the called tool
+	picture *turn.Output // the output with the picture; nil: it has not come
+	tool    originalTool // if the item is a call: the called tool
 }
 
 // responseJSON returns the JSON of the Response as it is now.

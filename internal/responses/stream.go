@@ -98,17 +98,8 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 		}
 	case turn.OutputReasoningEnd:
 		s.endReasoning(&out)
-	case turn.OutputCallStart:
-		s.startCall(&out)
-	case turn.OutputCallArguments:
-		if s.isOpenCall(out.Call) && out.Text != "" {
-			s.openItem.text.WriteString(out.Text)
-			s.sendDelta(s.openItem, out.Text)
-		}
-	case turn.OutputCallEnd:
-		if s.isOpenCall(out.Call) {
-			s.endItem(statusCompleted)
-		}
+	case turn.OutputCall:
+		s.addCall(&out)
 	case turn.OutputSearchStart:
 		s.beginItem(typeWebSearch, &outputItem{providerID: out.ID})
 	case turn.OutputSearchEnd:
@@ -179,7 +170,7 @@ func (s *Stream) endReasoning(out *turn.Output) {
 	s.endItem(statusCompleted)
 }
 
-func (s *Stream) startCall(out *turn.Output) {
+func (s *Stream) addCall(out *turn.Output) {
 	if s.meta.CallsInText {
 		return
 	}
@@ -187,7 +178,13 @@ func (s *Stream) startCall(out *turn.Output) {
 	if !ok {
 		tool = originalTool{callType: typeFunctionCall, name: out.Name}
 	}
-	s.beginItem(tool.callType, &outputItem{tool: tool, callIndex: out.Call, outputJSON: outputJSON{CallID: out.ID}})
+	item := &outputItem{tool: tool, outputJSON: outputJSON{CallID: out.ID}}
+	s.beginItem(tool.callType, item)
+	if out.Text != "" {
+		item.text.WriteString(out.Text)
+		s.sendDelta(item, out.Text)
+	}
+	s.endItem(statusCompleted)
 }
 
 // annotate adds annotations to the open message, if there is one.
@@ -206,11 +203,6 @@ func (s *Stream) annotate(out *turn.Output) {
 
 // isOpen reports whether the open item has this type.
 func (s *Stream) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
-
-// isOpenCall reports whether the open item is the call with this index in the turn.
-func (s *Stream) isOpenCall(index int) bool {
-	return s.openItem != nil && s.openItem.tool.callType != "" && s.openItem.callIndex == index
-}
 
 // hidden is the index of an item that the client does not see.
 const hidden = -1

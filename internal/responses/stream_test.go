@@ -235,16 +235,16 @@ func TestResponseStreamEvents(t *testing.T) {
 		"two messages": {[]turn.Output{textOut("a"), messageGapOut, textOut("b"), usage}, slices.Concat(message, message), "completed", nil},
 		"phases": {[]turn.Output{textOut("a"), {Kind: turn.OutputText, Gap: true, Phase: "commentary"}, messageGapOut, textOut("b"), {Kind: turn.OutputText, Gap: true, Phase: "unheard-of"}, usage},
 			slices.Concat(message, message), "completed", []string{`"id":"msg_SUFFIX_0","type":"message","status":"completed","phase":"commentary"`, `"id":"msg_SUFFIX_1","type":"message","status":"completed","role"`}},
-		"burst": {[]turn.Output{startOut(0, "c0", "f"), argumentsOut(0, "c0", "{}"), endOut(0, "c0"), startOut(1, "c1", "f"), argumentsOut(1, "c1", `{"a":1}`), endOut(1, "c1"), finishOut(turn.FinishToolCalls)},
+		"burst": {[]turn.Output{callOut(0, "c0", "f", "{}"), callOut(1, "c1", "f", `{"a":1}`), finishOut(turn.FinishToolCalls)},
 			slices.Concat(call, call), "completed",
 			[]string{`{"id":"fc_SUFFIX_1","type":"function_call","status":"completed","call_id":"c1","name":"f","arguments":"{\"a\":1}"}`}},
-		"text after a call": {[]turn.Output{textOut("a"), startOut(0, "c", "f"), argumentsOut(0, "c", "{}"), endOut(0, "c"), textOut("b"), usage}, slices.Concat(message, call, message), "completed", nil},
-		"custom": {[]turn.Output{startOut(0, "c", "patch"), argumentsOut(0, "c", `{"input":"*** a"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, custom, "completed",
+		"text after a call": {[]turn.Output{textOut("a"), callOut(0, "c", "f", "{}"), textOut("b"), usage}, slices.Concat(message, call, message), "completed", nil},
+		"custom": {[]turn.Output{callOut(0, "c", "patch", `{"input":"*** a"}`), finishOut(turn.FinishToolCalls)}, custom, "completed",
 			[]string{`{"id":"ctc_SUFFIX_0","type":"custom_tool_call","status":"completed","call_id":"c","name":"patch","input":"*** a"}`}},
-		"custom with odd arguments": {[]turn.Output{startOut(0, "c", "patch"), argumentsOut(0, "c", `{"patch":"x"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, custom, "completed",
+		"custom with odd arguments": {[]turn.Output{callOut(0, "c", "patch", `{"patch":"x"}`), finishOut(turn.FinishToolCalls)}, custom, "completed",
 			[]string{`"input":"{\"patch\":\"x\"}"`}},
-		"namespace": {[]turn.Output{startOut(0, "c", "ns__g"), argumentsOut(0, "c", `{}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, call, "completed", []string{`"namespace":"ns","name":"g"`}},
-		"search": {[]turn.Output{startOut(0, "c", "tool_search"), argumentsOut(0, "c", `{"query": "x"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, []string{"output_item.added", "output_item.done"}, "completed",
+		"namespace": {[]turn.Output{callOut(0, "c", "ns__g", `{}`), finishOut(turn.FinishToolCalls)}, call, "completed", []string{`"namespace":"ns","name":"g"`}},
+		"search": {[]turn.Output{callOut(0, "c", "tool_search", `{"query": "x"}`), finishOut(turn.FinishToolCalls)}, []string{"output_item.added", "output_item.done"}, "completed",
 			[]string{`"type":"tool_search_call","status":"completed","call_id":"c","execution":"client","arguments":{"query":"x"}`}},
 		"reasoning": {[]turn.Output{summaryOut("rs_1", 0, "a"), thoughtOut("rs_1", "E"), usage}, thought, "completed",
 			[]string{`{"id":"rs_SUFFIX_0_rs_1","type":"reasoning","status":"completed","summary":[{"type":"summary_text","text":"a"}],"encrypted_content":"E"}`}},
@@ -299,7 +299,7 @@ func TestResponseHidesReasoning(t *testing.T) {
 func TestResponseCallsInText(t *testing.T) {
 	meta := metaOf(t, `{"model":"m","input":"q"}`)
 	meta.CallsInText = true
-	outs := []turn.Output{textOut("a<use_tool>"), startOut(0, "c", "f"), argumentsOut(0, "c", "{}"), endOut(0, "c"), textOut("b"), finishOut(turn.FinishToolCalls)}
+	outs := []turn.Output{textOut("a<use_tool>"), callOut(0, "c", "f", "{}"), textOut("b"), finishOut(turn.FinishToolCalls)}
 	checkResponseFold(t, meta, outs)
 	if text := string(bodyOfResponse(meta, outs).JSON()); !strings.Contains(text, `"text":"a\u003cuse_tool\u003eb"`) && !strings.Contains(text, `"text":"a<use_tool>b"`) {
 		t.Error(text)
@@ -357,7 +357,7 @@ func randomTurn(random *rand.Rand) (outs []turn.Output) {
 			outs = append(outs, thoughtOut(fmt.Sprint("rs_", len(outs)), "E"))
 		default:
 			id := fmt.Sprint("c", call)
-			outs = append(outs, startOut(call, id, names[random.IntN(len(names))]), argumentsOut(call, id, `{"input":"äx\ny"}`), endOut(call, id))
+			outs = append(outs, callOut(call, id, names[random.IntN(len(names))], `{"input":"äx\ny"}`))
 			call++
 		}
 	}
@@ -368,7 +368,7 @@ func randomTurn(random *rand.Rand) (outs []turn.Output) {
 // cutOutputs cuts texts between characters.
 func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
 	for _, o := range outs {
-		if o.Kind == turn.OutputReasoningEnd || o.Text == "" || o.Gap {
+		if o.Kind == turn.OutputReasoningEnd || o.Kind == turn.OutputCall || o.Text == "" || o.Gap {
 			cut = append(cut, o)
 			continue
 		}

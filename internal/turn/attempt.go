@@ -58,7 +58,7 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	switch {
 	case ok:
 		m.finishCut(reason)
-	case m.out.responseStarted || m.messages.responseHasText || m.structured.hasPartial:
+	case m.out.responseStarted || m.messages.responseHasText:
 		m.fail(err)
 	default:
 		m.out.forgetReasoning() // the reasoning belongs to the failed attempt

@@ -41,7 +41,7 @@ func (a *answer) add(outputs []Output) {
 		switch o.Kind {
 		case OutputText:
 			a.text.WriteString(o.Text)
-		case OutputCallStart:
+		case OutputCall:
 			a.calls++
 		case OutputFinish:
 			a.finish, a.usage = o.End.Finish, o.End.Usage

@@ -10,14 +10,13 @@ type emitter struct {
 	batch            []Output  // the outputs since the last call of startBatch
 	batchMemory      [2]Output // the first memory of batch
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
-	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	delays           *delays   // nil: no output has waited, and there was no picture
 	chars            int       // number of characters in the text of the turn so far
 	countsChars      bool      // false: chars stays 0
 	responseStarted  bool      // there was an output of the current model response
 }
 
-// delays has the outputs that wait for the end of the open call or of pictures. Few turns need it.
+// delays has the outputs that wait for the end of pictures. Few turns need it.
 type delays struct {
 	openPicture      string // the id of the picture that has begun but not ended; empty: none
 	outputs          []delayedOutput
@@ -42,13 +41,13 @@ type delayedOutput struct {
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds the pending reasoning items and then an output to the batch. Nothing comes between the
-// outputs of one call or of one picture: other outputs wait for the end of that call or picture. All
-// outputs except those of pictures also wait for the pictures that the model has called for before.
+// outputs of one picture: other outputs wait for the end of that picture. All outputs except those of
+// pictures also wait for the pictures that the model has called for before.
 func (e *emitter) emit(o Output) {
 	if o.Kind != OutputPictureStart && o.Kind != OutputPicture { // Codex makes pictures after the response
 		e.responseStarted = true
 	}
-	if e.mustWait(&o) {
+	if e.delays != nil && e.delays.mustWait(&o) {
 		d := e.needDelays()
 		d.outputs = append(d.outputs, delayedOutput{o, d.calledPictures})
 		d.bytes += len(o.Text) + outputSize
@@ -63,13 +62,8 @@ func (e *emitter) emit(o Output) {
 	}
 	e.batch = append(e.batch, o)
 	switch o.Kind {
-	case OutputCallStart:
-		e.openCall = o.Call + 1
 	case OutputPictureStart:
 		e.needDelays().openPicture = o.ID
-	case OutputCallEnd:
-		e.openCall = 0
-		e.emitDelayed()
 	case OutputPicture:
 		if d := e.delays; d != nil {
 			d.openPicture = ""
@@ -96,14 +90,6 @@ func (e *emitter) needDelays() *delays {
 	return e.delays
 }
 
-// mustWait reports whether an output has to wait for the end of the open call or of pictures.
-func (e *emitter) mustWait(o *Output) bool {
-	if e.openCall != 0 {
-		return o.Call != e.openCall-1 || !o.Kind.isCall()
-	}
-	return e.delays != nil && e.delays.mustWait(o)
-}
-
 // mustWait reports whether an output has to wait for the end of the open picture, or for pictures that
 // the model has called for before.
 func (d *delays) mustWait(o *Output) bool {
@@ -114,12 +100,7 @@ func (d *delays) mustWait(o *Output) bool {
 	return !isPicture && len(d.expectedPictures) > 0 && d.expectedPictures[0].number < d.calledPictures
 }
 
-// isCall reports whether an output of the kind is a part of a call.
-func (k OutputKind) isCall() bool {
-	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
-}
-
-// emitDelayed emits the outputs that have waited for the end of a call or picture. Those that still
+// emitDelayed emits the outputs that have waited for the end of a picture. Those that still
 // have to wait stay in their order.
 func (e *emitter) emitDelayed() {
 	if !e.hasDelayed() {
@@ -145,7 +126,7 @@ const (
 )
 
 // isOverfull reports whether the delayed outputs need too much memory. If so, the caller has to end
-// the open call or picture.
+// the pictures that they wait for.
 func (e *emitter) isOverfull() bool { return e.delays != nil && e.delays.bytes > maxDelayedBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items. Further items are dropped. A
@@ -167,7 +148,6 @@ func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0
 // fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
 // has got nothing else, the failure is the first output.
 func (e *emitter) fail(err error) {
-	e.openCall = 0
 	if e.delays != nil {
 		e.delays.openPicture, e.delays.expectedPictures = "", nil
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestHeldOutputs checks that a call ends when too much waits for its end, and that what has waited
+// TestHeldOutputs checks that a picture ends when too much waits for its end, and that what has waited
 // follows it.
 func TestHeldOutputs(t *testing.T) {
-	m := New(&plainText)
-	outputs := m.Feed([]codexrpc.Event{callBegun("a", "find"), part("a", `{"q":`)})
-	if got, want := told(outputs), `{0:{"q":`; got != want {
+	m := New(&Options{Pictures: true})
+	outputs := m.Feed([]codexrpc.Event{pictureCall, pictureStarted})
+	if got, want := saidWithPictures(outputs), "begun:c"; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
 	piece, waited := strings.Repeat("x", maxDelayedBytes/4), ""
@@ -24,10 +24,10 @@ func TestHeldOutputs(t *testing.T) {
 			break
 		}
 	}
-	if got, want := told(outputs), "}"+waited; got != want {
-		t.Errorf("%.80s… of %d bytes, want %d", got, len(got), len(want))
+	if len(outputs) == 0 || outputs[0].Kind != OutputPicture || told(outputs) != waited {
+		t.Errorf("%d outputs with %d bytes, want %d", len(outputs), len(told(outputs)), len(waited))
 	}
-	if outputs = m.Feed([]codexrpc.Event{part("a", `"1"}`), delta("m", "so")}); told(outputs) != "so" {
+	if outputs = m.Feed([]codexrpc.Event{pictureMade(onePNG), delta("m", "so")}); told(outputs) != "so" {
 		t.Errorf("%s after the end", told(outputs))
 	}
 }

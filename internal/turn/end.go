@@ -84,7 +84,7 @@ func (m *Machine) finish(reason FinishReason) {
 
 func (m *Machine) emitFinish(reason FinishReason) {
 	m.pictures.finishReason = ""
-	m.endCallsAndPictures()
+	m.failPendingPictures()
 	m.policy.end()
 	m.done = true
 	if !m.thread.modelFinished {
@@ -123,7 +123,7 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.policy.sendWithheld()
 	m.pictures.finishReason = ""
 	if m.out.hasDelayed() {
-		m.endCallsAndPictures()
+		m.failPendingPictures()
 	}
 	m.done = true
 	m.usage.askedAgain = false // the input of a response that failed does not count

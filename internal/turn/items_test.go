@@ -31,7 +31,7 @@ func sayItems(outputs []Output) string {
 			lines = append(lines, "reasoning "+o.ID+" "+o.Text)
 		case o.Kind == OutputText:
 			lines = append(lines, "text "+o.Text)
-		case o.Kind == OutputCallStart:
+		case o.Kind == OutputCall:
 			lines = append(lines, "call "+o.Name)
 		case o.Kind == OutputFinish:
 			lines = append(lines, string(o.End.Finish))

@@ -14,7 +14,7 @@ func TestLimits(t *testing.T) {
 	textual := func(o *Options) { o.TextualTools, o.OutputMode, o.StopAfterTools = TextualOn, ModeXML, StopOff }
 	incomplete := ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompletePrefix + "max_output_tokens"})
 	const find = "<use_tool><name>f</name></use_tool>"
-	const findTold = "text \"" + find + "\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\n"
+	const findTold = "text \"" + find + "\"\ncall 0 tool_0_0 f {}\n"
 	for name, c := range map[string]struct {
 		opts   Options
 		events []codexrpc.Event
@@ -27,11 +27,11 @@ func TestLimits(t *testing.T) {
 		"held to the end": {until("END"), []codexrpc.Event{delta("m", "so EN"), completed},
 			"text \"so \"\ntext \"EN\"\nfinish stop 0\n"},
 		"not in reasoning nor in arguments": {until("END"), []codexrpc.Event{thought("r", 0, "END"), call("1", "f", `"END"`), response(5)},
-			"reasoning \"END\"\ncall 0 tool_0_0 f\narguments 0 \"END\"\nend 0\nfinish tool_calls 5\n"},
+			"reasoning \"END\"\ncall 0 tool_0_0 f \"END\"\nfinish tool_calls 5\n"},
 		"not over messages": {until("END"), []codexrpc.Event{delta("a", "EN"), delta("b", "D"), completed},
 			"text \"EN\"\ntext \"\\n\\n\"\ntext \"D\"\nfinish stop 0\n"},
 		"not over a call": {until("END"), []codexrpc.Event{delta("m", "EN"), call("1", "f", "{}"), delta("m", "D"), response(5)},
-			"text \"EN\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\ntext \"D\"\nfinish tool_calls 5\n"},
+			"text \"EN\"\ncall 0 tool_0_0 f {}\ntext \"D\"\nfinish tool_calls 5\n"},
 		"no gap before nothing": {until("END"), []codexrpc.Event{delta("a", "One."), delta("b", "EN"), delta("b", "D"), completed},
 			"text \"One.\"\nfinish stop 2 at \"END\"\n"},
 		"a stop sequence after a call": {with(until("END"), textual), []codexrpc.Event{delta("m", find+"END"), completed},
@@ -52,11 +52,11 @@ func TestLimits(t *testing.T) {
 		"not of reasoning": {tokens(1), []codexrpc.Event{thought("r", 0, "one two three"), delta("m", "one"), completed},
 			"reasoning \"one two three\"\ntext \"o\"\ntext \"ne\"\nfinish stop 0\n"},
 		"a call beyond the tokens": {tokens(1), []codexrpc.Event{call("1", "f", `{"q":"one two three"}`), call("2", "f", "{}"), response(5)},
-			"call 0 tool_0_0 f\narguments 0 {\"q\":\"one two three\"}\nend 0\nfinish tool_calls 8\n"},
+			"call 0 tool_0_0 f {\"q\":\"one two three\"}\nfinish tool_calls 8\n"},
 		"a call after the tokens": {tokens(2), []codexrpc.Event{delta("m", "one two"), call("1", "f", "{}"), response(5)},
 			"text \"one \"\ntext \"two\"\nfinish length 2\n"},
 		"text after calls": {tokens(4), []codexrpc.Event{call("1", "f", "{}"), delta("m", "one two three four"), response(5)},
-			"call 0 tool_0_0 f\narguments 0 {}\nend 0\ntext \"one two\"\nfinish tool_calls 4\n"},
+			"call 0 tool_0_0 f {}\ntext \"one two\"\nfinish tool_calls 4\n"},
 		"a block in the tokens": {with(tokens(14), textual), []codexrpc.Event{delta("m", find), delta("m", " one two three four"), completed},
 			findTold + "text \" one\"\nfinish tool_calls 14\n"},
 		"a block beyond the tokens": {with(tokens(8), textual), []codexrpc.Event{delta("m", find), completed},
@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 			"text \"one \"\ntext \"two\"\nfinish stop 2 at \"END\"\n"},
 
 		"words after a broken call": {Options{}, []codexrpc.Event{call("1", "f", "{"), delta("m", "so"), incomplete},
-			"call 0 tool_0_0 f\narguments 0 {\nend 0\ntext \"so\"\nfinish tool_calls 3\n"},
+			"call 0 tool_0_0 f {\ntext \"so\"\nfinish tool_calls 3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.SuppressTailAfterTools = keepTail

@@ -44,8 +44,7 @@ type Machine struct {
 
 // structuredState describes the structured calls of a turn.
 type structuredState struct {
-	hasComplete bool // there was a complete call, and Codex waits for its result
-	hasPartial  bool // there was a call that came in pieces
+	hasComplete bool // there was a call, and Codex waits for its result
 	refused     bool // the calls were answered with a failure
 }
 
@@ -54,7 +53,7 @@ type structuredState struct {
 type lastCall struct {
 	openBlock  bool   // the call is a block without an end
 	structured bool   // the call is structured
-	arguments  string // of the structured call; empty until the call is complete
+	arguments  string // of the structured call
 }
 
 // isCut reports whether the model's output ends with a call that has no end: an open block, or a
@@ -79,7 +78,7 @@ func (m *Machine) Reset(opts *Options) {
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
 		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(), RunsText: opts.writesBlocks(),
-		Dedup: opts.ToolBlockDedup, AppendOnly: true,
+		Dedup: opts.ToolBlockDedup,
 	}
 	if opts.findsBlocks() {
 		calls.ToolName = m.blockName
@@ -119,7 +118,7 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 			break
 		}
 		if m.processEvent(&events[i]); m.out.isOverfull() {
-			m.endCallsAndPictures()
+			m.failPendingPictures()
 		}
 	}
 	return m.out.batch
@@ -192,8 +191,6 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		m.emitReasoning(e)
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
-	case codexrpc.EventArgumentsDelta:
-		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
 	case codexrpc.EventWebSearch:
 		m.emitSearch(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
 	case codexrpc.EventAnnotations:
@@ -247,7 +244,6 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	case codexrpc.ItemWebSearch:
 		m.emitSearch(Output{Kind: OutputSearchStart, ID: e.ItemID})
 	case codexrpc.ItemToolCall:
-		m.callStarted(e)
 		m.pictures.blocked = true
 		m.failBlockedPictures()
 	case codexrpc.ItemPicture:
@@ -351,9 +347,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		m.report.Duplicates++
 		return
 	}
-	known := m.choice.Knows(call)
 	m.releaseText() // the held text precedes the call
-	if m.stopped() || !known && m.checkTokenLimit() {
+	if m.stopped() || m.checkTokenLimit() {
 		return
 	}
 	// Codex waits for the result of this call, even if the client does not get the call because a
@@ -363,16 +358,11 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.structured.hasComplete = true
 	m.grace.running = m.policy.isClosed()
 	m.lastCall = lastCall{structured: true, arguments: e.Text}
-	if !known {
-		m.usage.addText(e.Name)
-		m.usage.addText(e.Text)
-	}
-	ended, conflicts := m.policy.endedCalls, m.choice.Stats().Conflicts
+	m.usage.addText(e.Name)
+	m.usage.addText(e.Text)
+	sent := m.report.Calls
 	m.processParts(m.choice.Call(call, m.parts[:0]))
-	if m.choice.Stats().Conflicts > conflicts {
-		m.messages.differs = true // the client got the arguments in fragments, and they differ from these
-	}
-	if m.policy.endedCalls > ended {
+	if m.report.Calls > sent {
 		m.countCall(&call)
 	}
 }

@@ -59,12 +59,8 @@ func say(outputs []Output) string {
 			fmt.Fprintf(&b, "text %q\n", o.Text)
 		case OutputReasoning:
 			fmt.Fprintf(&b, "reasoning %q\n", o.Text)
-		case OutputCallStart:
-			fmt.Fprintf(&b, "call %d %s %s\n", o.Call, o.ID, o.Name)
-		case OutputCallArguments:
-			fmt.Fprintf(&b, "arguments %d %s\n", o.Call, o.Text)
-		case OutputCallEnd:
-			fmt.Fprintf(&b, "end %d\n", o.Call)
+		case OutputCall:
+			fmt.Fprintf(&b, "call %d %s %s %s\n", o.Call, o.ID, o.Name, o.Text)
 		case OutputFinish:
 			at := ""
 			if o.End.StopSequence != "" {
@@ -122,11 +118,11 @@ func TestMachine(t *testing.T) {
 		"reasoning": {client, []codexrpc.Event{thought("r", 0, "I "), thought("r", 0, "think"), thought("r", 1, "more"), delta("m", "42"), completed},
 			"reasoning \"I \"\nreasoning \"think\"\nreasoning \"\\n\\n\"\nreasoning \"more\"\ntext \"42\"\nfinish stop 0\n"},
 		"a burst ends with the model response": {client, []codexrpc.Event{call("1", "c_a", "{1}"), call("2", "c_b", "{2}"), response(5), delta("m", "late"), completed},
-			"call 0 tool_0_0_xy a\narguments 0 {1}\nend 0\ncall 1 tool_0_1_xy b\narguments 1 {2}\nend 1\nfinish tool_calls 5\n"},
+			"call 0 tool_0_0_xy a {1}\ncall 1 tool_0_1_xy b {2}\nfinish tool_calls 5\n"},
 		"a call that comes twice": {client, []codexrpc.Event{call("1", "c_a", "{}"), call("1", "c_a", "{}"), response(5)},
-			"call 0 tool_0_0_xy a\narguments 0 {}\nend 0\nfinish tool_calls 5\n"},
+			"call 0 tool_0_0_xy a {}\nfinish tool_calls 5\n"},
 		"one call at most": {single, []codexrpc.Event{call("1", "c_a", "{1}"), call("2", "c_a", "{2}"), response(5)},
-			"call 0 tool_0_0_xy a\narguments 0 {1}\nend 0\nfinish tool_calls 5\n"},
+			"call 0 tool_0_0_xy a {1}\nfinish tool_calls 5\n"},
 		"a tool of nobody's": {client, []codexrpc.Event{call("1", "other", "{}"), response(5), delta("m", "so"), response(6), completed},
 			"text \"so\"\nfinish stop 11\n"},
 		"compaction": {client, []codexrpc.Event{{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemContextCompaction}, delta("m", "a summary"), completed},

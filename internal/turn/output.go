@@ -18,15 +18,8 @@ const (
 	// the item, if there is any. An item may have no summary. Only turns with [Options].Items have
 	// such outputs.
 	OutputReasoningEnd
-	// OutputCallStart begins a tool call: Call, ID and Name are set. Name is the
-	// client's own name of the tool.
-	OutputCallStart
-	// OutputCallArguments is a new fragment of a call's arguments, in Text; Call and ID
-	// identify the call.
-	OutputCallArguments
-	// OutputCallEnd ends a tool call: no fragment of it follows. Name is set, and Text has all the
-	// arguments, so that nobody has to join the fragments.
-	OutputCallEnd
+	// OutputCall is a tool call: Call, ID and Name are set, and Text has the arguments.
+	OutputCall
 	// OutputSearchStart begins a web search, which the provider runs. ID identifies the search.
 	// Only turns with [Options].Items have such outputs.
 	OutputSearchStart
@@ -72,7 +65,7 @@ type Output struct {
 	Gap bool
 	// Transparent says that the picture was asked for with a transparent background.
 	Transparent bool
-	// Text is only the new part, except in an OutputCallEnd, which has all the arguments.
+	// Text is what the kind says.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
@@ -122,7 +115,7 @@ type Report struct {
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as a block
 	TailBytes  int  // bytes of text after the last call that were dropped
 
-	TextDiffers bool // the whole text of a message, or the arguments of a call, differ from the deltas before
+	TextDiffers bool // the whole text of a message differs from the deltas before
 }
 
 func (r *Report) abort(reason usetool.AbortReason) {

@@ -31,9 +31,8 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	case aggregator.PartBlockAborted:
 		m.blockAborted(p)
 	case aggregator.PartCall:
-		if m.policy.addCall(p) {
-			m.startGraceAfterCall(isBlock, true)
-		}
+		m.policy.sendCall(p)
+		m.startGraceAfterCall(isBlock, true)
 	case aggregator.PartDuplicate:
 		m.report.Duplicates++
 		m.startGraceAfterCall(isBlock, false)

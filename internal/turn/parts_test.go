@@ -79,7 +79,7 @@ func TestNames(t *testing.T) {
 	theirs := strings.Replace(block("1"), "find", "codex_find", 1)
 	m := New(&opts)
 	got := say(m.Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed}))
-	if n := strings.Count(got, " find\n"); n != 3 || textOf(got) != theirs+block("2")+written("(3)") {
+	if n := strings.Count(got, " find {"); n != 3 || textOf(got) != theirs+block("2")+written("(3)") {
 		t.Errorf("%d calls have the client's name:\n%s", n, got)
 	}
 }

@@ -34,7 +34,7 @@ func saidWithPictures(outputs []Output) string {
 			said = append(said, "made:"+o.ID)
 		case o.Kind == OutputText:
 			said = append(said, fmt.Sprintf("%.12q", o.Text))
-		case o.Kind == OutputCallEnd:
+		case o.Kind == OutputCall:
 			said = append(said, "call:"+o.Name)
 		case o.Kind == OutputFinish:
 			said = append(said, fmt.Sprintf("%s:%d", o.End.Finish, o.End.Usage.TotalTokens))
@@ -44,6 +44,9 @@ func saidWithPictures(outputs []Output) string {
 	}
 	return strings.Join(said, " ")
 }
+
+// callStarted means that Codex waits for the result of a client's call.
+var callStarted = codexrpc.Event{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemToolCall, ItemID: "x"}
 
 // TestPicturesWithin feeds turns in which the model may make pictures besides. Each is shown before
 // the text that follows the calls, in the order in which Codex makes them, and always ends.
@@ -76,9 +79,9 @@ func TestPicturesWithin(t *testing.T) {
 		"the turn fails":             {Options{}, []codexrpc.Event{pictureCall, delta("a", "Wait."), whole("a", "Wait."), ended(codexrpc.StatusFailed, nil)}, "begun:c none:c:0 \"Wait.\" failed"},
 		"before a client's call": {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")},
 			"begun:c made:c call:find tool_calls:3"},
-		"held by a client's call": {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), callBegun("x", "find"), response(3)}, "begun:c none:c:0 call:find tool_calls:3"},
-		"held later":              {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), response(3), callBegun("x", "find")}, "begun:c none:c:0 call:find tool_calls:3"},
-		"beside a client's call": {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), pictureStarted, callBegun("x", "find"), response(3), pictureMade(onePNG), pictureAnswer("", "")},
+		"held by a client's call": {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), callStarted, response(3)}, "begun:c none:c:0 call:find tool_calls:3"},
+		"held later":              {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), response(3), callStarted}, "begun:c none:c:0 call:find tool_calls:3"},
+		"beside a client's call": {Options{}, []codexrpc.Event{pictureCall, findCall("x", "1"), pictureStarted, callStarted, response(3), pictureMade(onePNG), pictureAnswer("", "")},
 			"begun:c made:c call:find tool_calls:3"},
 		"behind a client's call": {Options{}, []codexrpc.Event{findCall("x", "1"), pictureCall, response(3)}, "call:find tool_calls:3"},
 		"beyond the budget":      {limited, []codexrpc.Event{pictureCall, response(9), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")}, "begun:c made:c length:9"},

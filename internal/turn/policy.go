@@ -21,17 +21,15 @@ type policy struct {
 	report *Report
 	out    *emitter // gets the text and calls for the client
 
-	withheld     strings.Builder   // text that was not sent yet
-	passThrough  bool              // no text is withheld until the next call, since the withheld text or a block was too large
-	sendUntil    int64             // text before this offset is not withheld
-	visibleSent  bool              // visible text was sent since the last call, or since the start if there was no call
-	waitingCalls []aggregator.Part // complete calls that wait until all earlier calls were sent
-	endedCalls   int               // number of calls that were sent completely
-	blockOpen    bool              // since the last call, the text has a block without an end
+	withheld    strings.Builder // text that was not sent yet
+	passThrough bool            // no text is withheld until the next call, since the withheld text or a block was too large
+	sendUntil   int64           // text before this offset is not withheld
+	visibleSent bool            // visible text was sent since the last call, or since the start if there was no call
+	blockOpen   bool            // since the last call, the text has a block without an end
 }
 
 // isClosed reports whether the client gets only the first call, and already has it.
-func (p *policy) isClosed() bool { return p.endedCalls > 0 && p.opts.StopAfterTools == StopFirst }
+func (p *policy) isClosed() bool { return p.report.Calls > 0 && p.opts.StopAfterTools == StopFirst }
 
 // addText processes the next piece of text.
 func (p *policy) addText(text string) {
@@ -142,58 +140,14 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.passThrough = p.passThrough || part.Reason == usetool.AbortTooLarge
 }
 
-// addCall processes a new part of a call. In ModeXML, it sends a call only as a whole, after all
-// calls that began earlier. ended reports whether the call was sent completely.
-func (p *policy) addCall(part *aggregator.Part) (ended bool) {
-	switch {
-	case !p.opts.writesBlocks():
-		return p.sendCall(part)
-	case !part.Call.Done:
-		return false
-	case part.Call.Index > p.endedCalls:
-		call, later := *part.Call, *part
-		later.Call = &call
-		p.waitingCalls = append(p.waitingCalls, later)
-		return false
-	}
-	p.sendCall(part)
-	for i := 0; i < len(p.waitingCalls); i++ {
-		if p.waitingCalls[i].Call.Index == p.endedCalls {
-			p.sendCall(&p.waitingCalls[i])
-			i = -1
-		}
-	}
-	return true
-}
-
-// sendCall sends a new part of a call. It reports whether the call has ended.
-func (p *policy) sendCall(part *aggregator.Part) (ended bool) {
-	call := part.Call
-	if call.First || p.opts.writesBlocks() {
-		p.beginCall(part)
-	}
-	text := call.Fragment
-	if p.opts.writesBlocks() {
-		text = call.Arguments
-	}
-	if text != "" {
-		p.out.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: text})
-	}
-	if call.Done {
-		p.endedCalls++
-		p.out.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
-	}
-	return call.Done
-}
-
-// beginCall sends the beginning of a call, and the text before it.
-func (p *policy) beginCall(part *aggregator.Part) {
+// sendCall sends a call, and the text before it.
+func (p *policy) sendCall(part *aggregator.Part) {
 	call := part.Call
 	p.sendBeforeCall(call.Index == 0)
 	if p.opts.writesBlocks() {
 		p.emitBlock(part)
 	}
-	p.out.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
+	p.out.emit(Output{Kind: OutputCall, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
 	p.report.Calls++
 	p.visibleSent, p.passThrough, p.blockOpen = false, false, false
 }

@@ -38,11 +38,11 @@ func told(outputs []Output) string {
 			b.WriteString(o.Text)
 		case OutputReasoning:
 			b.WriteString("~" + o.Text + "~")
-		case OutputCallStart:
+		case OutputCall:
 			fmt.Fprintf(&b, "{%d", o.Call)
-		case OutputCallArguments:
-			b.WriteString(":" + strings.TrimSuffix(strings.TrimPrefix(o.Text, `{"q":"`), `"}`))
-		case OutputCallEnd:
+			if o.Text != "" {
+				b.WriteString(":" + strings.TrimSuffix(strings.TrimPrefix(o.Text, `{"q":"`), `"}`))
+			}
 			b.WriteString("}")
 		case OutputFinish:
 			b.WriteString("|" + string(o.End.Finish))

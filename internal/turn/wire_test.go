@@ -220,7 +220,7 @@ func checkOutputs(t testing.TB, o turn.Options, events []codexrpc.Event, outputs
 			if i != len(outputs)-1 {
 				t.Error("an output after the end")
 			}
-		case turn.OutputCallStart:
+		case turn.OutputCall:
 			if calls++; o.OutputMode == turn.ModeXML {
 				checkBlock(t, outputs[i-1], written)
 			}
