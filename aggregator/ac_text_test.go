@@ -115,6 +115,36 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 	feed(c, 0, rawItem("call_3", "f", `{"a": 1}`))
 	wantCalls(t, c, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`, "f", `{"a": 1}`)
 
+	// A call whose arguments come in fragments is the twin of a block behind it. Before it, only one
+	// whose arguments come at once is: a first fragment has gone out before more is known.
+	cutChat := []string{chatHead(0, "call_1", "f", `{"a":`), chatNext(0, `"1"`), chatNext(0, "}")}
+	cutEvents := []string{itemAdded(1, 0, "fc_1", "call_1", "f"), argumentsDelta(2, 0, "fc_1", `{"a":"1`), argumentsDelta(3, 0, "fc_1", `"}`)}
+	for _, fragments := range [][]string{cutChat, cutEvents, {cutEvents[0], threadFragment("call_1", `{"a":`), threadFragment("call_1", `"1"}`)}} {
+		e := New(Options{})
+		feed(e, 0, fragments...)
+		wantNothing(t, e.SynthesizeCalls(0, []byte(object("type", "agentMessage", "id", "m", "text", block))))
+		wantCalls(t, e, 0, "f", `{"a":"1"}`)
+		feed(e, 0, itemDone(9, 0, "fc_1", "call_1", "f", `{"a":"1"}`)) // its end does not count it again
+		e.SynthesizeCalls(0, []byte(object("type", "agentMessage", "id", "n", "text", block)))
+		wantCalls(t, e, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
+
+		unfinished := New(Options{})
+		feed(unfinished, 0, fragments[:2]...)
+		unfinished.SynthesizeCalls(0, []byte(object("type", "agentMessage", "id", "m", "text", block)))
+		if got := len(unfinished.Snapshot(0)); got != 2 {
+			t.Errorf("%d calls of a block and of a call that may still become another", got)
+		}
+
+		before := New(Options{})
+		before.SynthesizeCalls(0, []byte(object("type", "agentMessage", "id", "m", "text", block)))
+		feed(before, 0, fragments...)
+		wantCalls(t, before, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
+	}
+	whole := New(Options{})
+	whole.SynthesizeCalls(0, message)
+	feed(whole, 0, chatHead(7, "call_7", "f", `{"a":"1"}`))
+	wantCalls(t, whole, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
+
 	// Another message is known by its id, though its text be the same.
 	d := New(Options{})
 	for _, id := range []string{"m1", "m2", "m1"} {

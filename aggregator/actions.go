@@ -6,35 +6,18 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 // the blocks in the text, structured counts the structured calls.
 type actionCount struct{ textual, structured int }
 
-// countActions begins to count the calls of each action (tool and arguments), unless the count has
-// begun. It is called for each block in the text. Before the first block, all calls are structured.
-// Without Dedup, structured calls do not repeat each other, and need no count. With Dedup they may,
-// so Reset begins the count.
+// countActions counts the structured calls whose arguments are complete, and that are not counted yet.
+// It is called for each block in the text. Before the first block, there is no need to count, since
+// structured calls do not repeat each other. With Dedup they may, so Reset begins the count.
 func (c *Choice) countActions() {
-	if c.actions != nil {
-		return
+	if c.actions == nil {
+		c.actions = make(map[usetool.ActionKey]actionCount)
 	}
-	c.actions = make(map[usetool.ActionKey]actionCount)
 	for _, call := range c.calls {
-		if call.done {
+		if !call.counted && call.hasAllArguments() {
 			c.countAction(call)
 		}
 	}
-}
-
-// mayRepeat reports whether a call may repeat another call with the same name. Only the complete
-// arguments show whether it does, so such a call has to wait for them. An Aggregator uses neither a
-// scanner nor Dedup. Its calls do not wait: it never calls End, which would show waiting calls.
-func (c *Choice) mayRepeat(call *callState) bool {
-	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
-		return false
-	}
-	for _, other := range c.calls {
-		if other.name == call.name && (c.opts.Dedup || other.fromText != call.fromText) {
-			return true
-		}
-	}
-	return false
 }
 
 // countAction counts a call for its action. It returns the counts of the action before this call,
@@ -56,7 +39,7 @@ func (c *Choice) countAction(call *callState) (before actionCount, sameStructure
 		after.structured++
 		sameStructured = c.opts.Dedup && c.addStructured(call)
 	}
-	c.actions[action] = after
+	c.actions[action], call.counted = after, true
 	return before, sameStructured
 }
 
@@ -79,9 +62,6 @@ func (c *Choice) addStructured(call *callState) (repeated bool) {
 // neither do two structured calls. With Dedup, a call repeats any earlier call of its action, but a
 // structured call only an earlier structured call with exactly its arguments.
 func (c *Choice) isRepeat(call *callState) bool {
-	if c.actions == nil {
-		return false
-	}
 	before, sameStructured := c.countAction(call)
 	if call.fromText {
 		return before.textual < before.structured || c.opts.Dedup && before != (actionCount{})

@@ -38,11 +38,14 @@ type callState struct {
 	head          callHead
 	announced     bool // an event has announced the item of the call
 	done          bool // the arguments are complete
-	waiting       bool // not shown until its arguments are complete, since it may repeat another call
+	counted       bool // in Choice.actions
 	dropped       bool // never shown, since it repeats another call or is above a limit
 	truncated     bool // arguments were lost at the limit
 
 	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
+	json       wirejson.Lexer    // finds the end of the arguments, see hasAllArguments
+	jsonBytes  int               // how many bytes of args json has read
+	jsonEnded  bool              // the JSON value in args is complete
 	transient  bool              // made when there were maxHidden hidden calls: no later input is about the call
 	bindings   int               // how many ids and places refer to the call
 	lastList   uint64            // Input.list of the last input about the call
@@ -80,6 +83,18 @@ const (
 	textMatches                  // the text that has come is the text of the call
 	textDiffers                  // the text that has come differs from the text of the call
 )
+
+// hasAllArguments reports whether the arguments are complete: the backend has said so, or they are a
+// whole JSON object, array or string. A backend may not say so: chat deltas do not.
+func (c *callState) hasAllArguments() bool {
+	if c.jsonBytes == 0 {
+		c.json.Begin()
+	}
+	for text := c.args.String(); !c.done && !c.jsonEnded && c.jsonBytes < len(text); c.jsonBytes++ {
+		c.jsonEnded = c.json.Step(text[c.jsonBytes]) == wirejson.EndOfJSON
+	}
+	return c.done || c.jsonEnded
+}
 
 // matchesName reports whether an event with this name can be about the call: the names are equal,
 // or one of them is empty.
@@ -269,4 +284,5 @@ func (c *callState) discardArguments(choice *Choice) {
 	c.args = strings.Builder{}
 	c.replaced = c.replaced || c.emittedBytes > 0
 	c.emittedBytes, c.head, c.truncated, c.cachedHash = 0, callHead{}, false, [sha256.Size]byte{}
+	c.jsonBytes, c.jsonEnded = 0, false
 }

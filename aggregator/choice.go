@@ -25,9 +25,6 @@ type ChoiceOptions struct {
 	Scanner *ScannerOptions
 	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.
 	ToolName func(name string) string
-	// AppendOnly is for clients that cannot correct what they have read: a complete text that
-	// contradicts earlier deltas is refused, even if its source is more trusted.
-	AppendOnly bool
 	// Dedup drops a call that has the tool and the arguments of an earlier call. Without Dedup,
 	// only a block and a structured call with the same tool and arguments are one call.
 	Dedup bool
@@ -50,7 +47,6 @@ type Choice struct {
 	callsByPlace map[place]*callState // the last call that was bound to each place
 	callsByHead  map[headKey]*callState
 	lastCall     *callState                        // the call created last; nil: none, or a transient one
-	waitingCalls []*callState                      // calls that are not shown until they are complete
 	hiddenCalls  int                               // how many calls are not shown yet or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept
 	idRoom       int                               // bytes of names and ids that may still be kept

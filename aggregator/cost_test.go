@@ -135,23 +135,6 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestManyWaitingCalls: of calls that never become complete and may repeat another call, only a
-// bounded number waits.
-func TestManyWaitingCalls(t *testing.T) {
-	c := NewChoice(ChoiceOptions{Dedup: true, MaxCalls: 10})
-	c.Call(Input{ID: "first", Name: "f", Text: "{}", Source: SourceItem, Done: true}, nil)
-	const calls = 10 * maxHidden
-	for i := range calls {
-		c.Call(Input{ID: fmt.Sprint("call_", i), Name: "f", Text: "{", Source: SourceFragment}, nil)
-	}
-	if got := len(c.waitingCalls); got > maxHidden {
-		t.Errorf("%d calls wait", got)
-	}
-	if got := c.Stats().OverLimit; got < calls-maxHidden {
-		t.Errorf("%d calls over the limit", got)
-	}
-}
-
 func TestManyChoices(t *testing.T) {
 	a := New(Options{})
 	for choice := range 10_000 {

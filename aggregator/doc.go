@@ -20,8 +20,8 @@
 //     response.function_call_arguments.delta and .done, and the Response in
 //     response.completed and similar events; Response objects and function_call items.
 //   - Messages of the app-server, protocol v2: rawResponseItem/completed,
-//     item/started and item/completed with a dynamicToolCall, item/tool/call; also
-//     the params or the item alone.
+//     item/started and item/completed with a dynamicToolCall, item/tool/call,
+//     item/dynamicToolCall/argumentsDelta; also the params or the item alone.
 //   - Chat deltas with tool_calls or function_call: the delta, an object with a
 //     delta, an element of choices, a chat.completion.chunk.
 //   - Chat messages with tool_calls or function_call: the message, an object with a
@@ -51,7 +51,10 @@
 // id.
 //
 // A block and a structured call of the same tool with the same arguments are one call: the first of
-// them is kept. Each block is paired with at most one structured call.
+// them is kept. Each block is paired with at most one structured call. A structured call whose
+// arguments come in fragments is compared when they are a whole JSON value, or when the backend says
+// that they are complete. So if a block comes first, and then the same call in several fragments, they
+// are two calls: the first fragment has already been given to the caller.
 //
 // An input may have an id that this package gave to a call. If it also has the name and the
 // arguments that this call has or had, it was made from a snapshot. Such an input adds nothing.

@@ -37,7 +37,7 @@ func readMembers(object string) (m members) {
 			m.sequence = w.Value
 		case "call_id", "callId":
 			m.callID = w.Value
-		case "item_id":
+		case "item_id", "itemId":
 			m.itemID = w.Value
 		case "name":
 			m.name = w.Value
@@ -94,6 +94,8 @@ func (in *ingestion) dispatch(choice int, m members) {
 		in.readChatChoice(choice, in.readID(m.id), m)
 	case in.readTag(m.callID) != "" && in.readTag(m.tool) != "":
 		in.readToolCall(choice, m)
+	case in.readTag(m.callID) != "" && m.delta != "":
+		in.readArgumentsEvent(choice, m, Input{raw: true}, m.delta, SourceFragment)
 	case wirejson.IsObject(m.response):
 		in.readOutputItems(choice, readMembers(m.response).output)
 	case m.output != "":

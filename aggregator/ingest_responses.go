@@ -22,11 +22,15 @@ func (in *ingestion) readResponsesEvent(choice int, kind string, m members) {
 	}
 }
 
-// readArgumentsEvent reads response.function_call_arguments.delta and .done. If the item was not
-// announced, the call is not shown until its name comes.
+// readArgumentsEvent reads response.function_call_arguments.delta and .done, and also the params of
+// item/dynamicToolCall/argumentsDelta if input is raw. If the item was not announced, the call is not
+// shown until its name comes.
 func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, arguments string, source Source) {
 	in.foundCall = true
 	input.Name, input.ID, input.Item = in.readIdentifier(m.name), in.readIdentifier(m.callID), in.readIdentifier(m.itemID)
+	if input.raw {
+		input.Item, input.ThreadItem = "", input.Item
+	}
 	input.Done = source != SourceFragment
 	input.Text, input.Source = in.readArguments(arguments, source)
 	if input.Source == SourceParsed || !input.Done && input.Source == SourceNone {
@@ -91,14 +95,16 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 }
 
 // readNotification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send
-// it. The caller of Ingest must leave out messages of other turns, since Codex replays injected
-// items as rawResponseItem/completed.
+// it, and also fragments of arguments, which some builds send. The caller of Ingest must leave out
+// messages of other turns, since Codex replays injected items as rawResponseItem/completed.
 func (in *ingestion) readNotification(choice int, method string, params members) {
 	switch method {
 	case "rawResponseItem/completed", "item/completed":
 		in.readItem(choice, readMembers(params.item), Input{raw: true}, true)
 	case "item/started":
 		in.readItem(choice, readMembers(params.item), Input{raw: true}, false)
+	case "item/dynamicToolCall/argumentsDelta":
+		in.readArgumentsEvent(choice, params, Input{raw: true}, params.delta, SourceFragment)
 	case "item/tool/call":
 		in.readToolCall(choice, params)
 	}

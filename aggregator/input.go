@@ -50,19 +50,6 @@ func (c *Choice) Repeats(in Input) bool {
 	return found != nil && found.receivedText(&in)
 }
 
-// Knows reports whether an input is about a call that has come before.
-func (c *Choice) Knows(in Input) bool {
-	in.markRaw()
-	return c.find(&in) != nil
-}
-
-// Ended reports whether an input is about a call that is complete.
-func (c *Choice) Ended(in Input) bool {
-	in.markRaw()
-	found := c.find(&in)
-	return found != nil && found.done
-}
-
 // markRaw marks the item of an input as a raw item of the app-server.
 func (in *Input) markRaw() {
 	if in.raw = true; in.Source == SourceItem {
@@ -169,7 +156,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 		return false
 	}
 	added, longer := strings.CutPrefix(in.Text, current)
-	refused := in.Source <= call.source || c.opts.AppendOnly && !longer && call.emittedBytes > 0
+	refused := in.Source <= call.source
 	if refused || !longer && call.source > SourceParsed {
 		c.stats.Conflicts++
 	}
@@ -192,8 +179,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
 // shown for the first time gets its ordinal and its id. A call that repeats another one or is above
-// the limit is dropped instead. show does nothing yet for a call that has no name, or that is not
-// complete and may repeat another one.
+// the limit is dropped instead. show does nothing yet for a call that has no name.
 func (c *Choice) show(call *callState, out []Part) []Part {
 	if call.name == "" || call.dropped {
 		return out
@@ -201,16 +187,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 	first := !call.isShown()
 	if first {
 		switch {
-		case !call.done && c.mayRepeat(call):
-			if call.transient { // no later input can find the call, and nothing else bounds how many calls wait
-				return c.refuse(call, out)
-			}
-			if !call.waiting {
-				call.waiting = true
-				c.waitingCalls = append(c.waitingCalls, call)
-			}
-			return out
-		case call.done && c.isRepeat(call):
+		case c.actions != nil && call.hasAllArguments() && c.isRepeat(call):
 			return c.drop(call, PartDuplicate, out)
 		case c.isFull():
 			c.stats.OverLimit++
@@ -223,7 +200,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 		call.id = CallID(c.opts.Index, call.ordinal, c.opts.IDSuffix)
 		c.calls = append(c.calls, call)
 		c.countCall()
-	} else if call.done && !call.doneEmitted {
+	} else if call.done && !call.counted {
 		c.countAction(call)
 	}
 	if !first && !call.replaced && call.emittedBytes == call.args.Len() && call.doneEmitted == call.done {
@@ -231,23 +208,6 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 	}
 	c.deltas = append(c.deltas, call.nextDelta(c.opts.Index, first))
 	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
-}
-
-// End is called at the end of the turn. It marks all calls as complete, appends the parts for these
-// changes to out, and returns out.
-func (c *Choice) End(out []Part) []Part {
-	c.deltas = c.deltas[:0]
-	for _, list := range [][]*callState{c.calls, c.waitingCalls} {
-		for _, call := range list {
-			if !call.done {
-				call.done = true
-				call.flushHalf(c)
-				out = c.show(call, out)
-			}
-		}
-	}
-	c.waitingCalls = nil
-	return out
 }
 
 // drop makes sure that a call is never shown, and appends a part of the given kind to out. The ids

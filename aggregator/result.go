@@ -48,7 +48,7 @@ type Record struct {
 	Choice      int    `json:"-"` // as in Delta
 	Index       int    `json:"-"` // as in Delta
 	BackendID   string `json:"-"` // as in Delta
-	Done        bool   `json:"-"` // the arguments are complete: the backend said so, or [Choice.End] was called
+	Done        bool   `json:"-"` // the arguments are complete: the backend said so
 	Truncated   bool   `json:"-"` // arguments were lost because of the limit of the choice
 	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
 }

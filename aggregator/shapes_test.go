@@ -44,6 +44,12 @@ func shapes() map[string][]string {
 			rawItem("call_1", "f", arguments), itemStarted("call_1", "f", arguments),
 			toolCallRequest("call_1", "f", arguments), itemCompleted("call_1", "f", arguments),
 		},
+		"app-server, fragments": {
+			`{"method":"item/started","params":{"item":{"type":"dynamicToolCall","id":"call_1","tool":"f","arguments":null,"status":"inProgress"}}}`,
+			threadFragment("call_1", `{"a":[1`), threadFragment("call_1", `,2]}`), rawItem("call_1", "f", arguments),
+		},
+		"app-server, fragments before the name": {threadFragment("call_1", `{"a":[1`), threadFragment("call_1", `,2]}`), itemStarted("call_1", "f", arguments)},
+		"params of fragments":                   {itemStarted("call_1", "f", "null"), `{"threadId":"t","turnId":"u","itemId":"call_1","callId":"call_1","delta":"{\"a\":[1,2]}"}`},
 		"app-server, the item before its text":  {itemStarted("call_1", "f", `{"a": [1, 2]}`), rawItem("call_1", "f", arguments)},
 		"app-server, the request only":          {toolCallRequest("call_1", "f", arguments)},
 		"app-server, the completed item only":   {itemCompleted("call_1", "f", arguments)},

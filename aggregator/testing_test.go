@@ -22,6 +22,7 @@ const (
 
 	methodRawItem       = "rawResponseItem/completed"
 	methodItemStarted   = "item/started"
+	methodFragment      = "item/dynamicToolCall/argumentsDelta"
 	methodItemCompleted = "item/completed"
 	methodToolCall      = "item/tool/call"
 )
@@ -185,6 +186,11 @@ func itemStarted(callID, name, arguments string) string {
 	return object("method", methodItemStarted, "params", raw(object("item",
 		raw(object("type", "dynamicToolCall", "id", callID, "namespace", nil, "tool", name,
 			"arguments", raw(arguments), "status", "inProgress")), "threadId", "thr", "turnId", "turn")))
+}
+
+func threadFragment(callID, delta string) string {
+	return object("method", methodFragment, "params", raw(object("threadId", "thr", "turnId", "turn",
+		"itemId", callID, "callId", callID, "delta", delta)))
 }
 
 func itemCompleted(callID, name, arguments string) string {
