@@ -133,6 +133,11 @@ func TestDecodeNotifications(t *testing.T) {
 			Event{Kind: EventError, WillRetry: true, fellBack: true, Err: &TurnError{Message: "stream disconnected before completion: why", Code: "responseStreamDisconnected"}},
 		},
 		{
+			"a change of the transport after an hour", methodWarning,
+			`{` + ids + `,"message":"Falling back from WebSockets to HTTPS transport. stream disconnected before completion: Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue."}`,
+			Event{Kind: EventError, WillRetry: true, Err: &TurnError{Message: "stream disconnected before completion: Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.", Code: "responseStreamDisconnected"}},
+		},
+		{
 			"response completed", methodResponseCompleted,
 			`{` + ids + `,"responseId":"r","usage":{"totalTokens":168,"inputTokens":123,"cachedInputTokens":23,"cacheWriteInputTokens":1,"outputTokens":45,"reasoningOutputTokens":5}}`,
 			Event{Kind: EventResponseCompleted, Usage: &Usage{168, 123, 23, 1, 45, 5}},

@@ -160,11 +160,15 @@ func (s *scanner) param(name string, e *Event) {
 // provider and retries over HTTP. The reason follows the prefix.
 const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 
+// ageLimit is part of the reason if the WebSocket is as old as the provider allows, as after an
+// hour.
+const ageLimit = "connection limit reached"
+
 // warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings.
 // The EventError has no turn id, since the warning does not name the turn.
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.Text(), fallbackPrefix); ok && e.Kind == eventWarning {
-		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
+		e.Kind, e.WillRetry, e.fellBack = EventError, true, !strings.Contains(reason, ageLimit)
 		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
 	}
 }

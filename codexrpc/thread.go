@@ -251,9 +251,10 @@ func eventsOfTurn(events []Event, turnID string) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
-// FellBack reports whether, since the last call of FellBack, Codex has switched this thread's
-// requests to the model provider from a WebSocket to HTTP.
-func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(false) }
+// FellBack reports whether Codex has switched this thread's requests to the model provider from a
+// WebSocket to HTTP, because the WebSocket has failed. It is false if the WebSocket was only as old
+// as the provider allows.
+func (t *Thread) FellBack() bool { return t.fellBack.Load() }
 
 // Interrupt asks the app-server to end the turn. The app-server then sends turn/completed with the
 // status interrupted.

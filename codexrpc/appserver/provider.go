@@ -126,37 +126,29 @@ func (c *providerChoice) setSettings(settings providerSettings) {
 	c.settings = settings
 }
 
-// current returns the settings. httpOnly reports whether new threads use HTTP instead of
-// WebSockets, because a socketPause is under way.
-func (c *providerChoice) current() (settings providerSettings, httpOnly bool) {
+// current returns the settings.
+func (c *providerChoice) current() providerSettings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.settings, c.socketPause.isActive(time.Now())
+	return c.settings
 }
 
 // ProviderSettings returns those settings of a new thread that choose the model's provider and how
-// Codex reaches it, as members of a JSON object without its braces. They are empty if the
-// app-server's own configuration decides, as it does for a remote app-server.
-func (p *Process) ProviderSettings() codexrpc.Constant {
-	settings, httpOnly := p.provider.current()
-	if httpOnly {
+// Codex reaches it: over HTTP only, or over a WebSocket if the provider has WebSockets. They are
+// members of a JSON object without its braces, and empty if the app-server's own configuration
+// decides, as it does for a remote app-server.
+func (p *Process) ProviderSettings(overHTTP bool) codexrpc.Constant {
+	settings := p.provider.current()
+	if overHTTP {
 		return settings.httpMembers
 	}
 	return settings.socketMembers
 }
 
-// HTTPSettings returns the same settings as [Process.ProviderSettings], but with HTTP in place of
-// WebSockets.
-func (p *Process) HTTPSettings() codexrpc.Constant {
-	settings, _ := p.provider.current()
-	return settings.httpMembers
-}
-
 // ProviderRetries returns how often, at most, the caller restarts a turn that fails before its
 // answer begins. It returns 0 if Codex itself repeats requests to the provider.
 func (p *Process) ProviderRetries() int {
-	settings, _ := p.provider.current()
-	return settings.retries
+	return p.provider.current().retries
 }
 
 // firstSign × ConnectTimeout is how long the model may take to begin a turn. In this time, Codex
@@ -167,11 +159,27 @@ const firstSign = 6
 // provider as not answering. 0: the time is not known.
 func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
 
-// SocketFailed records that a WebSocket to the model's provider has failed and that the provider
-// has then answered over HTTP. After that, new threads use HTTP for a while.
-func (p *Process) SocketFailed() {
+// SocketsPaused reports whether new threads use HTTP for a while, see [Process.SocketFailed].
+func (p *Process) SocketsPaused() bool {
 	p.provider.mu.Lock()
-	pause, began := p.provider.socketPause.begin(time.Now())
+	defer p.provider.mu.Unlock()
+	return p.provider.socketPause.isActive(time.Now())
+}
+
+// SocketWorked records that the model's provider has answered the first turn of a thread over a
+// WebSocket.
+func (p *Process) SocketWorked() {
+	p.provider.mu.Lock()
+	defer p.provider.mu.Unlock()
+	p.provider.socketPause.worked = true
+}
+
+// SocketFailed records that the WebSocket of a thread has failed in the thread's first turn, which
+// began at the time begun, and that the provider has then answered over HTTP. Unless other
+// WebSockets work, new threads use HTTP for a while after that.
+func (p *Process) SocketFailed(begun time.Time) {
+	p.provider.mu.Lock()
+	pause, began := p.provider.socketPause.fail(begun, time.Now())
 	p.provider.mu.Unlock()
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
@@ -190,16 +198,22 @@ const (
 type socketPause struct {
 	until  time.Time
 	length time.Duration // the length of the last pause
+	worked bool          // a WebSocket has worked since the last failure
+	failed time.Time     // the last failure
 }
 
 func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
-// begin begins a pause, unless a pause is under way. If the last pause ended less than its own
-// length ago, the new pause is four times as long as the last one, and at most longestSocketPause.
-// Otherwise it is firstSocketPause long. begin returns the length of the pause, and whether the
-// pause has just begun.
-func (s *socketPause) begin(now time.Time) (length time.Duration, began bool) {
-	if s.isActive(now) {
+// fail begins a pause after the failure of a WebSocket in a turn that began at the time begun. It
+// begins none if a pause is under way, if another WebSocket has worked since the failure before, or
+// if the turn began before that failure: a provider that restarts cuts many WebSockets at once. If
+// the last pause ended less than its own length ago, the new pause is four times as long as the
+// last one, and at most longestSocketPause. Otherwise it is firstSocketPause long. fail returns the
+// length of the pause, and whether the pause has just begun.
+func (s *socketPause) fail(begun, now time.Time) (length time.Duration, began bool) {
+	spare := s.worked || begun.Before(s.failed)
+	s.worked, s.failed = false, now
+	if spare || s.isActive(now) {
 		return s.length, false
 	}
 	if s.length > 0 && now.Sub(s.until) < s.length {

@@ -83,16 +83,38 @@ func TestSocketPause(t *testing.T) {
 		t.Error("there is a pause before any failure")
 	}
 	for i, want := range []time.Duration{time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour, time.Hour} {
-		pause, began := s.begin(now)
+		pause, began := s.fail(now, now)
 		if pause != want || !began || !s.isActive(now) || !s.isActive(now.Add(want-1)) || s.isActive(now.Add(want)) {
 			t.Errorf("failure %d: %s %t", i, pause, began)
 		}
-		if _, again := s.begin(now.Add(want / 2)); again {
+		if _, again := s.fail(now.Add(want/2), now.Add(want/2)); again {
 			t.Error("a pause began within another one")
 		}
 		now = now.Add(want + time.Second)
 	}
-	if pause, began := s.begin(now.Add(2 * time.Hour)); pause != time.Minute || !began {
+	now = now.Add(2 * time.Hour)
+	if pause, began := s.fail(now, now); pause != time.Minute || !began {
 		t.Errorf("after two hours that were good: %s", pause)
+	}
+}
+
+// TestSocketPauseWhileOthersWork checks that WebSockets which break at once do not end the use of
+// WebSockets if others have worked, but those do that break afterwards while none works.
+func TestSocketPauseWhileOthersWork(t *testing.T) {
+	s := socketPause{worked: true}
+	now := time.Now()
+	for i := range 3 { // all turns began before the first failure
+		if _, began := s.fail(now.Add(-time.Second), now.Add(time.Duration(i)*time.Second)); began {
+			t.Errorf("a pause began with failure %d of those at once", i)
+		}
+	}
+	s.worked = true
+	now = now.Add(time.Minute)
+	if _, began := s.fail(now, now); began {
+		t.Error("a pause began although another WebSocket had worked")
+	}
+	now = now.Add(time.Second)
+	if pause, began := s.fail(now, now); pause != time.Minute || !began {
+		t.Errorf("no WebSocket has worked since: %s %t", pause, began)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -192,6 +193,7 @@ func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, 
 // thread for a later request, if one is wanted.
 func (s *Session) start(ctx context.Context, next attempt) error {
 	s.withdrawAnnouncement()
+	next.begun = time.Now()
 	s.answer, s.historyHash, s.current = Answer{}, Hash{}, next
 	if err := s.injectHistory(ctx); err != nil {
 		return err

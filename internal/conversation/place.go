@@ -49,20 +49,12 @@ type settings struct {
 func (p Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.WithPlacement(p.Instructions)
 	params.Model, params.Cwd = p.Model, p.Process.Dir()
-	params.Config.Place = p.providerSettings()
+	params.Config.Place = p.Process.ProviderSettings(p.OverHTTP)
 	s := &settings{place: p, params: params, provider: params.Config.Place}
 	if catalogue := p.catalogueFor(plan); catalogue != "" {
 		s.useCatalogue(catalogue)
 	}
 	return s
-}
-
-// providerSettings returns the settings that choose the model's provider.
-func (p Place) providerSettings() codexrpc.Constant {
-	if p.OverHTTP {
-		return p.Process.HTTPSettings()
-	}
-	return p.Process.ProviderSettings()
 }
 
 // useCatalogue makes path the path of the thread's catalogue.

@@ -78,6 +78,7 @@ type attempt struct {
 	usageBefore        codexrpc.Usage   // what earlier turns of the thread have used
 	reasoningRestored  bool             // the thread has got reasoning from the memory
 	triesParallelCalls bool             // see the function triesParallelCalls
+	begun              time.Time        // when the turn was started, if the thread was not kept
 	threads            *Threads         // where the thread may be kept later; nil: the thread will not be kept
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
@@ -157,8 +158,12 @@ func (s *Session) RecordSuccess() {
 	s.answered = true
 	current := &s.current
 	current.login.Worked()
-	if current.thread != nil && current.thread.FellBack() {
-		current.place.Process.SocketFailed()
+	if current.thread != nil && !current.wasKept() && !current.place.OverHTTP {
+		if process := current.place.Process; current.thread.FellBack() {
+			process.SocketFailed(current.begun)
+		} else {
+			process.SocketWorked()
+		}
 	}
 	if s.request.Plan == nil {
 		return // the turn could not be started again, so no form was tried that the provider may refuse
@@ -258,7 +263,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 			EmptyBase:   modelInfo.Lite && len(plan.Thread.DynamicTools) == 0,
 			CodexPrompt: modelInfo.Prompt,
 		},
-		Serial: refused || s.opener.Serial,
+		Serial: refused || s.opener.Serial, OverHTTP: process.SocketsPaused(),
 	}, nil
 }
 
