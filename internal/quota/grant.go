@@ -98,7 +98,11 @@ func (g *Grant) Close(used int64) {
 	}
 	g.closed = true
 	g.request.limits.releaseTurn(g.request.key)
-	if g.isCounted {
-		g.request.settle(Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved})
+	o := Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved}
+	switch {
+	case g.isCounted && g.engineFailed: // after the operations that have failed before, such as an Undo
+		g.request.limits.Resettle([]Unsettled{{g.request.key, o}})
+	case g.isCounted:
+		g.request.settle(o)
 	}
 }

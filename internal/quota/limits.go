@@ -57,8 +57,12 @@ type Engine interface {
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
-// ErrUnavailable means that the engine does not work now.
-var ErrUnavailable = errors.New("what keys have used is not available")
+// The errors of engines. ErrNotSent may be wrapped beside ErrUnavailable: the engine did not try the
+// operation, since it knew that it would fail.
+var (
+	ErrUnavailable = errors.New("what keys have used is not available")
+	ErrNotSent     = errors.New("Redis does not work")
+)
 
 // Kind is what an [Op] does.
 type Kind string
@@ -70,6 +74,7 @@ const (
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, and frees its reserved tokens
+	Undo    Kind = "undo"    // takes back a Reserve whose result is not known, and which may still arrive; a [Ledger] needs none
 )
 
 // Op is an operation on the counts of a key.
@@ -79,6 +84,9 @@ type Op struct {
 	N     int64    // a number of tokens, see the kinds
 	Held  int64    // tokens that are reserved for the turn already
 	Ahead int64    // a number of tokens for each turn, see Reserve
+	// ID and At identify a request: At is when its Reserve began, on the clock of this node.
+	ID string
+	At time.Time
 }
 
 // Result is the result of an operation.

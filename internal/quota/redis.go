@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -36,6 +37,9 @@ const callTimeout = 5 * time.Second
 
 // Do implements [Engine].
 func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
+	if o.Kind == Undo {
+		o.N = r.now().Sub(o.At).Microseconds()
+	}
 	args := []any{string(o.Kind), o.newID(), o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}
 	for _, turn := range o.Turns {
 		args = append(args, turn)
@@ -76,12 +80,12 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 // opIDLength is the length of the ids of operations, which must all be as long.
 const opIDLength = 12
 
-// newID returns an id for a call of the script. A turn is settled only once, so each call that
-// settles it has the same id: if only the answer to an earlier call was lost, the script does not
-// count the turn again.
+// newID returns the id of the turn of an operation or, if the operation has no turn, of its request. A
+// turn is settled only once, and a request is counted only once, so that an operation that was sent
+// again or arrives late has no effect.
 func (o *Op) newID() string {
-	if o.Kind != Settle {
-		return rand.Text()[:opIDLength]
+	if len(o.Turns) == 0 {
+		return cmp.Or(o.ID, rand.Text())[:opIDLength]
 	}
 	sum := sha256.Sum256([]byte(o.Turns[0]))
 	return base32.StdEncoding.EncodeToString(sum[:])[:opIDLength]

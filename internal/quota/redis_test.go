@@ -333,3 +333,142 @@ func TestFullRedis(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// network is between an engine and its Redis.
+type network struct {
+	how  string   // "lost": answers get lost; "never": nothing arrives; "late": everything arrives at a call of deliver
+	late []func() // what has not arrived yet
+}
+
+// openNetwork returns an engine and its network, which works.
+func openNetwork(t *testing.T, server *redisserver.Server) (*Redis, *network) {
+	engine, n := newRedis(t, server, nil), &network{}
+	run := engine.run
+	engine.run = func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		switch n.how {
+		case "":
+			return run(ctx, script, account, args...)
+		case "lost":
+			_, _ = run(ctx, script, account, args...)
+		case "late":
+			n.late = append(n.late, func() {
+				if _, err := run(t.Context(), script, account, args...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return nil, errors.New("no answer")
+	}
+	return engine, n
+}
+
+func (n *network) deliver() {
+	for _, arrive := range n.late {
+		arrive()
+	}
+}
+
+// TestUndo checks that a request that is refused since Redis does not answer is not charged, whether
+// it arrives, arrives late, or never, and that other requests are charged all the same.
+func TestUndo(t *testing.T) {
+	server := redisserver.Start(t)
+	hour := sliding(t, time.Hour)
+	for unit, limits := range map[string][]Limit{"both": {{Requests, 200, hour}, {Tokens, 10_000, hour}}, "requests": {{Requests, 200, hour}}} {
+		for _, how := range []string{"lost", "never", "late"} {
+			t.Run(unit+" "+how, func(t *testing.T) {
+				engine, n := openNetwork(t, server)
+				l, k := NewLimits(engine, 10, false), &Key{Account: unit + how, Limits: limits}
+				if got := admitted(l, k, 3); got != 3 {
+					t.Fatal(got)
+				}
+				n.how = how
+				for range 5 {
+					r, err := l.Begin(k)
+					if err != nil {
+						t.Fatal(err)
+					}
+					grants, err := r.Acquire(2)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := r.Reserve(t.Context(), grants, 100); !errors.Is(err, ErrUnavailable) {
+						t.Error(err)
+					}
+					for _, g := range grants {
+						g.Close(0)
+					}
+				}
+				l.Settle(t.Context()) // its answers get lost, too
+				n.how = ""
+				l.Settle(t.Context())
+				between := admitted(l, k, 100)
+				n.deliver() // the first operations, and what took them back
+				for i, s := range statesOf(l, k) {
+					if want := []int64{103, 0}[i]; s.Used != want {
+						t.Errorf("%d %s are used, not %d", s.Used, s.Unit, want)
+					}
+				}
+				if between != 100 || len(l.unsettled) > 0 {
+					t.Errorf("%d requests later, %d are not settled", between, len(l.unsettled))
+				}
+			})
+		}
+	}
+}
+
+// TestUndoOpen checks that a request that is let through uncounted counts no request, but its tokens.
+func TestUndoOpen(t *testing.T) {
+	for _, how := range []string{"lost", "never", "late"} {
+		engine, n := openNetwork(t, redisserver.Start(t))
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+		l := NewLimits(engine, 10, true)
+		n.how = how
+		g, err := reserve(t, l, k, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.how = ""
+		if got := g.Take(30); got != 30 {
+			t.Error(got)
+		}
+		g.Close(130)
+		l.Settle(t.Context())
+		n.deliver()
+		if s := statesOf(l, k); s[0].Used != 0 || s[1].Used != 130 || len(l.unsettled) > 0 {
+			t.Errorf("%s: %+v, %d are not settled", how, s, len(l.unsettled))
+		}
+	}
+}
+
+// TestLateTake checks that an operation of a turn that arrives after the turn was settled reserves
+// nothing.
+func TestLateTake(t *testing.T) {
+	engine, n := openNetwork(t, redisserver.Start(t))
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+	l := NewLimits(engine, 0, false)
+	for _, late := range []func(*Grant){func(g *Grant) { g.Take(50) }, func(g *Grant) { g.Raise(200) }} {
+		g, err := reserve(t, l, k, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.how = "late"
+		late(g)
+		n.how = ""
+		g.Close(10)
+		l.Settle(t.Context())
+		n.deliver()
+	}
+	if s := statesOf(l, k)[0]; s.Used != 20 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestNotSent checks that nothing is to be undone if nothing was sent.
+func TestNotSent(t *testing.T) {
+	engine := NewRedis(func(context.Context, *redis.Script, string, ...any) (any, error) { return nil, ErrNotSent })
+	l := NewLimits(engine, 0, false)
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}}}
+	if err := begin(l, k); !errors.Is(err, ErrUnavailable) || len(l.unsettled) > 0 {
+		t.Errorf("%v, %d are not settled", err, len(l.unsettled))
+	}
+}

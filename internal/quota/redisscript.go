@@ -7,14 +7,16 @@ import "github.com/redis/go-redis/v9"
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
 //	<account>held                        a hash: for the id of a turn, its reserved tokens and when
-//	                                     they expire; for "done", the ids of the last operations
+//	                                     they expire; for "done", the ids of the last operations;
+//	                                     "undone:<id>" for a Reserve that was undone
 //
 // When reserved tokens expire, they count as used: the node of their turn has probably ended. If an
-// operation is sent again because its answer was lost, it is not done again. If the clock was set
+// operation is sent again because its answer was lost, it is not done again. An operation that
+// arrives after its turn was settled, or a Reserve after its Undo, does nothing. If the clock was set
 // back, counts dated after now move to the current part. The script also works if the memory of
 // Redis is full.
 //
-// The arguments are, in this order: the kind; the id of the operation; N; Held; Ahead; the time (ms)
+// The arguments are, in this order: the kind; see [Op.newID]; N; Held; Ahead; the time (ms)
 // for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each limit: the
 // unit; the window; Max; the length of a part (microseconds); the period, or ""; the time (ms) for
 // which counts are kept. The answer has: the unit whose limit would be exceeded, or ""; the tokens
@@ -66,7 +68,7 @@ end
 local function count(unit, number, at)
 	for _, l in ipairs(limits) do
 		local part = math.min(l.at, math.floor(at / l.part))
-		if l.unit == unit and number ~= 0 and part >= l.oldest then
+		if l.unit == unit and number ~= 0 and part >= l.oldest and (l.parts[part] or 0) + number >= 0 then
 			l.parts[part], l.used = (l.parts[part] or 0) + number, l.used + number
 			if #l.gone > 0 then redis.call('HDEL', l.key, unpack(l.gone)) end
 			redis.call('HSET', l.key, int(part), int(l.parts[part]))
@@ -76,7 +78,7 @@ local function count(unit, number, at)
 	end
 end
 
-local holds, held, running, done = {}, 0, 0, ''
+local holds, held, running, done, undone = {}, 0, 0, '', false
 local all = redis.call('HGETALL', base .. 'held')
 for i = 1, #all, 2 do
 	local ends, tokens = string.match(all[i + 1], '^(%d+):(%d+)$')
@@ -85,6 +87,8 @@ for i = 1, #all, 2 do
 	elseif tonumber(ends) < now and kind ~= 'look' then
 		redis.call('HDEL', base .. 'held', all[i])
 		count('tokens', tonumber(tokens), tonumber(ends))
+	elseif string.find(all[i], '^undone:') then
+		undone = undone or all[i] == 'undone:' .. ARGV[2]
 	else
 		holds[all[i]], held, running = tonumber(tokens), held + tonumber(tokens), running + 1
 	end
@@ -108,23 +112,31 @@ local function share(wanted)
 	end
 	return math.max(0, math.min(wanted, rest, math.max(16, math.floor(rest / (2 * math.max(1, running))))))
 end
-local function once()
-	if string.find(done, ARGV[2], 1, true) then return false end
+local function remember()
 	redis.call('HSET', base .. 'held', 'done', string.sub(ARGV[2] .. done, 1, 64 * #ARGV[2]))
 	redis.call('PEXPIRE', base .. 'held', tonumber(ARGV[6]) + 86400000)
-	return true
 end
 
-local exceeded, got, turn = '', 0, ARGV[8]
-if kind == 'reserve' and turns > 0 and holds[turn] then
+local exceeded, got, turn, over = '', 0, ARGV[8], string.find(done, ARGV[2], 1, true)
+if kind == 'undo' and not undone then
+	local counted = turns == 0 and over
+	for i = 8, 7 + turns do
+		counted = counted or holds[ARGV[i]]
+		held = held - (holds[ARGV[i]] or 0)
+		redis.call('HDEL', base .. 'held', ARGV[i])
+	end
+	if counted then count('requests', -1, now - n) end
+	hold('undone:' .. ARGV[2], 0)
+elseif over or undone and kind ~= 'settle' then -- it was done, or must not be done any more
+elseif kind == 'reserve' and turns > 0 and holds[turn] then
 	got = holds[turn] - n
-elseif kind == 'reserve' and (turns > 0 or not string.find(done, ARGV[2], 1, true)) then
+elseif kind == 'reserve' then
 	if exceeds('requests', 1) then
 		exceeded = 'requests'
 	elseif turns > 0 and exceeds('tokens', turns * (n + 1)) then
 		exceeded = 'tokens'
 	else
-		if turns == 0 then once() end
+		if turns == 0 then remember() end
 		for i = 8, 7 + turns do hold(ARGV[i], n) end
 		got = turns > 0 and math.floor(share(tonumber(ARGV[5]) * turns) / turns) or 0
 		if got > 0 then for i = 8, 7 + turns do hold(ARGV[i], n + got) end end
@@ -138,7 +150,8 @@ elseif kind == 'take' then
 	end
 elseif kind == 'raise' then
 	hold(turn, holds[turn] and had + n or n)
-elseif kind == 'settle' and once() then
+elseif kind == 'settle' then
+	remember()
 	local ended = not holds[turn]
 	held = held - (holds[turn] or 0)
 	redis.call('HDEL', base .. 'held', turn)

@@ -154,7 +154,8 @@ func (l *Limits) releaseTurn(k *Key) {
 // the grants. For each turn, Reserve reserves tokens for the output, and as many for the input as
 // the parameter input says. The error is an *ExceededError if a limit allows no more requests, or
 // if fewer than input+1 tokens are left for each turn; after this error, nothing was counted. Any
-// other error is ErrUnavailable.
+// other error is ErrUnavailable. If the engine may nevertheless have counted something, Settle takes
+// that back.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.key.hasLimit(Tokens) {
 		grants = nil
@@ -162,11 +163,15 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 	if len(grants) == 0 && !r.key.hasLimit(Requests) {
 		return nil
 	}
-	o := Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead}
+	o := Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
 	for _, g := range grants {
 		o.Turns = append(o.Turns, g.id)
 	}
 	result, err := r.do(ctx, o)
+	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotSent) { // perhaps only the answer was lost
+		o.Kind = Undo
+		r.limits.Resettle([]Unsettled{{r.key, o}}) // later, so that the client need not wait for a second timeout
+	}
 	uncounted := r.limits.allowsUncounted(err)
 	if err != nil && !uncounted {
 		r.refuse(err)
@@ -245,11 +250,7 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 // operation later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // Engine.Do ends within seconds by itself
-		r.limits.mu.Lock()
-		defer r.limits.mu.Unlock()
-		if len(r.limits.unsettled) < maxUnsettled {
-			r.limits.unsettled = append(r.limits.unsettled, Unsettled{r.key, o})
-		}
+		r.limits.Resettle([]Unsettled{{r.key, o}})
 	}
 }
 
@@ -274,8 +275,8 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle gives operations back that [Limits.Unsettled] has returned, in this process or an
-// earlier one. Settle will do them.
+// Resettle adds operations that Settle will do. They may be of an earlier process, see
+// [Limits.Unsettled].
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -157,7 +157,7 @@ func (r *Redis) monitor(ctx context.Context) {
 }
 
 // errDown is the error of all uses of the store while the server does not work.
-var errDown = stores.Unavailable(errors.New("Redis does not work"))
+var errDown = stores.Unavailable(quota.ErrNotSent)
 
 // Fails reports whether the server did not work at the last check.
 func (r *Redis) Fails() bool { return r.isDown.Load() }

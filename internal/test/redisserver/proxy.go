@@ -13,6 +13,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	delay time.Duration // of what clients send
+	mute  bool          // what the server sends is lost
 	cut   chan struct{} // not nil: nothing passes until it is closed
 }
 
@@ -66,7 +67,7 @@ func (p *Proxy) copy(to, from net.Conn, requests bool) {
 	for {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
-		delay, cut := p.delay, p.cut
+		delay, cut, lost := p.delay, p.cut, p.mute && !requests
 		p.mu.Unlock()
 		if cut != nil {
 			<-cut
@@ -74,7 +75,7 @@ func (p *Proxy) copy(to, from net.Conn, requests bool) {
 		if requests {
 			time.Sleep(delay)
 		}
-		if n > 0 {
+		if n > 0 && !lost {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -99,12 +100,19 @@ func (p *Proxy) Cut() {
 	p.cut = make(chan struct{})
 }
 
-// Mend ends what Slow and Cut have begun. What was sent meanwhile arrives late.
+// Mute loses what the server sends. What clients send arrives.
+func (p *Proxy) Mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = true
+}
+
+// Mend ends what Slow, Cut and Mute have begun. What was sent after Cut arrives late.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut != nil {
 		close(p.cut)
 	}
-	p.cut, p.delay = nil, 0
+	p.cut, p.delay, p.mute = nil, 0, false
 }
