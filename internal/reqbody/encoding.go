@@ -1,6 +1,7 @@
 package reqbody
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // ErrEncoding means that a body has a Content-Encoding other than gzip, zstd or identity.
@@ -27,10 +30,6 @@ func (e *CorruptError) Error() string {
 
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
-
-// maxWindow bounds how many decoded bytes the zstd decoder keeps to refer back to. RFC 8878
-// recommends this bound.
-const maxWindow = 8 << 20
 
 // Encoding returns the Content-Encoding of a request. If there are several such headers, it joins
 // them with commas.
@@ -58,6 +57,7 @@ type decoder struct {
 	body      *encodedBody
 	remaining int64 // how many decoded bytes may still come, plus one; 0: the body is too large
 	limit     int64
+	claim     *claims.Claim // of the body; the memory of the decoder is added to it
 
 	decoded io.Reader // nil before the first Read
 	close   func()
@@ -78,7 +78,7 @@ func (b *encodedBody) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// Read returns decoded bytes. Errors, besides io.EOF: the error from reading the body, a
+// Read returns decoded bytes. Errors, besides io.EOF: the error from reading the body, ErrNoMemory, a
 // *CorruptError, or a *http.MaxBytesError.
 func (d *decoder) Read(buf []byte) (n int, err error) {
 	if d.decoded == nil {
@@ -91,7 +91,7 @@ func (d *decoder) Read(buf []byte) (n int, err error) {
 		return n, &http.MaxBytesError{Limit: d.limit}
 	}
 	switch {
-	case err == nil || errors.Is(err, io.EOF):
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, ErrNoMemory):
 		return n, err
 	case d.body.err != nil:
 		return n, d.body.err
@@ -102,6 +102,9 @@ func (d *decoder) Read(buf []byte) (n int, err error) {
 // open makes the decoder, which may already read from the body.
 func (d *decoder) open() error {
 	if d.encoding == "gzip" {
+		if !d.claim.Grow(gzipMemory) {
+			return ErrNoMemory
+		}
 		reader, err := gzip.NewReader(d.body)
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // an empty body is not valid gzip
@@ -112,7 +115,8 @@ func (d *decoder) open() error {
 		d.decoded = reader
 		return nil
 	}
-	reader, err := zstd.NewReader(d.body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	frames := &frameReader{body: bufio.NewReader(d.body), claim: d.claim}
+	reader, err := zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return err
 	}

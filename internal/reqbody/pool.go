@@ -111,7 +111,7 @@ func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, clai
 	if encoding == "" {
 		return p.read(body, contentLength, claim)
 	}
-	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, remaining: p.maxSize + 1, limit: p.maxSize, close: func() {}}
+	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, remaining: p.maxSize + 1, limit: p.maxSize, claim: claim, close: func() {}}
 	defer func() { d.close() }()
 	return p.read(d, -1, claim)
 }
@@ -204,8 +204,8 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	}
 	if n < len(first)/2 {
 		first = slices.Clone(first[:n])
-		claim.Shrink(int64(cap(first)))
 	}
+	claim.Shrink(int64(cap(first))) // without the memory of a decoder
 	return first[:n], nil
 }
 
