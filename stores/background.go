@@ -26,9 +26,11 @@ type Background interface {
 	// Cancel asks the owner of a response to cancel it.
 	Cancel(ctx context.Context, user, id string) error
 	// Events returns some of the events of a response, without a gap. The parameter from is the
-	// number of the first one. If that event has not come yet, Events returns none. The error is
-	// ErrDropped if the events are not kept any more.
-	Events(ctx context.Context, user, id string, from int64) (Events, error)
+	// number of the first one. If that event has not come yet, Events returns none. The events have
+	// at most limit bytes: their data, and ItemOverhead for each. If the first one alone is larger,
+	// Events returns none, and the size in Larger. The error is ErrDropped if the events are not
+	// kept any more.
+	Events(ctx context.Context, user, id string, from, limit int64) (Events, error)
 	// Watch returns a channel that is closed when a response with this id, of any user, has changed
 	// or may have changed. Without any change, the channel is closed after WatchTime.
 	Watch(id string) <-chan struct{}
@@ -44,7 +46,8 @@ type Event struct {
 type Events struct {
 	First  int64
 	Events []Event
-	Over   bool // no events follow these
+	Over   bool  // no events follow these
+	Larger int64 // the size of the next event if that is above the limit; else 0
 }
 
 const (

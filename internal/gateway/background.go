@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
@@ -17,9 +18,20 @@ import (
 )
 
 // detach starts a background response on its own goroutine. A client that wants a stream gets the
-// events of the response. Any other client gets the response as it is at its beginning.
+// events of the response. Any other client gets the response as it is at its beginning. Both are
+// claimed anew: the response may release what the request has claimed long before the client has
+// read them.
 func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, answer *responseAnswer) requestOutcome {
 	w, r := ex.w, ex.r
+	claim := g.answerBudget.Claim(ex.user)
+	defer claim.Release()
+	var snapshot claims.Bytes
+	if !req.plan.Stream {
+		if !claim.Grow(answer.meta.InProgressSize()) {
+			return g.refuse(w, r, apierror.AnswerMemory())
+		}
+		snapshot, _ = claim.Keep(answer.meta.InProgress())
+	}
 	if err := g.objects.Begin(r.Context(), answer.runningResponse()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
@@ -31,16 +43,16 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	// Continue waits until the last events are stored. Later, the function from turnContext removes
 	// the response from the running ones. An exiting server waits for the running ones.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
-	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
+	streamed := req.plan.Stream // before runBackground drops the plan
 	go g.runBackground(ctx, background, lease, req, responder)
 	if streamed {
-		return g.follow(w, r, responder.log, 0)
+		return g.follow(w, r, responder.log, 0, claim)
 	}
 	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}
 }
 
 // newBackground returns an exchange for a background response. This exchange does not end when the
-// client leaves. The resources of ex move to it.
+// client leaves. The resources of ex move to it, except the place among the requests that are being served.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, releasers: append(ex.releasers, releaseFunc(end))}

@@ -89,7 +89,7 @@ func (a *chatAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, a.conversation)
 }
 
-func (a *chatAnswer) forget() bool { return true }
+func (a *chatAnswer) forget() (kept int64) { return 0 }
 
 // Completions serves POST /v1/completions.
 func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
@@ -140,6 +140,5 @@ func (a *completionsAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-// forget reports whether the memory of the prompt can be released. If echo is set, it cannot, since
-// the answer repeats the prompt.
-func (a *completionsAnswer) forget() bool { return a.meta.Echo == "" }
+// forget returns the size of the prompt if the answer repeats it.
+func (a *completionsAnswer) forget() (kept int64) { return int64(len(a.meta.Echo)) }

@@ -62,9 +62,9 @@ type answer interface {
 	// refer to it. A request that deletes or cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
 	// forget drops the answer's references to the body of the request. It is called when no turn
-	// needs the body any more. It reports whether the memory of the body can be released: false
-	// means that the answer keeps about as much memory until its end.
-	forget() bool
+	// needs the body any more. kept is how many bytes of the body the answer repeats, and so keeps
+	// until its end.
+	forget() (kept int64)
 }
 
 // warmupAnswer is an answer whose request may be a warm-up, which needs no turn. isWarmup reports

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -17,15 +18,15 @@ import (
 
 // follow streams the events of a background response. position is the number of the first event to
 // send. The stream stops at the end of the response, or when the client leaves. If the client
-// leaves, the response still continues.
-func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, position int64) requestOutcome {
+// leaves, the response still continues. claim is for the events that wait for the client.
+func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, position int64, claim *claims.Claim) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
 	defer func() { _ = writer.Close() }()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
 	for {
-		events, changed, err := log.Next(position)
+		events, changed, err := log.Next(position, claim)
 		if err != nil && !writer.Started() {
 			return g.refuse(w, r, apierror.NoEvents("starting_after", " from there on"))
 		}
@@ -112,9 +113,11 @@ func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id stri
 		return g.refuse(w, r, apiErr)
 	}
 	r = r.WithContext(ex.ctx)
-	events, apiErr := g.objects.Events(r, id, position)
+	claim := g.answerBudget.Claim(ex.user)
+	defer claim.Release()
+	events, apiErr := g.objects.Events(r, id, position, claim)
 	if apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}
-	return g.follow(w, r, events, position)
+	return g.follow(w, r, events, position, claim)
 }

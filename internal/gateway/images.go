@@ -93,7 +93,7 @@ func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-func (a *imagesAnswer) forget() bool { return true }
+func (a *imagesAnswer) forget() (kept int64) { return 0 }
 
 func (*imagesAnswer) allowsPartial() {}
 

@@ -105,5 +105,7 @@ func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) 
 
 // CancelResponse serves POST /v1/responses/{id}/cancel.
 func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) { return g.objects.CancelResponse(r, id) })
+	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
+		return g.objects.CancelResponse(r, id, q.claimBytes)
+	})
 }

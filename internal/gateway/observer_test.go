@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -56,7 +57,7 @@ func TestRefusalIsTold(t *testing.T) {
 			}
 			e := &apierror.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
 			w := httptest.NewRecorder()
-			g.writeAnswer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil, e)
+			g.writeAnswer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), claims.Bytes{}, e)
 			want := e
 			if test.gone {
 				want = apierror.ClientGone()

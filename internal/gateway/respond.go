@@ -154,10 +154,14 @@ func (b *bufferedResponder) finish(err error) requestOutcome {
 	if err != nil {
 		return b.g.refuseUndelivered(b.w, b.r, err)
 	}
+	body, apiErr := keepAnswer(b.claim.claim, b.encoder.JSON())
+	if apiErr != nil {
+		return b.g.refuse(b.w, b.r, apiErr)
+	}
 	header, tools := b.w.Header(), &b.tally.tools
 	header.Set(countHeader, strconv.Itoa(tools.Calls))
 	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
-	if err := writeJSON(b.w, http.StatusOK, b.encoder.JSON()); err != nil {
+	if err := writeJSON(b.w, http.StatusOK, body); err != nil {
 		return requestOutcome{apiErr: apierror.ClientGone(), deliveryErr: err}
 	}
 	return requestOutcome{}

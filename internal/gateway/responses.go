@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -97,14 +98,17 @@ func (a *responseAnswer) track(ctx context.Context) (context.Context, func()) {
 
 // runningResponse returns the response as other requests see it before its end.
 func (a *responseAnswer) runningResponse() objects.Response {
-	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, InProgress: a.meta.InProgress}
+	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, Size: a.meta.InProgressSize(), InProgress: a.meta.InProgress}
 }
 
 func (a *responseAnswer) isWarmup() bool { return a.q.Warmup }
 
-func (a *responseAnswer) forget() bool {
+func (a *responseAnswer) forget() (kept int64) {
 	a.q.Forget()
-	return a.entry.Input == nil // otherwise the entry keeps the input until the end
+	if a.entry.Input != nil {
+		return math.MaxInt64 // the entry keeps the input until the end
+	}
+	return a.meta.InProgressSize() // with the instructions and the tools
 }
 
 // save is called when a response has just ended. It stores the response if q.Store is set. If not,
@@ -253,7 +257,7 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 		return !outcome.isCutOff()
 	})
 	if apiErr != nil {
-		g.writeAnswer(w, r, nil, apiErr)
+		g.writeAnswer(w, r, claims.Bytes{}, apiErr)
 	}
 }
 

@@ -48,6 +48,15 @@ func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
 	return nil
 }
 
+// keepAnswer returns an answer that waits for its client. claim is for the memory of the answer.
+func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Error) {
+	kept, ok := claim.Keep(answer)
+	if !ok {
+		return claims.Bytes{}, apierror.AnswerMemory()
+	}
+	return kept, nil
+}
+
 // serveTurnless serves a request that needs no turn. makeBody returns the body of the answer, and
 // claims memory for what it copies. If the body is larger than the claim, serveTurnless claims the
 // difference.
@@ -56,13 +65,13 @@ func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, makeBody
 	q := turnlessRequest{memory: *g.answerBudget.Claim(user)}
 	defer q.requestSlot.Release()
 	defer q.memory.Release()
-	var body []byte
+	var body claims.Bytes
 	apiErr := g.claimRequestSlot(&q.requestSlot, user)
 	if apiErr == nil {
-		body, apiErr = makeBody(&q)
-	}
-	if missing := int64(len(body)) - q.memory.Size(); apiErr == nil && missing > 0 {
-		apiErr = q.claimBytes(missing)
+		var made []byte
+		if made, apiErr = makeBody(&q); apiErr == nil {
+			body, apiErr = keepAnswer(&q.memory, made)
+		}
 	}
 	g.writeAnswer(w, r, body, apiErr)
 }
@@ -80,7 +89,7 @@ func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func
 
 // writeAnswer writes the answer to a request that needs no turn: apiErr if it is not nil, otherwise
 // the body.
-func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
+func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body claims.Bytes, apiErr *apierror.Error) {
 	w.Header().Set("Cache-Control", "no-store") // the answer depends on x-api-key, which a caching proxy does not know
 	if apiErr != nil {
 		g.report(r, g.refuse(w, r, apiErr))
@@ -90,22 +99,18 @@ func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body []byt
 }
 
 // writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not read
-// the whole body within maxReadTime. This bounds how long the request keeps its memory.
-func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+// the whole body within maxReadTime. This bounds how long the body keeps its memory.
+func writeJSON(w http.ResponseWriter, status int, body claims.Bytes) error {
 	header, end := w.Header(), time.Now().Add(maxReadTime)
 	header.Set("Content-Type", "application/json")
-	if len(body) > pieceSize {
-		header.Set("Content-Length", strconv.Itoa(len(body)))
+	if body.Len() > pieceSize {
+		header.Set("Content-Length", strconv.Itoa(body.Len()))
 	}
 	w.WriteHeader(status)
 	for time.Now().Before(end) {
 		limitWrite(w)
-		piece := body[:min(len(body), pieceSize)]
-		if _, err := w.Write(piece); err != nil {
+		if err := body.Write(w, pieceSize); err != nil || body.Len() == 0 {
 			return err
-		}
-		if body = body[len(piece):]; len(body) == 0 {
-			return nil
 		}
 	}
 	return os.ErrDeadlineExceeded

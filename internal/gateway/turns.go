@@ -175,8 +175,8 @@ func (t *turnGroup) setUp(choices []*choice, req *request, responder responder) 
 }
 
 // forgetPlan records that the turn of a choice will not be started again. When this is so for all
-// choices, forgetPlan drops what was needed to start turns, and releases the memory of the body if
-// nothing else uses it.
+// choices, forgetPlan drops what was needed to start turns, and releases the memory of the body
+// that nothing else uses.
 func (t *turnGroup) forgetPlan(c *choice) {
 	if !c.session.ForgetPlan() {
 		return
@@ -188,9 +188,7 @@ func (t *turnGroup) forgetPlan(c *choice) {
 	}
 	plan := t.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	if t.req.answer.forget() {
-		t.req.body.Release()
-	}
+	t.req.body.Shrink(t.req.answer.forget())
 }
 
 // addToTally adds a choice whose turn has ended to the tally.

@@ -7,18 +7,37 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Events are the numbered events of a background response. Next works like [Log.Next].
+// Events are the numbered events of a background response.
 type Events interface {
-	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
+	// Next returns events. The parameter from is the number of the first one. If that event has
+	// not come yet, Next returns a channel that is closed when there may be events. If no more
+	// events will come, Next returns neither events nor a channel. If that event was dropped, the
+	// error is stores.ErrDropped.
+	//
+	// The events must not be kept beyond the next call. Until then, claim has their memory, also
+	// if the log or the store has dropped them. If there is no memory, Next returns no events, and
+	// a channel that is closed soon.
+	Next(from int64, claim *claims.Claim) (events []stores.Event, changed <-chan struct{}, err error)
+}
+
+// claimPause is the pause before memory for events is claimed again.
+const claimPause = 250 * time.Millisecond
+
+// soon returns a channel that is closed after claimPause.
+func soon() <-chan struct{} {
+	closed := make(chan struct{})
+	time.AfterFunc(claimPause, func() { close(closed) })
+	return closed
 }
 
 // Events returns the events of a background response of the caller. The parameter from is the
 // number of the first event. The events come from the log of this process, or otherwise from the
-// store. They can be read until the request ends.
-func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
+// store. They can be read until the request ends. claim is the one for the calls of Next.
+func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.Claim) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
 	}
@@ -32,9 +51,12 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 		return nil, missing
 	}
 	stored := &storedEvents{store: o.backgroundStore(), ctx: r.Context(), user: o.User(r), id: id}
-	err := stored.read(from)
-	if errors.Is(err, stores.ErrDropped) {
+	err := stored.read(from, claim)
+	switch {
+	case errors.Is(err, stores.ErrDropped):
 		return nil, missing
+	case errors.Is(err, errNoMemory):
+		err = nil // Next waits for memory
 	}
 	return stored, o.apiError(r, err, apierror.ResponseNotFound(id))
 }
@@ -46,7 +68,7 @@ type storedEvents struct {
 	ctx      context.Context
 	user, id string
 
-	lastRead stores.Events // the result of the last read
+	lastRead stores.Events // the result of the last read; claimed until the next read
 	failedAt time.Time     // when the store began to fail; zero: it works
 }
 
@@ -54,10 +76,13 @@ type storedEvents struct {
 const maxOutage = time.Minute
 
 // Next implements [Events]. The parameter from must not be smaller than in the previous call.
-func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
+func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]stores.Event, <-chan struct{}, error) {
 	changed := s.store.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
-		err := s.read(from)
+		err := s.read(from, claim)
+		if errors.Is(err, errNoMemory) {
+			return nil, soon(), nil
+		}
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage {
 			return nil, changed, nil // no error, since the store may work again at a later call
 		}
@@ -85,13 +110,32 @@ func (s *storedEvents) outage() time.Duration {
 // end returns the number of the event that follows the last event that was read.
 func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
+// errNoMemory means that there is no memory for the next events.
+var errNoMemory = errors.New("there is no memory for the events")
+
 // read sets s.lastRead to events from the store. The parameter from is the number of the first one.
-func (s *storedEvents) read(from int64) error {
+// Their memory is claimed twice, since a client of the store may copy what it has received.
+func (s *storedEvents) read(from int64, claim *claims.Claim) error {
 	ctx, cancel := withStoreTimeout(s.ctx)
 	defer cancel()
-	events, err := s.store.Events(ctx, s.user, s.id, from)
-	if err == nil {
-		s.lastRead, s.failedAt = events, time.Time{}
+	limit := max(maxBatch, s.lastRead.Larger)
+	claim.Release()
+	s.lastRead = stores.Events{First: from, Larger: s.lastRead.Larger}
+	if !claim.Grow(2 * limit) {
+		return errNoMemory
 	}
-	return err
+	events, err := s.store.Events(ctx, s.user, s.id, from, limit)
+	if err != nil {
+		return err
+	}
+	size := sizeOf(events.Events...)
+	if size > limit { // the event of a lost response, which was made and not stored
+		events.Events, events.Larger = nil, size
+	}
+	s.lastRead, s.failedAt = events, time.Time{}
+	if events.Larger > limit {
+		return s.read(from, claim)
+	}
+	claim.Shrink(2 * size)
+	return nil
 }

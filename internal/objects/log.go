@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
@@ -19,8 +20,9 @@ type logLimits struct {
 // about as much.
 const eventOverhead = 64
 
-// maxBatch is the most events that one call of [Log.Next] returns.
-const maxBatch = 256
+// maxBatch is the most bytes of events that one call of [Log.Next] returns, unless the first event
+// alone is larger.
+const maxBatch = 64 << 10
 
 // Logs are the logs of all responses of a process. They are safe for concurrent use.
 type Logs struct {
@@ -53,8 +55,13 @@ type Log struct {
 	changed   chan struct{} // closed when there are more events, or none will come; nil: nobody waits
 }
 
-// sizeOf returns the memory of an event, in bytes.
-func sizeOf(e stores.Event) int64 { return eventOverhead + int64(len(e.Data)) }
+// sizeOf returns the memory of events, in bytes.
+func sizeOf(events ...stores.Event) (bytes int64) {
+	for i := range events {
+		bytes += eventOverhead + int64(len(events[i].Data))
+	}
+	return bytes
+}
 
 // Open begins the log of a response of a user. The caller must call End.
 func (s *Logs) Open(user, id string) *Log {
@@ -216,11 +223,19 @@ func (l *Log) wakeReaders() {
 	}
 }
 
-// Next returns events. The parameter from is the number of the first one. If that event has not
-// come yet, Next returns a channel that is closed when there may be events. If no more events will
-// come, Next returns neither events nor a channel. If that event was dropped, the error is
-// stores.ErrDropped.
-func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
+// Next implements [Events].
+func (l *Log) Next(from int64, claim *claims.Claim) (events []stores.Event, changed <-chan struct{}, err error) {
+	claim.Release()
+	events, changed, err = l.next(from, maxBatch)
+	if !claim.Grow(sizeOf(events...)) {
+		return nil, soon(), nil
+	}
+	return events, changed, err
+}
+
+// next returns events of at most limit bytes, or one larger event, like Next. The caller must not
+// keep them, unless their memory is claimed.
+func (l *Log) next(from, limit int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.logs.mu.Lock()
 	defer l.logs.mu.Unlock()
 	end := l.first + int64(len(l.events))
@@ -228,8 +243,14 @@ func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, 
 	case from < l.first:
 		return nil, nil, stores.ErrDropped
 	case from < end:
-		events = l.events[from-l.first:]
-		return slices.Clone(events[:min(len(events), maxBatch)]), nil, nil
+		for size := int64(0); from < end; from++ {
+			e := l.events[from-l.first]
+			if size += sizeOf(e); size > limit && len(events) > 0 {
+				break
+			}
+			events = append(events, e)
+		}
+		return events, nil, nil
 	case l.hasEnded:
 		return nil, nil, nil
 	}

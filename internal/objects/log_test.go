@@ -9,13 +9,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
+
+// unlimited returns a claim for any number of bytes.
+func unlimited() *claims.Claim {
+	return claims.NewBudget(1<<60, 1<<60, claims.NewCrowd(nil)).Claim("ann")
+}
 
 // read reads a log from a number to its end.
 func read(t *testing.T, l *Log, from int64) (all []string) {
 	for {
-		events, changed, err := l.Next(from)
+		events, changed, err := l.Next(from, unlimited())
 		if err != nil {
 			t.Error(err)
 			return all
@@ -86,7 +92,7 @@ func TestLogExpiry(t *testing.T) {
 			t.Error("gone too early")
 		}
 		time.Sleep(2 * time.Nanosecond)
-		if _, _, err := l.Next(0); s.Find("ann", "a") != nil || !errors.Is(err, stores.ErrDropped) || held(s) != 0 {
+		if _, _, err := l.Next(0, unlimited()); s.Find("ann", "a") != nil || !errors.Is(err, stores.ErrDropped) || held(s) != 0 {
 			t.Errorf("after its time: %v, %d bytes", err, held(s))
 		}
 	})
@@ -117,10 +123,10 @@ func TestLogLimits(t *testing.T) {
 			_ = first.Append("e", data)
 			check()
 		}
-		if _, _, err := first.Next(5); !errors.Is(err, stores.ErrDropped) {
+		if _, _, err := first.Next(5, unlimited()); !errors.Is(err, stores.ErrDropped) {
 			t.Error(err)
 		}
-		if events, _, err := first.Next(6); err != nil || len(events) != 4 {
+		if events, _, err := first.Next(6, unlimited()); err != nil || len(events) != 4 {
 			t.Error(len(events), err)
 		}
 		first.End()
@@ -136,14 +142,14 @@ func TestLogLimits(t *testing.T) {
 		}
 		_ = second.Append("e", make([]byte, limits.LogBytes))
 		check()
-		if _, changed, err := second.Next(11); err != nil || changed == nil {
+		if _, changed, err := second.Next(11, unlimited()); err != nil || changed == nil {
 			t.Error("after an event that fits nowhere:", err)
 		}
 		s.Forget("second")
 		_ = second.Append("e", data)
 		second.End()
 		check()
-		if _, _, err := second.Next(11); !errors.Is(err, stores.ErrDropped) {
+		if _, _, err := second.Next(11, unlimited()); !errors.Is(err, stores.ErrDropped) {
 			t.Error("forgotten:", err)
 		}
 		third.End()
@@ -167,10 +173,10 @@ func TestLogForgottenWhileRead(t *testing.T) {
 		if s.Find("ann", "r") != nil {
 			t.Error("it is found")
 		}
-		if events, _, err := l.Next(0); len(events) != 1 || err != nil {
+		if events, _, err := l.Next(0, unlimited()); len(events) != 1 || err != nil {
 			t.Errorf("%v, %v", events, err)
 		}
-		if events, changed, err := l.Next(1); events != nil || changed != nil || err != nil {
+		if events, changed, err := l.Next(1, unlimited()); events != nil || changed != nil || err != nil {
 			t.Errorf("its end: %v, %v", events, err)
 		}
 		time.Sleep(time.Minute)
@@ -203,12 +209,12 @@ func TestShareOfLogs(t *testing.T) {
 			t.Errorf("%s: %d bytes, %d of them of the other user", name, s.size, s.bytesByUser["b"])
 		}
 		for _, l := range []*Log{other, over} {
-			if _, _, err := l.Next(0); err != nil {
+			if _, _, err := l.Next(0, unlimited()); err != nil {
 				t.Errorf("%s: another user has lost events: %v", name, err)
 			}
 		}
 		_ = other.Append("y", make([]byte, 1000))
-		if events, _, err := other.Next(1); len(events) != 1 || err != nil {
+		if events, _, err := other.Next(1, unlimited()); len(events) != 1 || err != nil {
 			t.Errorf("%s: another user cannot add an event: %v", name, err)
 		}
 		s.mu.Lock()

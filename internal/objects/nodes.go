@@ -72,7 +72,8 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 	}
 }
 
-// eventStorer stores the events of a background response.
+// eventStorer stores the events of a background response. What it keeps while the store is slow is a
+// part of the body and of the answer, which the response has claimed until the eventStorer ends.
 type eventStorer struct {
 	objects  *Objects
 	store    stores.Background
@@ -90,7 +91,7 @@ type eventStorer struct {
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
 		changed := c.store.Watch(c.response.ID)
-		if events, more, _ := c.log.Next(c.nextEvent); len(events) == 0 {
+		if events, more, _ := c.log.next(c.nextEvent, 1); len(events) == 0 {
 			select {
 			case <-ctx.Done():
 			case <-changed:
@@ -138,19 +139,12 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 
 // nextEvents returns the next events to store.
 func (c *eventStorer) nextEvents() stores.Events {
-	logged, more, err := c.log.Next(c.nextEvent)
+	logged, more, err := c.log.next(c.nextEvent, maxGathered)
 	switch {
 	case err != nil && c.logEnded: // the gap shows readers that some events are missing, however many they have read
 		return stores.Events{First: math.MaxUint32, Events: []stores.Event{{Name: "missing"}}, Over: true}
 	case err != nil:
 		return stores.Events{First: c.nextEvent}
-	}
-	size := 0
-	for i, e := range logged {
-		if size += len(e.Data); i > 0 && size > maxGathered {
-			logged = logged[:i]
-			break
-		}
 	}
 	return stores.Events{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
 }

@@ -57,7 +57,7 @@ func (d *double) Continue(ctx context.Context, _, _ string, events stores.Events
 
 func (d *double) Cancel(context.Context, string, string) error { return nil }
 
-func (d *double) Events(context.Context, string, string, int64) (stores.Events, error) {
+func (d *double) Events(context.Context, string, string, int64, int64) (stores.Events, error) {
 	return stores.Events{}, stores.ErrNotFound
 }
 

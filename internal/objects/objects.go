@@ -64,6 +64,9 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 
 // Response returns a stored response of the caller: GET /v1/responses/{id}.
 func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+	if one := o.Running.findStored(o.User(r), id); one != nil {
+		return o.Running.currentResponse(one, claimMemory)
+	}
 	entry, apiErr := o.entry(r, id)
 	if apiErr != nil {
 		return nil, apiErr
@@ -95,14 +98,14 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.H
 	return responses.ItemList(entry.Input, page, claimMemory)
 }
 
-// entry reads a stored response of the caller.
+// entry reads a stored response of the caller. The entry of a running one has no Response.
 func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
 	// Look in o.Running first, then in the store: a response is stored before it leaves o.Running.
-	if entry := o.Running.entry(o.User(r), id); entry != nil {
-		return entry, nil
+	if one := o.Running.findStored(o.User(r), id); one != nil {
+		return &stores.Entry{User: one.Entry.User, Input: one.Entry.Input}, nil
 	}
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
@@ -142,7 +145,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel. It returns the response
 // as it ended or, if the response has not ended after cancelWait, as it is then.
-func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
+func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory responses.Hold) (json.RawMessage, *apierror.Error) {
 	one := o.Running.find(o.User(r), id)
 	switch {
 	case one == nil:
@@ -153,7 +156,7 @@ func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *
 	response, err := o.Running.stop(r.Context(), one)
 	switch {
 	case errors.Is(err, errStillRunning):
-		return o.Running.currentResponse(one), nil
+		return o.Running.currentResponse(one, claimMemory)
 	case err != nil:
 		return nil, failures.APIError(err)
 	case response == nil: // the response had not begun

@@ -87,7 +87,7 @@ func TestOthersObjects(t *testing.T) {
 			t.Errorf("the owner cannot %s: %v", what, apiErr)
 		}
 	}
-	refused("cancel what goes on", func(r *http.Request) ([]byte, *apierror.Error) { return o.CancelResponse(r, running) })
+	refused("cancel what goes on", func(r *http.Request) ([]byte, *apierror.Error) { return o.CancelResponse(r, running, free) })
 	refused("delete what goes on", func(r *http.Request) ([]byte, *apierror.Error) { return o.DeleteResponse(r, running) })
 	if ctx.Err() != nil {
 		t.Error("another user has cancelled a response")
@@ -151,7 +151,7 @@ func TestCancelWaits(t *testing.T) {
 		})
 		defer end()
 		began := time.Now()
-		body, apiErr := o.CancelResponse(as("ann"), "r")
+		body, apiErr := o.CancelResponse(as("ann"), "r", free)
 		if string(body) != `"made"` || apiErr != nil || time.Since(began) != cancelWait {
 			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
 		}
@@ -184,7 +184,7 @@ func TestDeleteWaits(t *testing.T) {
 		}
 		for what, use := range map[string]func(*http.Request, string) ([]byte, *apierror.Error){
 			"read":   func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.Response(r, id, free) },
-			"cancel": func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.CancelResponse(r, id) },
+			"cancel": func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.CancelResponse(r, id, free) },
 			"delete": o.DeleteResponse,
 		} {
 			if body, apiErr := use(as("ann"), id); apiErr == nil || apiErr.Status != http.StatusNotFound {

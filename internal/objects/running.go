@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -25,6 +26,7 @@ type Response struct {
 	ID         string
 	Entry      *stores.Entry          // its Response and Output are set when the response ends
 	Stored     bool                   // true: it can be read by its id already, and will be stored; false: it cannot be read
+	Size       int64                  // bytes of what InProgress returns, or somewhat more
 	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
 
@@ -132,28 +134,29 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response of a user from the register, see currentResponse. The result is nil if
-// the register has no such response, or if the response will not be stored. A response stays in the
+// findStored returns a response of a user that is or will be stored, or nil. A response stays in the
 // register until all its events are stored, so a client can refer to the response as soon as the
 // client knows of its end.
-func (r *Running) entry(user, id string) *stores.Entry {
-	one := r.find(user, id)
-	if one == nil || !one.Stored {
-		return nil
+func (r *Running) findStored(user, id string) *running {
+	if one := r.find(user, id); one != nil && one.Stored {
+		return one
 	}
-	return &stores.Entry{User: user, Response: r.currentResponse(one), Input: one.Entry.Input}
+	return nil
 }
 
-// currentResponse returns the ended response if that is stored, and otherwise the response in
-// progress, without output.
-func (r *Running) currentResponse(one *running) json.RawMessage {
+// currentResponse returns a copy of the ended response if that is stored, and otherwise of the
+// response in progress, without output.
+func (r *Running) currentResponse(one *running, claimMemory responses.Hold) (json.RawMessage, *apierror.Error) {
 	r.mu.Lock()
 	final, isStored := one.final, one.isFinalStored
 	r.mu.Unlock()
 	if isStored {
-		return final
+		return copyPart(final, claimMemory)
 	}
-	return one.InProgress()
+	if apiErr := claimMemory(one.Size); apiErr != nil {
+		return nil, apiErr
+	}
+	return one.InProgress(), nil
 }
 
 // cancelWait is how long stop waits for the end of a response. The turn of a stream cannot end while

@@ -135,5 +135,8 @@ func (s *Stream) storedOutput(object []byte) []stores.Item {
 	return items
 }
 
+// InProgressSize returns the size of the JSON that InProgress returns, in bytes, or somewhat more.
+func (m Meta) InProgressSize() int64 { return int64(len(m.settingsJSON)) + 1024 }
+
 // InProgress returns the JSON of a Response in progress, without output.
 func (m Meta) InProgress() json.RawMessage { return NewStream(m, nil).responseJSON() }

@@ -79,7 +79,7 @@ func (d *Disk) Cancel(_ context.Context, user, id string) error {
 }
 
 // Events implements [stores.Background].
-func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+func (d *Disk) Events(ctx context.Context, user, id string, from, limit int64) (stores.Events, error) {
 	e, err := d.Get(ctx, user, id) // Get also marks a lost response as failed
 	if err != nil {
 		return stores.Events{}, err
@@ -93,11 +93,16 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	err = stores.Unavailable(d.read(func(tx *bbolt.Tx) error {
 		meta = readMetadata(tx, id)
 		c := tx.Bucket(eventBucket).Cursor()
-		size, key := 0, numberedKey(id, uint64(from))
-		for at, value := c.Seek(key); bytes.Equal(at, key) && (size == 0 || size+len(value) < 1<<20); at, value = c.Next() {
+		size, key := int64(0), numberedKey(id, uint64(from))
+		for at, value := c.Seek(key); bytes.Equal(at, key); at, value = c.Next() {
 			name, data, _ := bytes.Cut(value, []byte(" "))
+			if size += int64(len(data)) + stores.ItemOverhead; size > limit {
+				if len(events.Events) == 0 {
+					events.Larger = size
+				}
+				break
+			}
 			events.Events = append(events.Events, stores.Event{Name: string(name), Data: bytes.Clone(data)})
-			size += len(value)
 			key = numberedKey(id, uint64(from)+uint64(len(events.Events)))
 		}
 		return nil
@@ -108,6 +113,8 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 		return events, err
 	case meta == nil:
 		return events, stores.ErrNotFound
+	case events.Larger > 0:
+		return events, nil
 	case meta.Lost && from >= meta.Events: // the client has read more than was stored, see Redis.lostEvent
 		_, last := stores.Lost(e.Response, from)
 		return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil

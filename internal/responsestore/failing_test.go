@@ -37,7 +37,7 @@ func checkUnavailable(t *testing.T, what string, b stores.Background, limit time
 		"begin":    func(ctx context.Context) error { return b.Begin(ctx, id(2), begun("u")) },
 		"continue": func(ctx context.Context) error { _, err := b.Continue(ctx, "u", id(1), stores.Events{}); return err },
 		"cancel":   func(ctx context.Context) error { return b.Cancel(ctx, "u", id(1)) },
-		"events":   func(ctx context.Context) error { _, err := b.Events(ctx, "u", id(1), 0); return err },
+		"events":   func(ctx context.Context) error { _, err := b.Events(ctx, "u", id(1), 0, 1<<20); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		err := run(ctx)

@@ -32,17 +32,20 @@ func (r *Redis) Cancel(ctx context.Context, user, id string) error {
 }
 
 // Events implements [stores.Background].
-func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+func (r *Redis) Events(ctx context.Context, user, id string, from, limit int64) (stores.Events, error) {
 	events := stores.Events{First: from}
-	answer, err := r.run(ctx, eventsScript, user, id, from)
+	answer, err := r.run(ctx, eventsScript, user, id, from, limit, stores.ItemOverhead)
 	if err != nil {
 		return events, err
 	}
 	parts, _ := answer.([]any)
-	if len(parts) < 3 {
+	if len(parts) < 4 {
 		return events, stores.ErrNotFound
 	}
-	for i := 3; i+1 < len(parts); i += 2 {
+	if events.Larger, _ = parts[3].(int64); events.Larger > 0 {
+		return events, nil
+	}
+	for i := 4; i+1 < len(parts); i += 2 {
 		events.Events = append(events.Events, stores.Event{Name: asText(parts[i]), Data: []byte(asText(parts[i+1]))})
 	}
 	total, _ := parts[1].(int64)

@@ -263,17 +263,22 @@ redis.call('HSET', key, 'cancel', '1')
 redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
-// eventsScript reads some events of a response. Arguments: id, number of the first event. The
-// answer is 1 if there is a lease; the number of all events until now; 0 if more events come, 1 if
-// none come, or 2 if none come because the owner was lost; and the names and data of some events.
+// eventsScript reads some events of a response. Arguments: id, number of the first event, most bytes
+// of events, bytes of an event besides its data. The answer is 1 if there is a lease; the number of all events until now; 0 if more
+// events come, 1 if none come, or 2 if none come because the owner was lost; the size of the first
+// event if that is above the limit, or 0; and the names and data of some events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
 if not e[4] then return 'missing' end
-local answer = {redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), tonumber(e[2] or '0'), tonumber(e[3] or '0')}
+local answer = {redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), tonumber(e[2] or '0'), tonumber(e[3] or '0'), 0}
 local bytes, next = 0, tonumber(ARGV[2])
 for _, event in ipairs(redis.call('XRANGE', KEYS[1] .. 'e:' .. ARGV[1], '0-' .. string.format('%d', next + 1), '+', 'COUNT', 64)) do
-	bytes = bytes + #event[2][4]
-	if bytes > 1048576 and #answer > 3 or event[1] ~= '0-' .. string.format('%d', next + 1) then break end
+	if event[1] ~= '0-' .. string.format('%d', next + 1) then break end
+	bytes = bytes + #event[2][4] + tonumber(ARGV[4])
+	if bytes > tonumber(ARGV[3]) then
+		if #answer == 4 then answer[4] = bytes end
+		break
+	end
 	next = next + 1
 	table.insert(answer, event[2][2])
 	table.insert(answer, event[2][4])

@@ -176,10 +176,10 @@ func TestEventsShare(t *testing.T) {
 	}
 	add(9)
 	total()
-	if events, err := r.Events(ctx, "u", id(3), 0); err != nil || len(events.Events) != 10 {
+	if events, err := r.Events(ctx, "u", id(3), 0, 1<<20); err != nil || len(events.Events) != 10 {
 		t.Errorf("%d events, %v", len(events.Events), err)
 	}
-	if _, err := r.Events(ctx, "u", id(3), 10); !errors.Is(err, stores.ErrDropped) {
+	if _, err := r.Events(ctx, "u", id(3), 10, 1<<20); !errors.Is(err, stores.ErrDropped) {
 		t.Error("what does not fit:", err)
 	}
 	if err := r.Put(ctx, id(3), entry("u", "", "end")); err != nil {

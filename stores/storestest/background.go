@@ -29,7 +29,7 @@ func someEvents(first int64, names ...string) stores.Events {
 // first event. A dot at the end means that no more events come.
 func namesOf(t *testing.T, b stores.Background, from int64) string {
 	t.Helper()
-	events, err := b.Events(t.Context(), "u", ID(1), from)
+	events, err := b.Events(t.Context(), "u", ID(1), from, 1<<20)
 	if errors.Is(err, stores.ErrDropped) {
 		return "dropped"
 	}
@@ -79,7 +79,7 @@ func testBackground(t *testing.T, tested Engine) {
 			t.Errorf("from %d: %q", from, names)
 		}
 	}
-	if _, err := b.Events(ctx, "v", ID(1), 0); !errors.Is(err, stores.ErrNotFound) {
+	if _, err := b.Events(ctx, "v", ID(1), 0, 1<<20); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("another user's events:", err)
 	}
 	if _, err := b.Continue(ctx, "u", ID(2), stores.Events{}); !errors.Is(err, stores.ErrNotFound) {
@@ -112,7 +112,7 @@ func testBackground(t *testing.T, tested Engine) {
 	if err := b.Delete(ctx, "u", ID(1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Events(ctx, "u", ID(1), 0); !errors.Is(err, stores.ErrNotFound) {
+	if _, err := b.Events(ctx, "u", ID(1), 0, 1<<20); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("events of what was deleted:", err)
 	}
 }
@@ -145,7 +145,7 @@ func testLost(t *testing.T, tested Engine) {
 		t.Errorf("%q", names)
 	}
 	for _, from := range []int64{2, 9} { // a client that has read one event more than was stored, and one that has read more
-		ahead, err := b.Events(ctx, "u", ID(1), from)
+		ahead, err := b.Events(ctx, "u", ID(1), from, 1<<20)
 		if err != nil || len(ahead.Events) != 1 || !strings.Contains(string(ahead.Events[0].Data), fmt.Sprintf(`"sequence_number":%d,`, from)) || !ahead.Over {
 			t.Errorf("from %d: %s, %v", from, ahead.Events, err)
 		}
@@ -263,8 +263,12 @@ func testManyEvents(t *testing.T, tested Engine) {
 		t.Fatal(err)
 	}
 	for {
-		events, err := b.Events(t.Context(), "u", ID(1), int64(len(got)))
-		if err != nil || len(events.Events) == 0 {
+		const size, limit = 10_000 + stores.ItemOverhead, 64 << 10
+		if alone, err := b.Events(t.Context(), "u", ID(1), int64(len(got)), size-1); err != nil || len(alone.Events) > 0 || alone.Larger != size || alone.Over {
+			t.Fatalf("below the size of an event: %d events, %d, %t, %v", len(alone.Events), alone.Larger, alone.Over, err)
+		}
+		events, err := b.Events(t.Context(), "u", ID(1), int64(len(got)), limit)
+		if err != nil || len(events.Events) == 0 || len(events.Events) > limit/size || events.Larger != 0 {
 			t.Fatal(len(got), err)
 		}
 		for _, e := range events.Events {

@@ -1,0 +1,36 @@
+package claims
+
+import "io"
+
+// Bytes are bytes that wait for somebody who may be slow, such as a client. They have the claim of
+// their memory: only [Claim.Keep] makes them, and the last write gives the memory back.
+type Bytes struct {
+	data  []byte
+	claim *Claim
+}
+
+// Keep returns data as Bytes. If the claim is smaller than data, Keep first enlarges it. It reports
+// false if that fails.
+func (c *Claim) Keep(data []byte) (Bytes, bool) {
+	missing := int64(len(data)) - c.size
+	return Bytes{data, c}, missing <= 0 || c.Grow(missing)
+}
+
+// Len returns the number of bytes that are not written yet.
+func (b *Bytes) Len() int { return len(b.data) }
+
+// Write writes the next bytes, at most n. With the last ones it releases the claim.
+func (b *Bytes) Write(w io.Writer, n int) error {
+	piece := b.data[:min(n, len(b.data))]
+	if b.data = b.data[len(piece):]; len(b.data) == 0 {
+		defer b.release()
+	}
+	_, err := w.Write(piece)
+	return err
+}
+
+func (b *Bytes) release() {
+	if b.data = nil; b.claim != nil {
+		b.claim.Release()
+	}
+}

@@ -1,0 +1,282 @@
+package gateway
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// pausedWriter is the writer of an answer whose client reads nothing until the test lets it.
+type pausedWriter struct {
+	*httptest.ResponseRecorder
+	begun, goOn chan struct{}
+	once        sync.Once
+}
+
+func newPaused() *pausedWriter {
+	return &pausedWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), goOn: make(chan struct{})}
+}
+
+func (p *pausedWriter) Write(b []byte) (int, error) {
+	p.once.Do(func() { close(p.begun) })
+	<-p.goOn
+	return p.ResponseRecorder.Write(b)
+}
+
+// serve lets the client of serve read nothing until the returned function is called, which waits for
+// the end.
+func (p *pausedWriter) serve(t *testing.T, serve func(http.ResponseWriter, *http.Request), r *http.Request) (readAll func()) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		serve(p, r)
+	}()
+	select {
+	case <-p.begun:
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("nothing is written")
+	}
+	return func() {
+		close(p.goOn)
+		<-over
+	}
+}
+
+// largeInstructions are those of a request, of some 300 KB.
+const instructionsSize = 300 << 10
+
+func largeRequest(more string) *http.Request {
+	body := fmt.Sprintf(`{"model":"m","input":"x","instructions":%q%s}`, strings.Repeat("x", instructionsSize), more)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("User", "a")
+	return r
+}
+
+// waitingGateway returns a gateway whose turns are short. All answers together may have this many
+// bytes.
+func waitingGateway(t *testing.T, answers int64) *Gateway {
+	t.Helper()
+	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte"})
+	g := newGateway(u, Options{MaxConcurrent: 8, Responses: responsestore.NewMemory(1<<26, time.Hour), User: func(r *http.Request) string { return r.Header.Get("User") }})
+	g.answerBudget = claims.NewBudget(answers, 0, g.crowd)
+	return g
+}
+
+// checkNothingHeld checks that in the end nothing is held.
+func checkNothingHeld(t *testing.T, g *Gateway) {
+	t.Helper()
+	waitForAll(t, g)
+	for deadline := time.Now().Add(patience); g.Held() != (Held{}); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v is left", g.Held())
+		}
+	}
+}
+
+// TestSnapshotHeld checks that the answer to a request for a background response holds its place and
+// its memory until it is read, also when the response has ended long before, and holds nothing else.
+func TestSnapshotHeld(t *testing.T) {
+	g := waitingGateway(t, 2*instructionsSize)
+	w := newPaused()
+	readAll := w.serve(t, g.Responses, largeRequest(`,"background":true`))
+	waitForAll(t, g)
+	for deadline := time.Now().Add(patience); g.Held().Turns+g.Held().Codex > 0 || g.Held().Bodies > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the response has ended, and %+v is held", g.Held())
+		}
+	}
+	if held := g.Held(); held.Places != 1 || held.Answers < instructionsSize || held.Answers > instructionsSize+4096 {
+		t.Errorf("%+v is held for an answer of %d bytes", held, instructionsSize)
+	}
+	refused := httptest.NewRecorder()
+	if g.Responses(refused, largeRequest(`,"background":true`)); refused.Code != http.StatusServiceUnavailable || !strings.Contains(refused.Body.String(), "codex_answer_memory") {
+		t.Errorf("without memory for the answer: %d %.200s", refused.Code, refused.Body)
+	}
+	if readAll(); w.Code != http.StatusOK || w.Body.Len() < instructionsSize {
+		t.Errorf("%d, %d bytes", w.Code, w.Body.Len())
+	}
+	checkNothingHeld(t, g)
+}
+
+// TestFollowersShareMemory checks that followers that do not read hold the memory of the events that
+// wait for them, at most what there is, and go on when there is some.
+func TestFollowersShareMemory(t *testing.T) {
+	const followers, room = 20, 8
+	g := waitingGateway(t, room*(instructionsSize+4096))
+	begun := httptest.NewRecorder()
+	g.Responses(begun, largeRequest(`,"background":true`))
+	id := idIn(t, begun.Body.String())
+	waitForAll(t, g)
+	var writers []*pausedWriter
+	var all sync.WaitGroup
+	for range followers {
+		w := newPaused()
+		writers = append(writers, w)
+		all.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?stream=true", nil)
+			r.Header.Set("User", "a")
+			g.Response(w, r, id)
+		})
+	}
+	stuck := func() (n int) {
+		for _, w := range writers {
+			select {
+			case <-w.begun:
+				n++
+			default:
+			}
+		}
+		return n
+	}
+	for deadline := time.Now().Add(patience); stuck() < room; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d followers got an event", stuck())
+		}
+	}
+	if held := g.Held(); stuck() != room || held.Answers < room*instructionsSize || held.Answers > room*(instructionsSize+4096) {
+		t.Errorf("%d followers have an event, and %+v is held", stuck(), held)
+	}
+	for _, w := range writers {
+		close(w.goOn)
+	}
+	all.Wait()
+	for _, w := range writers {
+		if got := w.Body.String(); !strings.HasSuffix(strings.TrimSpace(got[max(0, len(got)-100):]), "}") || strings.Count(got, "event: response.completed") != 1 {
+			t.Errorf("a follower got %d bytes: … %s", len(got), got[max(0, len(got)-200):])
+		}
+	}
+	checkNothingHeld(t, g)
+}
+
+// TestRepeatedHeld checks that what an answer repeats of the request stays claimed until it is read.
+func TestRepeatedHeld(t *testing.T) {
+	for name, more := range map[string]string{"whole": "", "stream": `,"stream":true`, "whole, not stored": `,"store":false`, "stream, not stored": `,"stream":true,"store":false`} {
+		g := waitingGateway(t, 8*instructionsSize)
+		w := newPaused()
+		readAll := w.serve(t, g.Responses, largeRequest(more))
+		if held := g.Held(); held.Places != 1 || held.Bodies < instructionsSize || held.Answers < instructionsSize && !strings.HasPrefix(name, "stream") {
+			t.Errorf("%s: %+v is held", name, held)
+		}
+		if readAll(); w.Code != http.StatusOK || w.Body.Len() < instructionsSize {
+			t.Errorf("%s: %d, %d bytes", name, w.Code, w.Body.Len())
+		}
+		checkNothingHeld(t, g)
+	}
+}
+
+// waiting are the functions that write bytes, to clients or stores who may be slow, each with the row
+// of SECURITY.md that says what is claimed for the bytes that wait meanwhile.
+var waiting = map[string]string{
+	"gateway.writeJSON":               "answer in one body",    // only claims.Bytes
+	"gateway.Gateway.follow":          "events for a follower", // it gets events only for a claim
+	"gateway.eventWriter.write":       "events of a stream",    // it has a claim, or keeps nothing
+	"gateway.eventWriter.writeUnread": "events of a stream",
+	"sse.Writer.writeBuffer":          "events of a stream",
+	"sse.Writer.writePing":            "events of a stream",
+	"sse.Writer.WriteEvent":           "events of a stream",
+	"socket.responseWriter.send":      "messages of a WebSocket",
+	"socket.conn.read":                "messages of a WebSocket", // which becomes a body
+	"socket.conn.answer":              "messages of a WebSocket", // it discards the rest of one
+	"gateway.Gateway.writeHealth":     "what is short, or the same for all",
+	"gateway.Gateway.OllamaReady":     "what is short, or the same for all",
+	"gateway.imagesRequest.resolve":   "pictures of a request",
+	"caddymodule.servePage":           "what is short, or the same for all",
+	"caddymodule.writeAdmin":          "what is short, or the same for all",
+	"caddymodule.Handler.logWrongKey": "what is short, or the same for all",
+	"caddymodule.logTurn":             "what is short, or the same for all",
+}
+
+// TestWaiting checks that no other function writes bytes, and that each has its row in SECURITY.md.
+// Whoever adds one has to say what is claimed for the bytes that wait.
+func TestWaiting(t *testing.T) {
+	security, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, dir := range []string{".", "../socket", "../objects", "../../sse", "../../caddymodule"} {
+		found = append(found, writersIn(t, dir)...)
+	}
+	for _, function := range found {
+		if waiting[function] == "" {
+			t.Errorf("%s writes bytes: what is claimed for those that wait?", function)
+		}
+	}
+	for function, row := range waiting {
+		if !slices.Contains(found, function) {
+			t.Errorf("%s writes no bytes", function)
+		}
+		if !strings.Contains(string(security), "\n| "+row+" | ") {
+			t.Errorf("SECURITY.md has no row %q", row)
+		}
+	}
+}
+
+// writes are the methods and functions that write bytes.
+var writes = []string{"Write", "WriteString", "WriteData", "WriteEvent", "WriteTo", "ReadFrom", "Copy", "CopyN", "CopyBuffer", "Encode", "Fprint", "Fprintf", "Fprintln", "ServeContent", "ServeFile"}
+
+// writersIn returns the functions of the package in a directory that write bytes.
+func writersIn(t *testing.T, dir string) (functions []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range file.Decls {
+			function, ok := declared.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(function, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if method, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(writes, method.Sel.Name) {
+					functions = append(functions, file.Name.Name+"."+receiver(function)+function.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+	return functions
+}
+
+// receiver returns the type of a method with a dot behind it, or "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
