@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -355,6 +356,8 @@ func (h *Handler) complete() error {
 	switch {
 	case h.MaxBodyMemory/minBodies < h.MaxBody:
 		return fmt.Errorf("max_body_memory: must be at least four times max_body, which is %d bytes", h.MaxBody)
+	case h.ToolBlockMax > aggregator.DefaultMaxCalls:
+		return fmt.Errorf("tool_block_max: must be at most %d", aggregator.DefaultMaxCalls)
 	case h.MaxPerUser > h.MaxConcurrent:
 		return fmt.Errorf("max_per_user: must be at most max_concurrent, which is %d", h.MaxConcurrent)
 	}

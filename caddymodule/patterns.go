@@ -37,16 +37,8 @@ func (ToolCallPattern) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// UnmarshalCaddyfile reads the pattern's name. Nothing else may follow.
-func (ToolCallPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the name
-	if d.NextArg() || d.NextBlock(0) {
-		return d.ArgErr()
-	}
-	return nil
-}
-
-// parseTextualPattern reads <name>. The module of that name reads the rest.
+// parseTextualPattern reads <name>. The module of that name reads the rest, if it is a
+// caddyfile.Unmarshaler. Otherwise it has no options in the Caddyfile.
 func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -55,9 +47,17 @@ func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
 	if _, twice := h.TextualPatternsRaw[name]; twice {
 		return d.Errf("textual_pattern %s is given twice", name)
 	}
-	pattern, err := caddyfile.UnmarshalModule(d, patternNamespace+"."+name)
+	info, err := caddy.GetModule(patternNamespace + "." + name)
 	if err != nil {
-		return err
+		return d.WrapErr(err)
+	}
+	pattern, line := info.New(), d.NewFromNextSegment()
+	if unmarshaler, ok := pattern.(caddyfile.Unmarshaler); ok {
+		if err := unmarshaler.UnmarshalCaddyfile(line); err != nil {
+			return err
+		}
+	} else if line.Next(); line.NextArg() || line.NextBlock(0) {
+		return line.ArgErr()
 	}
 	if h.TextualPatternsRaw == nil {
 		h.TextualPatternsRaw = make(caddy.ModuleMap)
@@ -90,8 +90,5 @@ func (h *Handler) loadPatterns(ctx caddy.Context) ([]aggregator.NamedPattern, er
 	return patterns, nil
 }
 
-// Interface guards
-var (
-	_ aggregator.Pattern    = (*ToolCallPattern)(nil)
-	_ caddyfile.Unmarshaler = (*ToolCallPattern)(nil)
-)
+// Interface guard
+var _ aggregator.Pattern = (*ToolCallPattern)(nil)

@@ -15,6 +15,7 @@ import (
 func init() {
 	caddy.RegisterModule(LinePattern{})
 	caddy.RegisterModule(notAPattern{})
+	caddy.RegisterModule(plainPattern{})
 }
 
 // LinePattern is an example of a guest module: calls that a model writes as a line
@@ -107,11 +108,23 @@ func (notAPattern) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.codex.patterns.none", New: func() caddy.Module { return new(notAPattern) }}
 }
 
+// plainPattern is a pattern without options: nothing reads its line in the Caddyfile.
+type plainPattern struct {
+	aggregator.ToolCall
+	Word string `json:"word,omitempty"`
+}
+
+func (plainPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.codex.patterns.plain", New: func() caddy.Module { return new(plainPattern) }}
+}
+
 func TestTextualPatterns(t *testing.T) {
 	checkOptions(t, map[string]string{
 		"textual_pattern tool_call":                             `{"textual_patterns":{"tool_call":{}}}`,
 		"textual_pattern line":                                  `{"textual_patterns":{"line":{}}}`,
 		"textual_pattern line {\nword RUN\n}\ntool_block_max 2": `{"textual_patterns":{"line":{"word":"RUN"}},"tool_block_max":2}`,
+		"textual_pattern plain":                                 `{"textual_patterns":{"plain":{}}}`,
+		"textual_pattern plain {\n}\ntool_block_max 2":          `{"textual_patterns":{"plain":{}},"tool_block_max":2}`,
 		"textual_pattern tool_call\ntextual_pattern line":       `{"textual_patterns":{"tool_call":{},"line":{}}}`,
 		"textual_pattern tool_call {\n}\ntextual_tools on":      `{"textual_patterns":{"tool_call":{}},"textual_tools":"on"}`,
 	})
@@ -119,7 +132,8 @@ func TestTextualPatterns(t *testing.T) {
 		"textual_pattern":                            "after 'textual_pattern'",
 		"textual_pattern no_such":                    "module not registered: http.codex.patterns.no_such",
 		"textual_pattern use_tool":                   "module not registered: http.codex.patterns.use_tool",
-		"textual_pattern none":                       "is not a Caddyfile unmarshaler",
+		"textual_pattern plain x":                    "after 'x'",
+		"textual_pattern plain {\nword x\n}":         "after 'word'",
 		"textual_pattern tool_call x":                "after 'x'",
 		"textual_pattern tool_call {\nword x\n}":     "after 'word'",
 		"textual_pattern line {\nsize 3\n}":          `unknown option "size"`,

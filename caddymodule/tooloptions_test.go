@@ -89,6 +89,7 @@ func TestRefusedToolOptions(t *testing.T) {
 		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
 		`{"textual_tools":"yes"}`:             `textual_tools: "yes" must be one of auto, on, off`,
 		`{"tool_block_max":-1}`:               "tool_block_max: must be a number from 0 up",
+		`{"tool_block_max":1025}`:             "tool_block_max: must be at most 1024",
 		`{"xml_escape":"html"}`:               `xml_escape: "html" must be one of literal, entities`,
 	} {
 		if err := refused(t, config); !strings.Contains(err.Error(), want) {

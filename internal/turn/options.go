@@ -83,7 +83,7 @@ type ToolOptions struct {
 	// text. In openai-json a block in a code fence is never a call. Default: `auto`.
 	TextualTools Textual `json:"textual_tools,omitempty" option:"auto|on|off" default:"auto"`
 
-	// The most tool calls of a turn. Default: 0, which means 1,024.
+	// The most tool calls of a turn, up to 1,024. Default: 0, which means 1,024.
 	ToolBlockMax int `json:"tool_block_max,omitempty" option:"<n>" default:"0"`
 
 	// Whether a call is dropped if it repeats an earlier call of its turn: the same tool with the
@@ -191,7 +191,7 @@ func (o *Options) maxCalls() int {
 	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls, o.StopAfterTools == StopFirst:
 		return 1
 	case o.ToolBlockMax > 0:
-		return min(o.ToolBlockMax, aggregator.DefaultMaxCalls)
+		return o.ToolBlockMax
 	}
 	return aggregator.DefaultMaxCalls
 }
