@@ -116,7 +116,7 @@ const AbortUndeclared usetool.AbortReason = "undeclared"
 type Part struct {
 	Kind PartKind
 	// Text is the text of a PartText. If a PartCall, PartDuplicate or PartOverLimit comes from a
-	// complete block, Text is the block as the model wrote it.
+	// complete block, Text is the block as the model wrote it, without attributes of <use_tool>.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted, or of the PartOverLimit that replaces it
@@ -180,9 +180,13 @@ func (c *Choice) appendParts(out []Part) []Part {
 
 // addBlock makes a call of a complete block, and appends its parts. It sets Rewrite for a
 // <use_tool> block if an Obsidian client that got the block unchanged would run a call above the
-// limit.
+// limit. Such a client does not find a <use_tool> that has attributes, so addBlock drops them.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	first, name, before := len(out), s.Name, c.runs
+	if s.Pattern == "" && !strings.HasPrefix(s.Text, "<use_tool>") {
+		_, rest, _ := strings.Cut(s.Text, ">")
+		s.Text = "<use_tool>" + rest
+	}
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}

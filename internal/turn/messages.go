@@ -23,7 +23,7 @@ type messages struct {
 
 	lastFound *message // the message that the method message found or made last; nil: there is no message yet
 
-	differs    bool // the client got other text, or other arguments of a call, than Codex has
+	differs    bool // the client got other text than Codex has
 	incomplete int  // number of messages that had deltas, but not yet their whole text
 
 	hasText         bool   // there was text

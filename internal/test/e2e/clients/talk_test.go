@@ -115,6 +115,7 @@ func TestObsidianConversation(t *testing.T) {
 		"Tool 'localSearch' result: found: 1\n\nTool 'localSearch' result: found: 2\nsay:Found.\n\n",
 		"chunk=3; usetool:localSearch {\"query\":\"a < b\"}",
 		"verbatim:# Title\n\n- one\n",
+		"verbatim:<use_tool id=\"1\"><name>localSearch</name><query>b</query></use_tool>",
 		"say:Bye.",
 		"",
 	} {
@@ -123,10 +124,13 @@ func TestObsidianConversation(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := answer.Choices[0].Message.Content
-		if blocks := i == 1 || i == 3; strings.Contains(text, "<use_tool>") != blocks {
+		if blocks := i == 1 || i == 3 || i == 5; strings.Contains(text, "<use_tool>") != blocks {
 			t.Errorf("answer %d is %q", i, text)
+		}
+		if i == 5 && text != "<use_tool><name>localSearch</name><query>b</query></use_tool>" {
+			t.Errorf("the client does not run %q", text)
 		}
 		params.Messages = append(params.Messages, openai.AssistantMessage(strings.TrimSpace(text)), openai.UserMessage(next))
 	}
-	s.OneThread(6)
+	s.OneThread(7)
 }
