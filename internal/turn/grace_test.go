@@ -20,7 +20,7 @@ func TestGrace(t *testing.T) {
 	const grace = time.Second
 	one, two, three := delta("m", block("1")), delta("m", block("2")), delta("m", block("3"))
 	structured := call("a", "find", `{"q":"2"}`)
-	first := Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}
+	first, xml := Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, Options{ToolOptions: ToolOptions{OutputMode: ModeXML}}
 	for name, c := range map[string]struct {
 		opts    Options
 		moments []moment
@@ -37,8 +37,12 @@ func TestGrace(t *testing.T) {
 			"{0:1} so|tool_calls", grace},
 		"a repeated block does": {Options{ToolOptions: ToolOptions{ToolBlockDedup: true}}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{one}}},
 			"{0:1}|tool_calls", grace + grace/2},
-		"an open block is waited for": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool>")}}, {5*grace + grace/2, []codexrpc.Event{delta("m", block("2")[len("<use_tool>"):])}}},
-			"{0:1}{1:2}|tool_calls", 6*grace + grace/2},
+		"an open block is waited for": {xml, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool>")}}, {5*grace + grace/2, []codexrpc.Event{delta("m", block("2")[len("<use_tool>"):])}}},
+			written("«[1]»{0:1}«[2]»{1:2}|tool_calls"), 6*grace + grace/2},
+		"an open block that grows is": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool>")}}, {2*grace - 1, []codexrpc.Event{delta("m", "<name>")}}, {grace, []codexrpc.Event{delta("m", block("2")[len("<use_tool><name>"):])}}},
+			"{0:1}{1:2}|tool_calls", 4*grace - 1},
+		"one that does not grow is not": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", "<use_tool><name>")}}, {50 * grace, []codexrpc.Event{delta("m", block("2")[len("<use_tool><name>"):])}}},
+			"{0:1}<use_tool><name>|tool_calls", 2 * grace},
 		"a block that is no call begins it anew": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", "<use_tool></use_tool>")}}, {5 * grace, []codexrpc.Event{two}}},
 			"{0:1}«<use_tool></use_tool>»|tool_calls", grace + grace/2},
 		"prose about the tag is not waited for": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", " the <use_tool> tag")}}, {5 * grace, []codexrpc.Event{two}}},

@@ -126,12 +126,13 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 
 // GraceOver ends a turn whose grace (the wait for more calls) is over. But if the model is still
 // writing a block that the client may get, or if a picture is being made, GraceOver starts the
-// grace again. If no grace is running, GraceOver does nothing.
+// grace again. In ModeJSON, a block without new text is not waited for: an open block is only text
+// for the client, whereas an Obsidian client runs it. If no grace is running, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
 	case m.done || !m.grace.running:
-	case m.mayHoldTag() && !m.clientHasAll(), len(m.pictures.pending) > 0:
+	case m.mayHoldTag() && !m.clientHasAll() && (m.grace.hasText || m.opts.writesBlocks()), len(m.pictures.pending) > 0:
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -270,6 +271,7 @@ func (m *Machine) addText(gap, text string) {
 		m.messages.pendingGap = gap
 	}
 	m.applyStopSequences(text)
+	m.grace.hasText = true
 }
 
 // messageCompleted ends a message and the block that is open in the message. If another message has

@@ -116,10 +116,8 @@ func (m *Machine) flushMessage(reason usetool.AbortReason) {
 // clock: its caller sets a deadline whenever generation changes.
 type grace struct {
 	running    bool
+	hasText    bool // text has come since the start
 	generation int
 }
 
-func (g *grace) start() {
-	g.running = true
-	g.generation++
-}
+func (g *grace) start() { *g = grace{running: true, generation: g.generation + 1} }

@@ -151,6 +151,12 @@ func TestToolGrace(t *testing.T) {
 	content := useTool("localSearch", "1") + useTool("localSearch", "2")
 	e2e.CheckReply(t, s.Ask(slow, true), &content, e2e.Searches("1", "2"), "tool_calls")
 
+	// With openai-json, an open block that does not grow ends like silence.
+	open := "<use_tool>\n<name>localSearch</name>"
+	stuck := e2e.Question{Prompt: `chunk=all; usetool:localSearch {"query":"1"}; say:` + open + `; hang`, Tools: true, Mode: e2e.ModeJSON}
+	content = "\n\n" + open
+	e2e.CheckReply(t, s.Ask(stuck, true), &content, e2e.Searches("1"), "tool_calls")
+
 	patient := e2e.Question{Prompt: `delay=400ms; chunk=all; usetool:localSearch {"query":"1"}; say:Done.`, System: e2e.Taught}
 	patient.Config = reload(s, "stop_after_tools off\nsuppress_tail_after_tools off")
 	content = useTool("localSearch", "1") + "\n\nDone."
