@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -48,6 +49,7 @@ func (Admin) Routes() []caddy.AdminRoute {
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), supervisor.All())}
 	body.Turns.Running, body.Turns.Waiting, _ = queueTotals()
+	body.Stores = storemodules.States()
 	body.Requests = requestsOf(usage.Everybody)
 	return writeAdmin(w, body)
 }

@@ -12,11 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // registry has the metrics of this process. Each configuration of Caddy has a registry of its own,
@@ -48,6 +51,7 @@ var (
 	toolCallsMetric     = counter("codex_tool_calls_total", "Tool calls that clients got.")
 	truncatedMetric     = counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed.")
 	duplicatesMetric    = counter("codex_tool_calls_duplicate_total", "Tool calls that were dropped since they repeat another.")
+	notStoredMetric     = counter("codex_answers_not_stored_total", "Answers that the store could not store, or could not add to their conversation.")
 	unwritableMetric    = counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold.")
 )
 
@@ -93,7 +97,7 @@ func init() {
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
-	registry.MustRegister(stateCollector{})
+	registry.MustRegister(stateCollector{}, responsestore.DurationMetric, responsestore.FailuresMetric)
 }
 
 // registerMetrics adds the metrics to the registry of a configuration. It does nothing if another
@@ -250,6 +254,9 @@ var (
 	runningReading = newReading("codex_turns_running", "Turns that run.")
 	bodiesReading  = newReading("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.")
 	waitingReading = newReading("codex_queue_waiting", "Requests that wait for a place to run.")
+
+	storeReading     = newReading("codex_store_state", "1 for the state that the store is in, 0 for the other: works, or fails (it cannot be read or not changed).", "store", "state")
+	unsettledReading = newReading("codex_store_unsettled", "Turns that do not count towards the limits of their keys yet, since Redis did not work.", "store")
 )
 
 // stateCollector collects the current state of the app-servers, the keys and the gateways.
@@ -276,6 +283,10 @@ func (stateCollector) Collect(ch chan<- prometheus.Metric) {
 	send(ch, runningReading, running)
 	send(ch, waitingReading, waiting)
 	send(ch, bodiesReading, bodyBytes)
+	for engine, store := range storemodules.States() {
+		sendState(ch, storeReading, []string{status.StoreWorks, status.StoreFails}, store.State, engine)
+		send(ch, unsettledReading, store.Unsettled, engine)
+	}
 }
 
 // send sends a value of a reading.

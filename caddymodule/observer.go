@@ -144,6 +144,9 @@ func countTurn(r *gateway.Record) {
 	if r.Price > 0 {
 		model.price().Add(r.Price.Float())
 	}
+	if r.NotStored != "" {
+		notStoredMetric.Inc()
+	}
 	bufferStartedMetric.Add(float64(r.Tools.Started))
 	bufferFlushedMetric.Add(float64(r.Tools.Flushed))
 	toolCallsMetric.Add(float64(r.Tools.Calls))

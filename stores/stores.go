@@ -43,7 +43,8 @@ type Closer interface {
 	Close() error
 }
 
-// Failing is a [Store] that knows whether it works. `/readyz` reports that.
+// Failing is a [Store] that knows whether it works: it can be read and changed. `/readyz`, the
+// metrics and `/codex/status` report that.
 type Failing interface {
 	Fails() bool
 }

@@ -1,7 +1,9 @@
 package storemodules
 
 import (
+	"cmp"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -52,6 +55,31 @@ func openStoreKey(m stores.Module) string {
 // no longer used.
 func Open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	return openStores.open(m, logger)
+}
+
+// States returns the states of the stores in use, by the names of their engines. Several stores of
+// one engine have one state.
+func States() map[string]status.Store {
+	openStores.mu.Lock()
+	defer openStores.mu.Unlock()
+	states := make(map[string]status.Store)
+	for key, e := range openStores.byKey {
+		if e.Store == nil || !e.started || e.configs == 0 {
+			continue
+		}
+		id, _, _ := strings.Cut(key, "\n")
+		engine := caddy.ModuleID(id).Name()
+		s := states[engine]
+		s.State = cmp.Or(s.State, status.StoreWorks)
+		if store, ok := e.Store.(stores.Failing); ok && store.Fails() {
+			s.State = status.StoreFails
+		}
+		if shared, ok := e.Store.(*responsestore.Redis); ok {
+			s.Unsettled += shared.Limits().UnsettledCount()
+		}
+		states[engine] = s
+	}
+	return states
 }
 
 // StoreLateCounts stores what requests have counted in stores after the last configurations with

@@ -122,6 +122,9 @@ var statusTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 		return ", " + what + " at " + at.Local().Format(time.DateTime)
 	},
 }).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-server{{if ne (len .AppServers) 1}}s{{end}}; {{.Turns.Running}} running, {{.Turns.Waiting}} waiting.
+{{- range $engine, $store := .Stores}}
+store {{$engine}}: {{$store.State}}
+{{- end}}
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}

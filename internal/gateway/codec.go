@@ -65,6 +65,8 @@ type answer interface {
 	// needs the body any more. kept is how many bytes of the body the answer repeats, and so keeps
 	// until its end.
 	forget() (kept int64)
+	// notStored returns what of the answer could not be stored, as in notStoredHeader, or "".
+	notStored() string
 }
 
 // warmupAnswer is an answer whose request may be a warm-up, which needs no turn. isWarmup reports
@@ -101,6 +103,8 @@ type selfContained struct{}
 func (selfContained) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
 
 func (selfContained) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+
+func (selfContained) notStored() string { return "" }
 
 // chunkStream encodes an answer as chunks. Each chunk has only what is new.
 type chunkStream struct {

@@ -25,7 +25,7 @@ type readiness struct {
 	member
 	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
-	// Store is "unavailable" if stored responses cannot be read now. Turns are accepted
+	// Store is "unavailable" if responses cannot be read or not be stored now. Turns are accepted
 	// nevertheless.
 	Store string `json:"store,omitempty"`
 }

@@ -40,6 +40,7 @@ type Record struct {
 	Finish      turn.FinishReason // why the turn ended; empty: it failed
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
+	NotStored   string             // what could not be stored, as in notStoredHeader; empty: nothing
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
 	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice
@@ -112,6 +113,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) Re
 		Overrides:  req.overrides,
 		Thread:     string(c.session.Origin()),
 		Price:      c.machine.Price(),
+		NotStored:  req.answer.notStored(),
 	}
 	record.Usage, record.Estimated = c.tokens()
 	if !c.firstOutput.IsZero() {

@@ -52,6 +52,9 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder re
 	if run.group.tally.budgetSpent {
 		ex.w.Header().Set(budgetHeader, "spent")
 	}
+	if what := req.answer.notStored(); what != "" {
+		ex.w.Header().Set(notStoredHeader, what)
+	}
 	outcome := responder.finish(err)
 	for _, c := range run.choices {
 		outcome.turns = append(outcome.turns, newRecord(ex, req, c, outcome.apiErr))
@@ -68,6 +71,10 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder re
 // budgetHeader marks an answer that the limits of the key have cut short. In a stream that has
 // already begun, a comment at the end replaces the header.
 const budgetHeader = "X-Codex-Key-Budget"
+
+// notStoredHeader names what could not be stored: "response", "conversation" or both. A stream has
+// sent its headers before.
+const notStoredHeader = "X-Codex-Not-Stored"
 
 // setHeaders sets the headers that say how a request is served.
 func (ex *exchange) setHeaders(req *request) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -75,6 +76,7 @@ type responseAnswer struct {
 	requestID string
 	meta      responses.Meta
 	entry     *stores.Entry // as it will be stored; Response and Output are set at the end
+	unstored  []string      // what could not be stored: "conversation", "response"
 }
 
 func (a *responseAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
@@ -114,13 +116,14 @@ func (a *responseAnswer) forget() (kept int64) {
 // save is called when a response has just ended. It stores the response if q.Store is set. If not,
 // and if the request came over a WebSocket and the response ended well, save keeps the response in
 // memory for the next request of the WebSocket. save also adds a response that ended well to its
-// conversation. If the store fails, the client still gets the response.
-func (a *responseAnswer) save(record responses.Record) {
+// conversation. If the store fails, the client still gets the response, and save returns false if
+// the response itself is not stored.
+func (a *responseAnswer) save(record responses.Record) bool {
 	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output
 	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {
-		a.changeStore("a response could not be added to its conversation", func(ctx context.Context) error {
+		a.changeStore("conversation", "a response could not be added to its conversation", func(ctx context.Context) error {
 			return a.q.g.objects.AppendResponse(ctx, id, a.entry)
 		})
 	}
@@ -129,9 +132,9 @@ func (a *responseAnswer) save(record responses.Record) {
 		if a.q.session != nil && record.Well {
 			a.remember()
 		}
-		return
+		return true
 	}
-	a.changeStore("a response could not be kept", a.put)
+	return a.changeStore("response", "a response could not be kept", a.put)
 }
 
 // putRetryDelay is the pause before put tries again after the store was unavailable.
@@ -173,17 +176,22 @@ func (a *responseAnswer) removeDeleted(ctx context.Context) error {
 }
 
 // changeStore calls change, even if the client has gone. If change fails, changeStore logs the
-// error with this message.
-func (a *responseAnswer) changeStore(message string, change func(context.Context) error) {
+// error with this message, notes what was not stored, and returns false.
+func (a *responseAnswer) changeStore(what, message string, change func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
-	if err := change(ctx); err != nil {
+	err := change(ctx)
+	if err != nil {
+		a.unstored = append(a.unstored, what)
 		a.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, message,
 			slog.String("request_id", a.requestID),
 			slog.String("response", a.meta.ID),
 			slog.String("error", err.Error()))
 	}
+	return err == nil
 }
+
+func (a *responseAnswer) notStored() string { return strings.Join(a.unstored, ", ") }
 
 // remember keeps the response for the next request of its WebSocket.
 func (a *responseAnswer) remember() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,12 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -134,6 +138,48 @@ func TestNotKept(t *testing.T) {
 		form.meta.Keep(responses.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)
+		}
+	}
+}
+
+// TestSaysNotStored: a response that cannot be stored says so in its body and its last event,
+// whatever its request quotes, and so does the record of its turn. What a store has stored does not.
+func TestSaysNotStored(t *testing.T) {
+	for _, store := range []stores.Store{failingStore{stores.ErrTooLarge}, failingStore{stores.ErrUnavailable}, responsestore.NewMemory(1<<20, time.Hour)} {
+		_, fails := store.(failingStore)
+		observer := make(recorded, 2)
+		url, _ := backgroundServer(t, Options{Responses: store, Observer: observer}, fakecodex.Faults{})
+		for _, stream := range []bool{false, true} {
+			body := fmt.Sprintf(`{"model":"m","input":"q","user":"\"store\":true,","metadata":{"\"store\":true,":"x"},"tools":[{"type":"function","name":"f","parameters":{"store":true,"type":"object"}}],"stream":%t}`, stream)
+			response, err := http.Post(url, "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := gjson.ParseBytes(answer)
+			if stream {
+				events := strings.Split(strings.TrimSpace(string(answer)), "\n\n")
+				_, data, _ := strings.Cut(events[len(events)-1], "data: ")
+				last = gjson.Get(data, "response")
+			}
+			if last.Get("store").Bool() == fails || last.Get("status").String() != "completed" {
+				t.Errorf("%T, stream %t: %s", store, stream, last)
+			}
+			if last.Get("user").String() != `"store":true,` || !last.Get("tools.0.parameters.store").Bool() || last.Get("metadata.@keys.0").String() != `"store":true,` {
+				t.Errorf("what the request has was changed: %s", last)
+			}
+			if got := response.Header.Get(notStoredHeader); (got == "response") != (fails && !stream) {
+				t.Errorf("%T, stream %t: %s: %q", store, stream, notStoredHeader, got)
+			}
+		}
+		for range 2 {
+			if r := <-observer; (r.NotStored == "response") != fails {
+				t.Errorf("%T: %+v", store, r)
+			}
 		}
 	}
 }

@@ -250,8 +250,8 @@ func TestSettleAgain(t *testing.T) {
 	lost = true
 	g.Close(300)
 	lost = false
-	if len(l.unsettled) != 1 {
-		t.Errorf("%d turns are to be settled again", len(l.unsettled))
+	if l.UnsettledCount() != 1 {
+		t.Errorf("%d turns are to be settled again", l.UnsettledCount())
 	}
 	l.Settle(t.Context())
 	if s := statesOf(l, k)[0]; s.Used != 300 || len(l.unsettled) > 0 {

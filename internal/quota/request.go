@@ -275,6 +275,13 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
+// UnsettledCount returns the number of operations that are not counted yet.
+func (l *Limits) UnsettledCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.unsettled)
+}
+
 // Resettle adds operations that Settle will do. They may be of an earlier process, see
 // [Limits.Unsettled].
 func (l *Limits) Resettle(all []Unsettled) {

@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -107,10 +108,15 @@ type Record struct {
 // the Response.
 func (s *Stream) keepResponse() []byte {
 	object := s.responseJSON()
-	if s.meta.Keep != nil {
-		s.meta.Keep(Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil})
+	if s.meta.Keep == nil || s.meta.Keep(Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
+		return object
 	}
-	return object
+	// The members after `store` are strings, in which quotes are escaped: the last match is `store`.
+	at := bytes.LastIndex(object, []byte(`"store":true,`))
+	if at < 0 {
+		return object
+	}
+	return slices.Concat(object[:at], []byte(`"store":false`), object[at+len(`"store":true`):])
 }
 
 // storedOutput returns the items of the output for a store. object is the JSON of the Response. For

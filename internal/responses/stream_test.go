@@ -144,7 +144,7 @@ func types(events []readEvent) (all []string) {
 // keptItems are the items of a response as the next one gets them.
 func keptItems(t *testing.T, r *Stream) (items []string) {
 	t.Helper()
-	r.meta.Keep = func(record Record) {
+	r.meta.Keep = func(record Record) bool {
 		for k, item := range record.Output {
 			text := item.Own
 			if text == nil {
@@ -155,6 +155,7 @@ func keptItems(t *testing.T, r *Stream) (items []string) {
 			}
 			items = append(items, string(text))
 		}
+		return true
 	}
 	r.keepResponse()
 	return items
@@ -309,7 +310,7 @@ func TestResponseCallsInText(t *testing.T) {
 func TestResponseCancel(t *testing.T) {
 	meta := metaOf(t, `{"model":"m","input":"q"}`)
 	kept := ""
-	meta.Keep = func(r Record) { kept += string(r.Response) }
+	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
 	var events []readEvent
 	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
 	if err := s.Fail(ErrCancelled); err != nil || !s.Done() {
@@ -387,7 +388,7 @@ func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
 func TestResponseStreamEmitFails(t *testing.T) {
 	gone, calls := errors.New("gone"), 0
 	meta, kept := metaOf(t, everyTool), ""
-	meta.Keep = func(r Record) { kept += string(r.Response) }
+	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
 	s := NewStream(meta, func(string, []byte) error {
 		if calls++; calls > 3 {
 			return gone

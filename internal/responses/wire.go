@@ -169,8 +169,9 @@ type Meta struct {
 	// Now returns the current time, in Unix seconds. If Now is nil, completed_at stays null.
 	Now func() int64
 	// Keep is called with the whole response, before the client can read its last event or
-	// its body. It may be nil.
-	Keep func(Record)
+	// its body. It returns false if the response should have been stored and is not: then the last
+	// event and the body have `store: false`. Keep may be nil.
+	Keep func(Record) bool
 	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
 

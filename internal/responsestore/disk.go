@@ -37,6 +37,7 @@ type Disk struct {
 
 	beginMu sync.Mutex            // held while a transaction begins
 	damage  atomic.Pointer[error] // why the file is not used any more; nil: it is used
+	fails   atomic.Bool           // the last change failed
 }
 
 // The buckets of the file.
@@ -222,15 +223,22 @@ func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
 	}
-	err := d.write(change)
+	begin, err := time.Now(), d.write(change)
 	switch {
 	case err == nil, errors.Is(err, stores.ErrNotFound), errors.Is(err, stores.ErrTooLarge), errors.Is(err, stores.ErrEnded):
+		d.fails.Store(d.fails.Load() && err != nil)
+		observe("write", begin, nil)
 		return err
 	case !errors.Is(err, errDamaged):
 		err = errors.Join(err, d.load())
 	}
+	d.fails.Store(true)
+	observe("write", begin, err)
 	return stores.Unavailable(err)
 }
+
+// Fails implements [stores.Failing]. A disk that was full fails until a change succeeds.
+func (d *Disk) Fails() bool { return d.fails.Load() || d.damage.Load() != nil }
 
 // numberedKey is the key of the item or event with the number n.
 func numberedKey(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }

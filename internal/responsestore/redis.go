@@ -47,7 +47,7 @@ type Redis struct {
 	logger    *slog.Logger
 	leaseTime time.Duration
 	watchers  *watchers
-	isDown    atomic.Bool // the server did not work at the last check
+	state     atomic.Int32 // at the last check: works, refusesWrites or down
 	limits    *quota.Limits
 
 	mu   sync.Mutex
@@ -125,24 +125,49 @@ const (
 	recheckInterval = time.Second
 )
 
-// monitor logs when the Redis server stops working, and when it works again. While the server does
-// not work, all uses of the store fail immediately.
+// The states of a Redis server.
+const (
+	works         = int32(iota)
+	refusesWrites // it can be read, but it is full, a replica, or cannot write to its disk
+	down
+)
+
+// check writes a small key, which expires soon. A ping would not do: a full server answers it, and
+// one that cannot write to its disk refuses it, but can be read. err is why the state is not works.
+func (r *Redis) check(ctx context.Context) (state int32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	key := r.prefix + ":{" + r.processID + "}:check"
+	err = r.client.Set(ctx, key, 1, 2*checkInterval).Err()
+	switch {
+	case err == nil:
+		return works, nil
+	case r.client.Exists(ctx, key).Err() == nil:
+		return refusesWrites, err
+	}
+	return down, err
+}
+
+// monitor logs when the Redis server stops working, and when it works again. While the server is
+// down, all uses of the store fail immediately.
 func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, checkTimeout)
-		err := r.client.Ping(limited).Err()
-		cancel()
-		if ctx.Err() == nil && r.isDown.Swap(err != nil) != (err != nil) {
-			if err != nil {
-				r.logger.Error("Redis does not work; what is stored cannot be read, nor what keys have used, until it does", "error", err)
-			} else {
+		state, err := r.check(ctx)
+		if ctx.Err() == nil && r.state.Swap(state) != state {
+			switch state {
+			case works:
 				r.logger.Info("Redis works again")
+			case refusesWrites:
+				r.logger.Error("Redis answers, but refuses to store; new responses are not stored until it does", "error", err)
+			case down:
+				r.logger.Error("Redis does not work; what is stored cannot be read, nor what keys have used, until it does", "error", err)
 			}
 		}
 		next := checkInterval
-		if err != nil {
+		if state != works {
 			next = recheckInterval
-		} else {
+		}
+		if state != down {
 			r.limits.Settle(ctx)
 		}
 		select {
@@ -150,7 +175,7 @@ func (r *Redis) monitor(ctx context.Context) {
 		case <-time.After(next):
 		}
 	}
-	r.isDown.Store(false) // otherwise isDown could stay true, since nothing checks the server any more
+	r.state.Store(works) // otherwise the state could stay down, since nothing checks the server any more
 	last, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	r.limits.Settle(last) // the process may exit soon
@@ -159,8 +184,8 @@ func (r *Redis) monitor(ctx context.Context) {
 // errDown is the error of all uses of the store while the server does not work.
 var errDown = stores.Unavailable(quota.ErrNotSent)
 
-// Fails reports whether the server did not work at the last check.
-func (r *Redis) Fails() bool { return r.isDown.Load() }
+// Fails reports whether the server could not store at the last check.
+func (r *Redis) Fails() bool { return r.state.Load() != works }
 
 // tagOf returns the hash tag of a user's keys.
 func tagOf(user string) string {
@@ -175,12 +200,14 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args
 
 // Run runs a script. All keys of the script contain the parameter tag in braces, so that they are
 // in one slot of a cluster.
-func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
-	if r.Fails() {
-		return nil, errDown
+func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (answer any, err error) {
+	begin := time.Now()
+	if err = errDown; r.state.Load() != down {
+		answer, err = script.Run(ctx, r.client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
+		err = stores.Unavailable(err)
 	}
-	answer, err := script.Run(ctx, r.client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
-	return answer, stores.Unavailable(err)
+	observe(cmp.Or(operations[script], "count"), begin, err)
+	return answer, err
 }
 
 // runForWord runs a script whose answer is a word. Some words stand for an error.

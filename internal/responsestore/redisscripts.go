@@ -284,3 +284,10 @@ for _, event in ipairs(redis.call('XRANGE', KEYS[1] .. 'e:' .. ARGV[1], '0-' .. 
 	table.insert(answer, event[2][4])
 end
 return answer`)
+
+// operations are the names of the scripts in metrics. Scripts of other packages count.
+var operations = map[*redis.Script]string{
+	putScript: "put", getScript: "get", pageScript: "get", chainScript: "chain", deleteScript: "delete",
+	appendScript: "append", removeScript: "remove", objectScript: "update",
+	continueScript: "continue", loseScript: "lose", cancelScript: "cancel", eventsScript: "events",
+}

@@ -15,9 +15,24 @@ type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
+	// Stores are the stores of responses, by the names of their engines, such as "redis". A page
+	// has none.
+	Stores map[string]Store `json:"stores,omitempty"`
 	// Requests are the oldest requests that are under way, and all requests whose turns are parked:
 	// these turns wait for the results of calls.
 	Requests []Request `json:"requests"`
+}
+
+// The states of a [Store].
+const (
+	StoreWorks = "works"
+	StoreFails = "fails" // it cannot be read, or not changed
+)
+
+// Store is the status of a store.
+type Store struct {
+	State     string `json:"state"`
+	Unsettled int    `json:"unsettled"` // turns that do not count towards the limits of their keys yet
 }
 
 // Turns counts turns. In a [Document], it counts the turns of all handlers. On a page, it counts
