@@ -15,7 +15,8 @@
 // conversation of another client.
 //
 // In some plans a user takes all of one thing that can be held: bodies, answers that are not
-// read, or the store. What another user needs beside that must be served at once.
+// read, events that are not followed, background responses with large instructions, or the
+// store. What another user needs beside that must be served at once.
 //
 // Each request has a token, and everything that the app-server says in its turns is
 // derived from it. So the checks find bytes that are lost, repeated, moved, or another

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/stores"
@@ -28,15 +31,18 @@ type hog struct {
 	What  string // one of hogs
 	Count int    // requests at once
 	HTTP2 bool
+
+	Background request // what a hog of background responses sends
 }
 
 // hogs are what a hog does again and again: it stores what fills the store, or sends a request and
 // neither reads the answer nor ends the body. C is a large conversation, and R a large response.
-// A hog of turns is a client of its own, see [plan.addTurnHog].
+// E are the events of a large response. A hog of turns is a client of its own, see [plan.addTurnHog].
 var hogs = []string{
 	hogStores,
 	hogTurns,
 	hogSockets,
+	hogBackground,
 	"GET /v1/conversations/C",
 	"GET /v1/conversations/C/items",
 	"GET /v1/conversations/C/items/msg_1",
@@ -44,6 +50,7 @@ var hogs = []string{
 	"POST /v1/conversations/C",
 	"POST /v1/conversations/C/items",
 	"GET /v1/responses/R",
+	"GET /v1/responses/E?stream=true",
 	"GET /v1/responses/R/input_items",
 	"POST /v1/responses",
 	"POST /v1/responses/input_tokens",
@@ -57,11 +64,17 @@ const (
 	hogStores  = "stores"
 	hogTurns   = "turns"
 	hogSockets = "WebSockets"
+	// hogBackground are background responses with large instructions, whose first answers are not
+	// read, and that end meanwhile.
+	hogBackground = "background responses"
 )
 
 const (
 	hogUser    = "hog"
 	modestUser = "modest"
+	// largeInstructions is the size of the instructions of a background response, nearly all that a
+	// body may have.
+	largeInstructions = 48 << 10
 	// hogSize is the size of what a hog reads, of which the store has room for two.
 	hogSize = 24 << 20
 	// answerMemory is that of the gateway.
@@ -84,6 +97,12 @@ func (p *plan) addHogs() {
 		h := hog{
 			At: time.Duration(random.IntN(3000)) * time.Millisecond, For: time.Duration(1+random.IntN(40)) * time.Second,
 			What: hogs[random.IntN(len(hogs))], Count: 5 + random.IntN(25), HTTP2: random.IntN(2) == 0,
+		}
+		if h.What == hogBackground {
+			h.Background = request{
+				Token: fmt.Sprintf("%s%d-hog-%d", tokenPrefix, p.Seed, len(p.Hogs)), API: apiclient.Responses, Choices: 1,
+				Script: &script{Texts: []int{100}, Delta: 10, End: endWell},
+			}
 		}
 		p.Hogs = append(p.Hogs, h)
 		if h.What == hogTurns {
@@ -128,6 +147,7 @@ func (r *run) hog(h hog) {
 	client := r.httpClient(h.HTTP2, func() link { return link{Room: 1 << 12} })
 	defer client.CloseIdleConnections()
 	conversation, response := r.putLarge()
+	events := r.putEvents()
 	var all sync.WaitGroup
 	if h.What == hogSockets {
 		h.Count = manySockets
@@ -135,7 +155,7 @@ func (r *run) hog(h hog) {
 	for range h.Count {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				h.take(ctx, r, client, conversation, response)
+				h.take(ctx, r, client, conversation, response, events)
 				time.Sleep(2 * time.Second)
 			}
 		})
@@ -165,8 +185,25 @@ func (r *run) putLarge() (conversation, response string) {
 	return conversation, response
 }
 
+// putEvents makes a background response of the hog with a large event.
+func (r *run) putEvents() (response string) {
+	response = responseid.Prefix + responseid.NewSuffix(time.Now())
+	log := r.running.Logs.Open(hogUser, response)
+	_ = log.Append("response.created", largeResponse)
+	log.End()
+	return response
+}
+
+// background returns the body of a request for a background response.
+func (h *hog) background(r *run) []byte {
+	p := r.newClient(&client{User: hogUser, Links: []link{{Room: 1 << 12}}})
+	s := p.prepare(&h.Background)
+	r.expect(hogUser, &h.Background, s.given)
+	return append([]byte(`{"background":true,"instructions":"`+strings.Repeat("x", largeInstructions)+`",`), s.goodBody("")[1:]...)
+}
+
 // take does what the hog does once, until ctx ends or the gateway ends it.
-func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation, response string) {
+func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation, response, events string) {
 	switch h.What {
 	case hogStores:
 		r.putLarge()
@@ -181,9 +218,12 @@ func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation
 		return
 	}
 	method, path, _ := strings.Cut(h.What, " ")
-	path = strings.NewReplacer("C", conversation, "R", response).Replace(path)
+	path = strings.NewReplacer("C", conversation, "R", response, "E", events).Replace(path)
 	body := io.Reader(http.NoBody)
-	if method == http.MethodPost {
+	switch {
+	case h.What == hogBackground:
+		method, path, body = http.MethodPost, apiclient.Responses.String(), bytes.NewReader(h.background(r))
+	case method == http.MethodPost:
 		never, end := io.Pipe()
 		defer end.Close()
 		context.AfterFunc(ctx, func() { _ = end.Close() }) // for which the client waits
@@ -199,8 +239,27 @@ func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation
 		return
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusOK {
-		<-ctx.Done() // and nothing is read
+	if answer.StatusCode != http.StatusOK {
+		return
+	}
+	if path == "/v1/responses/"+response || strings.HasPrefix(path, "/v1/responses/"+events) && readToEvent(answer.Body) {
+		r.unread.Add(hogSize)
+		defer r.unread.Add(-hogSize)
+	}
+	select { // and nothing is read
+	case <-ctx.Done():
+	case <-time.After(gateway.WriteTimeout - time.Second):
+	}
+}
+
+// readToEvent reads a stream to the beginning of its first event, and reports whether there is one.
+func readToEvent(stream io.Reader) bool {
+	lines := bufio.NewReaderSize(stream, 16)
+	for {
+		line, err := lines.ReadString('\n')
+		if strings.HasPrefix(line, "event: ") || err != nil {
+			return err == nil
+		}
 	}
 }
 
@@ -255,8 +314,8 @@ func (r *run) checkShares() {
 	defer r.mu.Unlock()
 	for _, g := range r.gateways {
 		held, bodies := g.Held(), r.plan.Config.BodyMemory-r.plan.Config.MaxBody
-		if held.Answers > answerMemory*3/4 || held.Bodies >= bodies || held.Places > 1500 {
-			r.failures = append(r.failures, fmt.Sprintf("beside a hog: %+v is held, of %d bytes of bodies", held, bodies))
+		if held.Answers > answerMemory*3/4 || r.unread.Load() > answerMemory*3/4 || held.Bodies >= bodies || held.Places > 1500 {
+			r.failures = append(r.failures, fmt.Sprintf("beside a hog: %+v is held, of %d bytes of bodies, and %d wait to be read", held, bodies, r.unread.Load()))
 		}
 	}
 }

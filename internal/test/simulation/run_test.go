@@ -47,6 +47,7 @@ type run struct {
 	mu           sync.Mutex
 	failures     []string
 	requests     map[string]*request
+	unread       atomic.Int64        // bytes of large answers that wait for hogs who do not read them
 	performances map[string][]spoken // by token
 	callIDs      map[string]string   // token by call id
 	wanted       map[string]string   // what the model is to be given, by token
@@ -77,6 +78,9 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 		for j := range p.Clients[i].Requests {
 			r.requests[p.Clients[i].Requests[j].Token] = &p.Clients[i].Requests[j]
 		}
+	}
+	for i := range p.Hogs {
+		r.requests[p.Hogs[i].Background.Token] = &p.Hogs[i].Background
 	}
 	r.exit, r.exitNow = context.WithCancel(context.Background())
 	r.fleet = &fleet{run: r, processes: make(map[string]*process), memory: conversation.NewMemory(64 << 10)}
