@@ -140,6 +140,22 @@ func (s *scanner) turnError() *TurnError {
 			s.Value()
 		}
 	}
+	return e.withLimitCode()
+}
+
+// brokenOffPrefix and planSpent are the beginning of Codex's message if the plan of the login is
+// spent in the middle of an answer. planSpent is the text of the plan's back end.
+const (
+	brokenOffPrefix = "stream disconnected before completion: "
+	planSpent       = "The usage limit has been reached"
+)
+
+// withLimitCode sets the code CodeUsageLimit if only the message says that the plan is spent. It
+// returns e.
+func (e *TurnError) withLimitCode() *TurnError {
+	if reason, ok := strings.CutPrefix(e.Message, brokenOffPrefix); ok && strings.HasPrefix(reason, planSpent) {
+		e.Message, e.Code, e.HTTPStatus = reason, CodeUsageLimit, 0
+	}
 	return e
 }
 

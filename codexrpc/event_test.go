@@ -204,6 +204,10 @@ func TestTurnErrorShapes(t *testing.T) {
 		`{"message":"m","codexErrorInfo":{"future":null}}`:                                  {Message: "m", Code: "future"},
 		`{"message":"m","codexErrorInfo":{}}`:                                               {Message: "m", Code: "other"},
 		`{"message":"m","codexErrorInfo":null,"additionalDetails":"d"}`:                     {Message: "m", Code: "other", Details: "d"},
+		`{"message":"stream disconnected before completion: The usage limit has been reached","codexErrorInfo":"other"}`: {
+			Message: "The usage limit has been reached", Code: CodeUsageLimit,
+		},
+		`{"message":"The usage limit has been reached, I said","codexErrorInfo":"other"}`: {Message: "The usage limit has been reached, I said", Code: "other"},
 		`{"codexErrorInfo":7}`: {Code: "other"},
 		`null`:                 nil,
 		`"text"`:               nil,

@@ -169,7 +169,7 @@ const ageLimit = "connection limit reached"
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.Text(), fallbackPrefix); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, !strings.Contains(reason, ageLimit)
-		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
+		e.Err = (&TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}).withLimitCode()
 	}
 }
 

@@ -19,6 +19,8 @@ var (
 	badGateway      = apierror.NewClass("upstream_error", http.StatusBadGateway, 0)
 	disconnected    = apierror.NewClass(apierror.CodeUpstreamDisconnected, http.StatusBadGateway, 0)
 	codexError      = apierror.NewClass("codex_error", http.StatusBadGateway, 0)
+	ownTools        = apierror.NewClass("codex_error", http.StatusBadGateway, apierror.Never)
+	inventedTool    = apierror.NewClass("unknown_tool_called", http.StatusBadRequest, 0)
 	unauthorized    = apierror.NewClass(apierror.CodeUnauthorized, http.StatusServiceUnavailable, apierror.Never) // this server is unauthorized, not the client
 	misconfigured   = apierror.NewClass("codex_misconfigured", http.StatusServiceUnavailable, apierror.Never)
 	notReady        = apierror.NewClass("codex_not_ready", http.StatusServiceUnavailable, apierror.Soon)

@@ -23,7 +23,8 @@ var sentinels = []struct {
 }{
 	{turn.ErrIdle, idle},
 	{turn.ErrCompacted, apierror.ContextTooLong},
-	{turn.ErrOwnTools, codexError},
+	{turn.ErrOwnTools, ownTools},
+	{turn.ErrInventedTool, inventedTool},
 	{turn.ErrInterrupted, interrupted},
 	{turn.ErrNoPictures, noPictures},
 	{turn.ErrShutdown, shuttingDown},

@@ -144,6 +144,7 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"context_length_exceeded":     apierror.ContextTooLong,
 	"insufficient_quota":          quotaSpent,
 	"usage_not_included":          quotaSpent,
+	"usage_limit_reached":         quotaSpent,
 	"rate_limit_exceeded":         apierror.RateLimited,
 	"slow_down":                   apierror.RateLimited,
 	"server_is_overloaded":        overloaded,

@@ -223,6 +223,10 @@ var (
 	// one. It does not apply to a web search or a picture tool that the [Options] allow.
 	ErrOwnTools = errors.New("codex has offered the model a tool of its own; the operator of this server has to report that, with the release of codex")
 
+	// ErrInventedTool ends a turn in which the model has made a call that only a tool of Codex has,
+	// although it was not offered such a tool.
+	ErrInventedTool = errors.New("the model called a tool that it does not have; say in the prompt which tools it may call, or use another model")
+
 	// ErrInterrupted ends a turn that was interrupted, but not by this server.
 	ErrInterrupted = errors.New("the turn was interrupted")
 

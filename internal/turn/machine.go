@@ -224,7 +224,7 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		m.checkOffered(e)
 	case codexrpc.EventOwnCall:
 		m.report.Unoffered++
-		m.fail(ErrOwnTools)
+		m.fail(fmt.Errorf("%w (the call: %.64s)", ErrInventedTool, e.Name))
 	case codexrpc.EventReasoningItem:
 		m.reasoningItem(e)
 	case codexrpc.EventResponseCompleted:

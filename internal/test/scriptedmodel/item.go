@@ -117,6 +117,12 @@ func (it *itemWriter) call(call Call) {
 	if call.Namespace != "" {
 		item["namespace"] = call.Namespace
 	}
+	if call.Custom {
+		item = object{"id": it.id("ctc"), "type": "custom_tool_call", "call_id": callID, "name": call.Name, "input": call.Arguments}
+		it.added(item)
+		it.done(item)
+		return
+	}
 	of := object{"item_id": item["id"]}
 	it.added(item)
 	it.deltas("function_call_arguments.delta", of, call.Arguments)

@@ -60,6 +60,8 @@ type Call struct {
 	Name, Arguments string
 	// Namespace is that of a tool that is in one.
 	Namespace string
+	// Custom makes the item a custom_tool_call, as of some of Codex's own tools.
+	Custom bool
 	// ID is the call id, Item the id of its item. If one is empty, the server makes a unique
 	// one.
 	ID, Item string
