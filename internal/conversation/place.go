@@ -23,7 +23,7 @@ type Place struct {
 	Acceptance   *appserver.Acceptance // what the provider has accepted or refused over Conn
 	Model        string                // Codex's name of the model
 	Instructions prompt.Placement
-	Serial       bool // the model calls one tool at a time, see allowsParallelCalls
+	Serial       bool // the provider has refused the model's full form, see allowsParallelCalls
 	OverHTTP     bool // Codex asks the model's provider over HTTP only, not over a WebSocket
 }
 

@@ -28,7 +28,6 @@ const (
 type Opener struct {
 	Upstream     Upstream
 	Instructions Instructions
-	Serial       bool // models may call only one tool at a time
 	Logger       *slog.Logger
 }
 
@@ -263,7 +262,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 			EmptyBase:   modelInfo.Lite && len(plan.Thread.DynamicTools) == 0,
 			CodexPrompt: modelInfo.Prompt,
 		},
-		Serial: refused || s.opener.Serial, OverHTTP: process.SocketsPaused(),
+		Serial: refused, OverHTTP: process.SocketsPaused(),
 	}, nil
 }
 

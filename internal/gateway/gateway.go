@@ -122,7 +122,6 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		upstream: upstream,
 		opener: conversation.Opener{
 			Upstream: upstream, Instructions: opts.Instructions, Logger: opts.Logger,
-			Serial: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
 		},
 		opts:  opts,
 		crowd: crowd,
@@ -141,7 +140,10 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		drainer:      newDrainer(opts.Exit, opts.DrainTimeout),
 		overrides:    opts.toolOverrides(),
 	}
-	g.planOptions = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolveModel}
+	g.planOptions = prompt.Options{
+		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel,
+		SerialTools: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
+	}
 	return g
 }
 

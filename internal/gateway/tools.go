@@ -101,7 +101,7 @@ func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	if mode := r.Header.Get(modeHeader); mode != "" {
 		overrides = append(overrides, "x-proxy-output-mode="+mode)
 	}
-	if plan.SerialTools {
+	if plan.SerialTools && !g.planOptions.SerialTools {
 		overrides = append(overrides, "request.parallel_tool_calls=false")
 	}
 	return overrides

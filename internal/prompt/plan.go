@@ -13,6 +13,7 @@ import (
 // Options are what a plan depends on besides the request.
 type Options struct {
 	NoReasoning bool // the model is asked for no summaries of its reasoning
+	SerialTools bool // the model may make at most one tool call, whatever the request says
 	// Resolve returns Codex's name of a client's model, and the effort for requests that name none.
 	// An empty effort means the model's default. If forced is true, the effort also replaces an
 	// effort that a request names. If Resolve is nil, clients use Codex's names.
@@ -55,19 +56,23 @@ const maxInputChars = 1 << 20
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     An assistant's message without text and calls is left out.
 //   - Tools keep their names, except names under which Codex would not offer them.
-//   - tool_choice, formats that the provider does not enforce, and settings of pictures
-//     become a developer instruction, since Codex has no settings for them.
+//   - tool_choice, parallel_tool_calls: false, formats that the provider does not enforce, and
+//     settings of pictures become a developer instruction, since Codex has no settings for them.
 func (c *Conversation) Plan(opts Options) *Plan {
 	offered := c.Choice.offeredTools(c.Tools)
 	names := newToolNames(c.Tools, offered)
 	instructions, rest := SplitInstructions(c.Messages)
 	history, input := splitInput(rest)
 	model, effort := c.resolveModel(opts)
+	serial, serialInstruction := c.SerialTools || opts.SerialTools, ""
+	if serial && len(offered) > 0 {
+		serialInstruction = oneCall
+	}
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
 			ServiceTier:           c.serviceTier,
-			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
+			DeveloperInstructions: joinParagraphs(serialInstruction, c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
 			Ephemeral:             true,
@@ -88,7 +93,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		PictureOnly: c.Pictures != nil && c.Pictures.Only,
 		ServiceTier: c.ServiceTier(),
 	}
-	p.instructions, p.Choices = instructions, max(1, p.Choices)
+	p.instructions, p.Choices, p.SerialTools = instructions, max(1, p.Choices), serial
 	p.Thread.BaseInstructions = &p.instructions
 	if opts.NoReasoning {
 		p.SetSummary("none")
@@ -133,6 +138,11 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	}
 	return model, cmp.Or(c.Effort, effort)
 }
+
+// oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only
+// to lite models, and only if they do not search the web. Threads are kept by their instructions, so
+// that no thread of a lite model that allows several calls goes on with such a request.
+const oneCall = "Make at most one tool call in each reply, and wait for its result."
 
 // SplitInstructions splits the instructions off the beginning of a conversation. If there are none,
 // it returns defaultInstructions as the instructions.

@@ -266,6 +266,8 @@ func TestPlanSettings(t *testing.T) {
 		"allowed required": {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: both, developer: mustCall},
 		"allowed one":      {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG},
 		"serial":           {fields: `"parallel_tool_calls":false`, serial: true},
+		"serial, a tool":   {fields: f + `,"parallel_tool_calls":false`, tools: both, developer: prompt.OneCall, serial: true},
+		"serial, none":     {fields: f + `,"tool_choice":"none","parallel_tool_calls":false`, serial: true},
 		"parallel":         {fields: `"parallel_tool_calls":true`},
 		"text":             {fields: `"response_format":{"type":"text"}`},
 		"json_object":      {fields: `"response_format":{"type":"json_object"}`, developer: prompt.JSONInstruction},
@@ -289,12 +291,12 @@ func TestPlanSettings(t *testing.T) {
 		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
 		"as floats":      {fields: `"temperature":1.0,"top_p":1.00,"presence_penalty":-0.0,"frequency_penalty":0e0`},
 
-		"functions":         {fields: functions, tools: both, serial: true},
-		"function auto":     {fields: functions + `,"function_call":"auto"`, tools: both, serial: true},
+		"functions":         {fields: functions, tools: both, developer: prompt.OneCall, serial: true},
+		"function auto":     {fields: functions + `,"function_call":"auto"`, tools: both, developer: prompt.OneCall, serial: true},
 		"function none":     {fields: `"function_call":"none",` + functions, serial: true},
-		"function by name":  {fields: `"function_call":{"name":"mcp__g"},` + functions, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG, serial: true},
-		"parallel no more":  {fields: functions + `,"parallel_tool_calls":true`, tools: both, serial: true},
-		"tool_choice, auto": {fields: functions + `,"tool_choice":"auto"`, tools: both, serial: true},
+		"function by name":  {fields: `"function_call":{"name":"mcp__g"},` + functions, tools: []codexrpc.DynamicTool{toolG}, developer: prompt.OneCall + "\n\n" + mustCallG, serial: true},
+		"parallel no more":  {fields: functions + `,"parallel_tool_calls":true`, tools: both, developer: prompt.OneCall, serial: true},
+		"tool_choice, auto": {fields: functions + `,"tool_choice":"auto"`, tools: both, developer: prompt.OneCall, serial: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := mustPlan(t, withFields(c.fields))

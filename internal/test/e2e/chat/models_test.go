@@ -77,6 +77,40 @@ func TestEveryModel(t *testing.T) {
 	})
 }
 
+// TestSerialCalls checks for models of each kind that the client's parallel_tool_calls: false
+// reaches the model, in a new conversation and in one that has allowed several calls until then: as
+// an instruction, and for lite models also as the field. With true, the model gets neither.
+func TestSerialCalls(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := newSiteOfModels(t)
+		for model, lite := range map[string]bool{"gpt-6-sol": true, "gpt-7": true, "gpt-5.5": false, "gpt-7-full": false, "no-list-has-it": false} {
+			messages := []any{e2e.Fields{"role": "user", "content": "say:ok"}}
+			for _, parallel := range []bool{false, true, false} {
+				response, text := s.Post(e2e.EncodeJSON(e2e.Fields{
+					"model": model, "messages": messages, "tools": []any{e2e.Tool("localSearch")}, "parallel_tool_calls": parallel,
+				}), nil)
+				request, _ := s.Model.Last()
+				if response.StatusCode != http.StatusOK || request.Transport != e2e.Transport || request.ParallelToolCalls == nil {
+					t.Fatalf("%s over %s: %s %s", model, request.Transport, response.Status, text)
+				}
+				told := strings.Contains(strings.Join(e2e.Describe(request), " "), "at most one tool call")
+				if told == parallel || *request.ParallelToolCalls != (parallel || !lite) {
+					t.Errorf("%s, %t: the request says %t, the instructions %t", model, parallel, *request.ParallelToolCalls, told)
+				}
+				messages = append(messages, e2e.Fields{"role": "assistant", "content": "ok"}, e2e.Fields{"role": "user", "content": "say:ok"})
+			}
+		}
+		// The operator may ask for the same.
+		s.Load(s.Caddyfile("parallel_tool_calls off"))
+		s.WaitReady()
+		s.Post(e2e.ChatBody("say:ok", e2e.Fields{"tools": []any{e2e.Tool("localSearch")}}), nil)
+		if request, _ := s.Model.Last(); !strings.Contains(strings.Join(e2e.Describe(request), " "), "at most one tool call") {
+			t.Errorf("the option does not reach the model: %s", request.Body)
+		}
+	})
+}
+
 // checkNoTools checks that a model gets no tools in a request without, and all of a history of
 // some length.
 func checkNoTools(t *testing.T, s *e2e.Site, model string, length int) {
