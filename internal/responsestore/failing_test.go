@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
@@ -185,58 +181,5 @@ func TestSettleAtTheExit(t *testing.T) {
 	r.Pause()
 	if states := r.Limits().States(ctx, []*quota.Key{k}); len(states[0]) != 1 || states[0][0].Used != 20 {
 		t.Errorf("%+v", states)
-	}
-}
-
-// TestACL checks that the user that docs/cluster.md describes may do all that the engine does.
-func TestACL(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cluster.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rules, found := strings.Cut(string(page), "The user of an ACL needs `")
-	rules, _, ended := strings.Cut(rules, "`")
-	if !found || !ended {
-		t.Fatal("there are no rules")
-	}
-	server := redisserver.Start(t)
-	if answer := server.Do("ACL SETUSER node on >secret " + strings.ReplaceAll(rules, "\n", " ")); !strings.HasPrefix(answer, "+OK") {
-		t.Fatal(answer)
-	}
-	server.Do("ACL SETUSER default off")
-	r := NewRedis(RedisOptions{
-		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}, Username: "node", Password: "secret"}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 20,
-	}, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { _ = r.Close() })
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, at := t.Context(), conversationID(1)
-	if err := r.Put(ctx, at, entry("u", "", "x")); err != nil {
-		t.Fatal(err)
-	}
-	window, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limitsErr := countRequest(t, r, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}})
-	_, continueErr := r.Continue(ctx, "u", id(1), stores.Events{})
-	for what, err := range map[string]error{
-		"append": r.Append(ctx, "u", at, []json.RawMessage{[]byte("1")}),
-		"remove": r.RemoveItem(ctx, "u", at, []byte("1")), "object": r.SetObject(ctx, "u", at, []byte("{}")),
-		"begin": r.Begin(ctx, id(2), begun("u")), "cancel": r.Cancel(ctx, "u", id(2)), "delete": r.Delete(ctx, "u", id(2)),
-		"ping": r.client.Ping(ctx).Err(), "limits": limitsErr,
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	if !errors.Is(continueErr, stores.ErrNotFound) {
-		t.Error(continueErr)
-	}
-	news := r.client.Subscribe(ctx, r.channel())
-	defer func() { _ = news.Close() }()
-	if _, err := news.Receive(ctx); err != nil {
-		t.Error(err)
 	}
 }

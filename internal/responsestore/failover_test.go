@@ -3,6 +3,8 @@ package responsestore
 import (
 	"errors"
 	"log/slog"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,4 +85,80 @@ func TestFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Release()
+}
+
+// TestPlannedFailover replaces the master as docs/cluster.md describes while responses are stored:
+// it has two replicas, and writing pauses until the new master is known. Nothing that was
+// stored is lost. The pause is longer than on that page, since a busy machine may take longer.
+func TestPlannedFailover(t *testing.T) {
+	master := redisserver.Start(t)
+	master.Replica(t)
+	master.Replica(t)
+	sentinel := master.Sentinel(t)
+	r := NewRedis(RedisOptions{
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 10 * time.Second}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
+	}, slog.New(slog.DiscardHandler))
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	var mu sync.Mutex
+	var stored []string
+	refused := 0
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for client := range 4 {
+		all.Go(func() {
+			for n := client; ; n += 4 {
+				select {
+				case <-over:
+					return
+				case <-time.After(50 * time.Millisecond):
+				}
+				err := r.Put(t.Context(), id(n), entry("ann", "", "x"))
+				mu.Lock()
+				if err == nil {
+					stored = append(stored, id(n))
+				} else {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(stored)
+	}
+	wait := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("timeout: ", what)
+			}
+		}
+	}
+	wait("some responses", func() bool { return count() > 20 })
+	_, port, _ := net.SplitHostPort(master.Addr)
+	if answer := master.Do("CLIENT PAUSE 8000 WRITE"); !strings.HasPrefix(answer, "+OK") {
+		t.Fatal(answer)
+	}
+	if answer := sentinel.Do("SENTINEL FAILOVER main"); !strings.HasPrefix(answer, "+OK") {
+		t.Fatal(answer)
+	}
+	wait("the new master", func() bool { return !strings.Contains(sentinel.Do("SENTINEL GET-MASTER-ADDR-BY-NAME main"), port) })
+	wait("the old master to be a replica", func() bool { return strings.Contains(master.Do("ROLE"), "slave") })
+	before := count()
+	wait("more responses", func() bool { return count() > before+20 })
+	close(over)
+	all.Wait()
+	t.Logf("%d were stored, %d were refused", len(stored), refused)
+	for _, id := range stored {
+		e, err := r.Get(t.Context(), "ann", id)
+		if err != nil {
+			t.Fatal(id, err)
+		}
+		e.Release()
+	}
 }
