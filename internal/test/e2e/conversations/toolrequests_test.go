@@ -116,7 +116,7 @@ func TestToolText(t *testing.T) {
 		"without a name":                  {e2e.ModeXML, "<use_tool></use_tool>", "<use_tool></use_tool>", nil},
 		"args, tolerated":                 {e2e.ModeJSON, `Hm. <use_tool><name>localSearch</name><args>{"query":"</use_tool>"}</args></use_tool>`, "Hm. ", e2e.Searches("</use_tool>")},
 		"identical blocks are two calls":  {e2e.ModeXML, block + block, block + block, e2e.Searches("a", "a")},
-		"attributes":                      {e2e.ModeXML, strings.Replace(block, "<use_tool>", `<use_tool id="1">`, 1), strings.Replace(block, "<use_tool>", `<use_tool id="1">`, 1), e2e.Searches("a")},
+		"attributes":                      {e2e.ModeXML, strings.Replace(block, "<use_tool>", `<use_tool id="1">`, 1), block, e2e.Searches("a")},
 		"text on all sides":               {e2e.ModeJSON, "a " + block + " b " + block + " c", "a  b  c", e2e.Searches("a", "a")},
 		"a lone < at the end of a delta":  {e2e.ModeJSON, "1 <", "1 <", nil},
 		"repeated text between two calls": {e2e.ModeXML, block + "l l ll aa aa" + block, block + "l l ll aa aa" + block, e2e.Searches("a", "a")},
