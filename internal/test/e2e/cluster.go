@@ -1,20 +1,29 @@
 package e2e
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 )
 
-// Cluster is three nodes behind the balancer of the examples, which sends each request to a random
-// one.
+// Cluster is three nodes behind the balancer of the examples.
 type Cluster struct {
 	*Site // the balancer
 	Nodes []*Running
 }
 
+// examplePolicy is how the balancer of the examples chooses a node.
+const examplePolicy = "lb_policy header X-User-Id {\n\t\t\tfallback header Authorization\n\t\t}"
+
 // NewCluster starts three nodes, each with the options of its number in the codex block, and the
-// balancer before them.
+// balancer before them, which sends each request to a random one.
 func NewCluster(t testing.TB, options func(node int) string) *Cluster {
+	t.Helper()
+	return NewClusterBehind(t, "lb_policy random", options)
+}
+
+// NewClusterBehind is [NewCluster] with a policy of the balancer; empty: that of the examples.
+func NewClusterBehind(t testing.TB, policy string, options func(node int) string) *Cluster {
 	t.Helper()
 	base, c := NewUnstarted(t), &Cluster{}
 	var addresses []string
@@ -29,14 +38,14 @@ func NewCluster(t testing.TB, options func(node int) string) *Cluster {
 	c.Site = base.Node()
 	text := ReadFile(t, "../../../../examples/cluster/balancer.Caddyfile")
 	for _, replaced := range [][2]string{
-		{":8080 {", "http://" + c.Addr + " {"}, {"node-1:8080 node-2:8080 node-3:8080", strings.Join(addresses, " ")}, {"lb_policy header Authorization", "lb_policy random"},
+		{":8080 {", "http://" + c.Addr + " {"}, {"node-1:8080 node-2:8080 node-3:8080", strings.Join(addresses, " ")}, {examplePolicy, cmp.Or(policy, examplePolicy)},
 	} {
 		if !strings.Contains(text, replaced[0]) {
 			t.Fatalf("the example of a balancer lacks %q", replaced[0])
 		}
 		text = strings.Replace(text, replaced[0], replaced[1], 1)
 	}
-	balancer := c.RunFile("{\nadmin off\npersist_config off\n}\n" + text)
+	balancer := c.RunFile("{\nadmin off\npersist_config off\nservers {\ntrusted_proxies static private_ranges\n}\n}\n" + text)
 	balancer.WaitUp()
 	return c
 }
