@@ -12,21 +12,10 @@ VERSION := $(or $(shell git describe --tags --exact-match --match 'v[0-9]*' --di
 
 CACHE    := .cache
 CADDY    := build/caddy
-# What the tests run: it looks for races, and shares with them what takes minutes to compile.
+# This one looks for races, for `make race`.
 RACE_CADDY := build/race/caddy
-# Up to a fifth of the time of the tests went into looking for races within these, which start no
-# goroutine and keep what they read to themselves. Who uses them is looked at.
-UNRACED := encoding/base64 encoding/pem crypto/internal/fips140/... github.com/dlclark/regexp2/... github.com/tidwall/gjson github.com/tiktoken-go/tokenizer/...
-# What is used all the time is compiled with inlining, other people's code without, in two thirds of the time.
-INLINED := std github.com/caddyserver/... github.com/caddy-codex/...
-# Caddy and the tests compile the same: without the databases that xcaddy leaves out as well, without
-# what only a debugger reads, and JSON without inlining, so that every value that is read or set is
-# looked at, but not each byte of a text.
-export RACE_FLAGS := -tags=nobadger,nomysql,nopgx '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false) \
-	$(UNRACED:%='-gcflags=%=-dwarf=false -race=false') '-gcflags=encoding/json=-dwarf=false -race=false -l'
 XCADDY   := $(CACHE)/xcaddy
 LINT     := $(CACHE)/analyze
-GOLANGCI := $(CACHE)/golangci-lint
 JQ       := $(CACHE)/gojq
 CODEX    := $(CACHE)/codex/$(CODEX_VERSION)
 
@@ -35,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -51,15 +40,21 @@ help:
 # build builds Caddy with this module.
 build: $(CADDY)
 
-# test runs the checks and all tests. CI runs it and lint.
+# test runs the checks and all tests, as CI does: the unit tests look for races, the
+# end-to-end tests run the Caddy that users build.
 test:
-	@$(MAKE) --jobs 2 deps $(RACE_CADDY) # downloads beside builds
+	@$(MAKE) --jobs 2 deps $(CADDY) # downloads beside builds
 	@./scripts/check
 
-# lint runs golangci-lint. Building it for the first time takes some minutes.
-lint: $(GOLANGCI)
-	cd tools/lint && go mod tidy -diff
-	$(GOLANGCI) run ./...
+# race is like test, but the end-to-end tests and their Caddy look for races, too. CI runs
+# it every night.
+race:
+	@$(MAKE) --jobs 2 deps $(RACE_CADDY)
+	@./scripts/check race
+
+# lint runs the linter: the analyzers of go vet and staticcheck, and two for errors.
+lint: $(LINT)
+	$(LINT) ./...
 
 # e2e runs the end-to-end tests alone. With TRANSPORT=websocket or TRANSPORT=http Codex
 # talks to the model in that way in all of them, with LOGIN=none without a login.
@@ -115,8 +110,8 @@ bench-compare:
 release: $(XCADDY) $(JQ)
 	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ)
 
-# deps installs what the tests need: the analyzers of staticcheck and go vet, jq for a
-# command in the docs, the pinned Codex, the npm clients, Chromium and Redis.
+# deps installs what the tests need: the linter, jq for a command in the docs, the pinned
+# Codex, the npm clients, Chromium and Redis.
 deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 	@./scripts/chromium
 	@./scripts/redis
@@ -131,7 +126,6 @@ $(CADDY) $(RACE_CADDY) $(XCADDY) $(LINT) $(JQ): export GOGC := 400
 
 # Caddy is built in the same way as its users build it.
 $(RACE_CADDY): export XCADDY_RACE_DETECTOR := 1
-$(RACE_CADDY): export XCADDY_GO_BUILD_FLAGS := $(RACE_FLAGS)
 $(CADDY) $(RACE_CADDY): $(XCADDY) $(SOURCES) build/version
 	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@$(VERSION)=.
 
@@ -144,17 +138,13 @@ $(XCADDY): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ github.com/caddyserver/xcaddy/cmd/xcaddy
 
-$(LINT): tools/go.mod tools/go.sum tools/analyze/main.go
+$(LINT): tools/go.mod tools/go.sum $(wildcard tools/analyze/*.go)
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ ./analyze
 
 $(JQ): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ github.com/itchyny/gojq/cmd/gojq
-
-$(GOLANGCI): tools/lint/go.mod tools/lint/go.sum
-	@mkdir -p $(@D)
-	cd tools/lint && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(CODEX):
 	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)

@@ -70,7 +70,7 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 	if token = strings.TrimSpace(token); token != "" { // a token from a file may end with a line end
 		header.Set("Authorization", "Bearer "+token)
 	}
-	//nolint:bodyclose // websocket.Dial: the body of the response need not be closed
+	// The body of the response need not be closed.
 	ws, response, err := websocket.Dial(ctx, remote.url, &websocket.DialOptions{HTTPClient: s.client(), HTTPHeader: header})
 	if err != nil {
 		_ = conn.Close()

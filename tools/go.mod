@@ -8,6 +8,8 @@ tool (
 )
 
 require (
+	codeberg.org/polyfloyd/go-errorlint v1.9.0
+	github.com/kisielk/errcheck v1.30.0
 	golang.org/x/tools v0.51.0
 	honnef.co/go/tools v0.8.2
 )

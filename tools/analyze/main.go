@@ -1,5 +1,6 @@
-// Command analyze runs the analyzers of staticcheck and of go vet together, so that
-// each package and all that it imports are parsed and typed once:
+// Command analyze is the linter. It runs the analyzers of staticcheck and of go vet, and two that
+// look for errors that are ignored or compared in the wrong way. In one program they parse and type
+// each package once:
 //
 //	analyze ./...
 package main
@@ -7,6 +8,8 @@ package main
 import (
 	"os"
 
+	"codeberg.org/polyfloyd/go-errorlint/errorlint"
+	"github.com/kisielk/errcheck/errcheck"
 	"golang.org/x/tools/go/analysis/suite/vet"
 	"honnef.co/go/tools/lintcmd"
 	"honnef.co/go/tools/simple"
@@ -23,5 +26,6 @@ func main() {
 	cmd.AddAnalyzers(stylecheck.Analyzers...)
 	cmd.AddAnalyzers(unused.Analyzer)
 	cmd.AddBareAnalyzers(vet.Suite...)
+	cmd.AddBareAnalyzers(productOnly(uncheckedErrors(errcheck.Analyzer)), productOnly(errorlint.NewAnalyzer()))
 	cmd.Run()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
-// CaddyBinary is the Caddy that xcaddy has built with this module: that of `make test`, which
+// CaddyBinary is the Caddy that xcaddy has built with this module: that of `make race`, which
 // looks for races, or else that of `make build`.
 var CaddyBinary = cmp.Or(os.Getenv("BUILT_CADDY"), "../../../../build/caddy")
 
@@ -82,8 +82,8 @@ func (r *Running) launch() {
 	r.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // fails if it was waited for already
-		if log := r.Log.String(); strings.Contains(log, "DATA RACE") {
-			r.T.Errorf("Caddy's race detector found:\n%s", log)
+		for _, report := range racesIn(r.Log.String()) {
+			r.T.Errorf("Caddy's race detector found:\n%s", report)
 		}
 	})
 	r.Cmd = cmd
