@@ -20,9 +20,10 @@ const (
 	Chat API = iota
 	Responses
 	Messages // Anthropic's
+	Ollama
 )
 
-var paths = []string{Chat: "/v1/chat/completions", Responses: "/v1/responses", Messages: "/v1/messages"}
+var paths = []string{Chat: "/v1/chat/completions", Responses: "/v1/responses", Messages: "/v1/messages", Ollama: "/api/chat"}
 
 // At returns the API with a path, which must be that of one.
 func At(path string) API { return API(slices.Index(paths, path)) }
@@ -36,7 +37,7 @@ type Answer struct {
 	Choices []Choice // a Response and a message have one
 	Usage   *Usage
 	Failed  bool            // there was an error
-	Code    string          // of the error, or its type in a message
+	Code    string          // of the error, or its type in a message, or OllamaFailure
 	Ended   bool            // it had its proper end
 	Object  json.RawMessage // the final Response
 	Texts   []string        // of the messages of a Response, and an empty one for each reasoning item
@@ -83,6 +84,8 @@ func Read(body []byte, api API, stream bool, choices int) (*Answer, error) {
 	switch {
 	case api == Messages:
 		return a, a.message(body, stream)
+	case api == Ollama:
+		return a, a.ollama(body, stream)
 	case stream && api == Responses:
 		return a, (&responseReader{answer: a}).stream(body)
 	case stream:
@@ -99,8 +102,11 @@ func ReadError(body []byte, api API) (*Answer, error) {
 		Error map[string]any `json:"error"`
 	}
 	a := new(Answer)
-	if api == Messages {
+	switch api {
+	case Messages:
 		return a, a.messageError(body)
+	case Ollama:
+		return a, a.ollamaError(body)
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return a, err

@@ -13,6 +13,8 @@ import (
 const (
 	pathChat      = "/v1/chat/completions"
 	pathResponses = "/v1/responses"
+	pathMessages  = "/v1/messages"
+	pathOllama    = "/api/chat"
 )
 
 // fields are the members of a JSON object.

@@ -52,6 +52,10 @@ var outageKinds = []outage{
 		b.Fail(planbackend.Socket, planbackend.Status(500))
 		b.Fail(planbackend.Responses, planbackend.Status(500).For(1))
 	}, nil},
+	{"one login: limited", func(b *planbackend.Backend, l *planbackend.Login) {
+		b.Fail(planbackend.Responses, planbackend.Status(429).RetryAfter(30*time.Second), l)
+		b.Fail(planbackend.Socket, planbackend.Status(429).RetryAfter(30*time.Second), l)
+	}, nil},
 	{"tokens are refused", func(_ *planbackend.Backend, l *planbackend.Login) { l.Refuse() }, nil},
 	{"everything: a page", fails(planbackend.HTML(403), planbackend.All), unanswered},
 	{"everything: 500", fails(planbackend.Status(500), planbackend.All), unanswered},
@@ -80,7 +84,7 @@ type outageCount struct {
 // outages counts what becomes of requests.
 type outages struct {
 	mu    sync.Mutex
-	kinds [16]outageCount // by the index of outageKinds
+	kinds [20]outageCount // by the index of outageKinds
 	last  *outageCount    // the outage that lasts or was the last; nil: none, or all is well again
 	ended time.Time       // of the last; zero: it lasts
 }

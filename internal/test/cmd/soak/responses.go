@@ -73,10 +73,19 @@ func (c *client) checkKept(id, text string) {
 // about sends a request about a stored response. The status is 0 if there was no
 // answer.
 func (c *client) about(method, id string) (status int, body []byte) {
+	status, body = c.exchange(method, pathResponses+"/"+id, "")
+	if status != 0 {
+		c.counts.add(func(counts *counts) { counts.whole++ })
+	}
+	return status, bytes.TrimSpace(body)
+}
+
+// exchange sends a request and reads the whole answer. The status is 0 if there was none.
+func (c *client) exchange(method, path, request string) (status int, body []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
 	c.counts.add(func(counts *counts) { counts.asked++ })
-	response, err := c.send(ctx, method, pathResponses+"/"+id, "", nil)
+	response, err := c.send(ctx, method, path, request, nil)
 	if err != nil {
 		return 0, []byte(err.Error())
 	}
@@ -85,6 +94,5 @@ func (c *client) about(method, id string) (status int, body []byte) {
 	if err != nil {
 		return 0, []byte(err.Error())
 	}
-	c.counts.add(func(counts *counts) { counts.whole++ })
-	return response.StatusCode, bytes.TrimSpace(body)
+	return response.StatusCode, body
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
@@ -20,9 +21,11 @@ import (
 type site struct {
 	*rig.Site
 	model *rig.Model
-	codex string
-	temp  string // Caddy's TMPDIR
-	log   *os.File
+	// second is the CODEX_HOME of another login of the plan's back end; empty without logins.
+	second string
+	codex  string
+	temp   string // Caddy's TMPDIR
+	log    *os.File
 
 	mu         sync.Mutex
 	generation int          // counts changes of the app-servers
@@ -30,7 +33,7 @@ type site struct {
 	seen       map[int]bool // every codex process so far
 }
 
-// processes is the number of app-servers.
+// processes is the number of app-servers. With logins, the last one has the second login.
 const processes = 2
 
 // maxBody is the option max_body, in bytes.
@@ -56,6 +59,12 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.model.Plan != nil {
+		s.second = filepath.Join(dir, "second")
+		if err := errors.Join(os.Mkdir(s.second, 0o700), s.model.Plan.AddLogin(planbackend.LoginOptions{}).Write(s.second)); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.Mkdir(s.temp, 0o700); err != nil {
 		return nil, err
@@ -85,13 +94,18 @@ func (s *site) close() {
 
 // options returns the configuration, with generation and other in it.
 func (s *site) options() rig.SiteOptions {
-	handler := fmt.Sprintf("max_body %d\nstore memory {\nsize 4MiB\nage 10m\n}\nidle_timeout %ds\n", maxBody, 60+s.other%2)
+	handler := fmt.Sprintf("ollama on\nmax_body %d\nstore memory {\nsize 4MiB\nage 10m\n}\nidle_timeout %ds\n", maxBody, 60+s.other%2)
 	for _, user := range users {
 		handler += fmt.Sprintf("api_key %s %s\n", keyOf(user), user)
 	}
+	first := processes
+	if s.second != "" {
+		first--
+		handler += fmt.Sprintf("app_server %q app-server {\nhome %q\nenv GENERATION %d\n}\n", s.codex, s.second, s.generation)
+	}
 	return rig.SiteOptions{
 		Command: s.codex, Home: s.model.Home, Global: "metrics\nservers {\nprotocols h1 h2c\n}",
-		AppServer: fmt.Sprintf("processes %d\nenv GENERATION %d", processes, s.generation), Handler: handler,
+		AppServer: fmt.Sprintf("processes %d\nenv GENERATION %d", first, s.generation), Handler: handler,
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // trouble records the times at which requests may fail because of what was done to
@@ -29,6 +31,13 @@ type span struct {
 var inTrouble = map[string]bool{
 	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_unresponsive": true,
 	"server_error": true,
+}
+
+// otherForms has the codes of errors of the APIs that name less than a cause. They may
+// come whenever a request may fail at all.
+var otherForms = map[string]bool{
+	"api_error": true, "overloaded_error": true, "timeout_error": true, "rate_limit_error": true,
+	"permission_error": true, "authentication_error": true, apiclient.OllamaFailure: true,
 }
 
 // How long requests may fail after a codex was killed or stopped. Turns on a stopped
@@ -67,7 +76,7 @@ func (t *trouble) allows(code string, from, to time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.spans {
-		if s.codes[code] && s.from.Before(to) && from.Before(s.to) {
+		if (s.codes[code] || otherForms[code] && len(s.codes) > 0) && s.from.Before(to) && from.Before(s.to) {
 			return true
 		}
 	}
