@@ -10,7 +10,7 @@ import (
 
 // unchecked matches the functions whose errors may be ignored without a word: there is nothing to do
 // when closing, flushing, removing or printing fails.
-var unchecked = regexp.MustCompile(`\b(Close|Flush|Remove|RemoveAll|[Pp]rint(f|ln)?)$`)
+var unchecked = regexp.MustCompile(`(\b(Close|Flush|Remove|RemoveAll)|[Pp]rint(f|ln)?)$`)
 
 // uncheckedErrors returns errcheck's analyzer without the functions of unchecked.
 func uncheckedErrors(original *analysis.Analyzer) *analysis.Analyzer {
