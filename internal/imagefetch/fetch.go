@@ -154,7 +154,7 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	head := make([]byte, sniffSize)
 	n, err := io.ReadFull(body, head)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return "", errEmpty
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return "", err
