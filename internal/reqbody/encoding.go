@@ -1,7 +1,6 @@
 package reqbody
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
@@ -115,8 +113,7 @@ func (d *decoder) open() error {
 		d.decoded = reader
 		return nil
 	}
-	frames := &frameReader{body: bufio.NewReader(d.body), claim: d.claim}
-	reader, err := zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	reader, err := newZstdDecoder(d.body, d.claim)
 	if err != nil {
 		return err
 	}
