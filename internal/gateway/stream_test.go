@@ -236,7 +236,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(x, &request{plan: new(prompt.Plan)}, new(choice), outcome.apiErr)
+	r := newRecord(x, &request{plan: new(prompt.Plan), answer: new(chatAnswer)}, new(choice), outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}
