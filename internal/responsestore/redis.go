@@ -39,7 +39,9 @@ type RedisOptions struct {
 // Redis keeps entries in Redis or Valkey, which several nodes (servers) share. All times are by the
 // clock of the Redis server.
 type Redis struct {
-	client    redis.UniversalClient
+	client    redis.UniversalClient        // of the URLs
+	cluster   func() redis.UniversalClient // of the cluster to which the only URL belongs
+	isCluster atomic.Bool                  // the server has said that it belongs to a cluster: cluster is used, not client
 	prefix    string
 	maxAge    time.Duration
 	maxBytes  int64
@@ -72,6 +74,10 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), processID: rand.Text(),
 		logger: logger, leaseTime: stores.LeaseTime, watchers: newWatchers(),
 	}
+	r.cluster = sync.OnceValue(func() redis.UniversalClient {
+		o.IsClusterMode = true
+		return redis.NewUniversalClient(&o.UniversalOptions)
+	})
 	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
 		return r.Run(ctx, script, "key:"+account, args...)
 	}), tokensAhead, o.FailOpen)
@@ -113,6 +119,9 @@ func (r *Redis) Pause() {
 // Close ends the connections.
 func (r *Redis) Close() error {
 	r.Pause()
+	if r.isCluster.Load() {
+		_ = r.cluster().Close()
+	}
 	return r.client.Close()
 }
 
@@ -138,11 +147,11 @@ func (r *Redis) check(ctx context.Context) (state int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	key := r.prefix + ":{" + r.processID + "}:check"
-	err = r.client.Set(ctx, key, 1, 2*checkInterval).Err()
+	err = r.use(func(client redis.UniversalClient) error { return client.Set(ctx, key, 1, 2*checkInterval).Err() })
 	switch {
 	case err == nil:
 		return works, nil
-	case r.client.Exists(ctx, key).Err() == nil:
+	case r.use(func(client redis.UniversalClient) error { return client.Exists(ctx, key).Err() }) == nil:
 		return refusesWrites, err
 	}
 	return down, err
@@ -203,11 +212,26 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (answer any, err error) {
 	begin := time.Now()
 	if err = errDown; r.state.Load() != down {
-		answer, err = script.Run(ctx, r.client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
-		err = stores.Unavailable(err)
+		err = stores.Unavailable(r.use(func(client redis.UniversalClient) (err error) {
+			answer, err = script.Run(ctx, client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
+			return err
+		}))
 	}
 	observe(cmp.Or(operations[script], "count"), begin, err)
 	return answer, err
+}
+
+// use calls run with the client of the server. A cluster with only one URL, as managed ones have, is
+// recognized when a server answers MOVED: another server has the keys. Then use calls run again, with
+// the client of the cluster.
+func (r *Redis) use(run func(redis.UniversalClient) error) error {
+	if !r.isCluster.Load() {
+		if err := run(r.client); !redis.HasErrorPrefix(err, "MOVED") {
+			return err
+		}
+		r.isCluster.Store(true)
+	}
+	return run(r.cluster())
 }
 
 // runForWord runs a script whose answer is a word. Some words stand for an error.

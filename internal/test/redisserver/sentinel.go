@@ -61,13 +61,29 @@ func waitFor(t testing.TB, what string, done func() bool) {
 // Cluster starts a server that is a whole Redis Cluster.
 func Cluster(t testing.TB) *Server {
 	t.Helper()
-	addr, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
+	return ClusterOf(t, 1)[0]
+}
+
+// ClusterOf starts servers that are a Redis Cluster, each with a part of the slots.
+func ClusterOf(t testing.TB, servers int) (all []*Server) {
+	t.Helper()
+	for i := range servers {
+		bus, err := ports.Free()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(bus)
+		server := Start(t, "--cluster-enabled", "yes", "--cluster-port", port)
+		server.Do(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", 16384*i/servers, 16384*(i+1)/servers-1))
+		if all = append(all, server); i > 0 {
+			host, own, _ := net.SplitHostPort(server.Addr)
+			all[0].Do(fmt.Sprintf("CLUSTER MEET %s %s %s", host, own, port))
+		}
 	}
-	_, port, _ := net.SplitHostPort(addr)
-	server := Start(t, "--cluster-enabled", "yes", "--cluster-port", port)
-	server.Do("CLUSTER ADDSLOTSRANGE 0 16383")
-	waitFor(t, "the cluster", func() bool { return strings.Contains(server.Do("CLUSTER INFO"), "cluster_state:ok") })
-	return server
+	for _, server := range all {
+		waitFor(t, "the cluster", func() bool {
+			return strings.Contains(server.Do("CLUSTER INFO"), "cluster_state:ok") && strings.Contains(server.Do("CLUSTER INFO"), fmt.Sprintf("cluster_known_nodes:%d", servers))
+		})
+	}
+	return all
 }
