@@ -2,7 +2,7 @@
 // a Caddy module in the [Namespace] that implements [Module].
 //
 // Such a module opens a [Store]. If other processes share the store, it may also be a [Background].
-// Any store may also be a [Chains], a [Failing] and a [Closer]. The package storestest has tests
+// Any store may also be a [Chains], a [Parts], a [Failing] and a [Closer]. The package storestest has tests
 // for all of them.
 package stores
 
@@ -93,6 +93,23 @@ type Chains interface {
 	// The store may count the memory of the items until release is called, so the caller must count
 	// this memory itself before it calls release.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
+}
+
+// Parts is a [Store] that can read a part of an entry without the rest.
+type Parts interface {
+	Store
+	// GetPart returns an entry of a user without its Output. Its Input has all items of a conversation
+	// that contain the text, and perhaps others, in their order. If the text is empty, no items are
+	// needed. The caller must release the entry and must not change it.
+	GetPart(ctx context.Context, user, id, text string) (*Entry, error)
+}
+
+// GetPart returns what [Parts] says of an entry or, from any other store, the whole entry.
+func GetPart(ctx context.Context, s Store, user, id, text string) (*Entry, error) {
+	if parts, ok := s.(Parts); ok {
+		return parts.GetPart(ctx, user, id, text)
+	}
+	return s.Get(ctx, user, id)
 }
 
 // Link is a response of a chain, or a conversation.

@@ -167,4 +167,5 @@ var (
 	_ stores.Closer     = (*responsestore.Redis)(nil)
 	_ stores.Failing    = (*responsestore.Redis)(nil)
 	_ stores.Chains     = (*responsestore.Redis)(nil)
+	_ stores.Parts      = (*responsestore.Redis)(nil)
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
@@ -38,11 +39,11 @@ func (o *Objects) withConversation(r *http.Request, id string, run func(context.
 	return o.apiError(r, run(ctx), apierror.ConversationNotFound(id))
 }
 
-// readConversation reads a conversation of the caller and passes it to answer.
-func (o *Objects) readConversation(r *http.Request, id string, answer func(*stores.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
+// readConversation reads a conversation of the caller, or a part of it, and passes it to answer.
+func (o *Objects) readConversation(r *http.Request, id string, read reader, answer func(*stores.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
 	var answerErr *apierror.Error
 	apiErr = o.withConversation(r, id, func(ctx context.Context) error {
-		entry, err := o.Store.Get(ctx, o.User(r), id)
+		entry, err := read(ctx, o.User(r), id)
 		if err == nil {
 			defer entry.Release()
 			body, answerErr = answer(entry)
@@ -54,7 +55,7 @@ func (o *Objects) readConversation(r *http.Request, id string, answer func(*stor
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
 func (o *Objects) Conversation(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) { return copyPart(e.Response, claimMemory) })
+	return o.readConversation(r, id, o.part(""), func(e *stores.Entry) ([]byte, *apierror.Error) { return copyPart(e.Response, claimMemory) })
 }
 
 // UpdateConversation replaces the metadata of a conversation: POST /v1/conversations/{id}.
@@ -80,7 +81,7 @@ func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory resp
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, o.whole, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		return responses.ItemList(e.Input, page, claimMemory)
 	})
 }
@@ -110,7 +111,7 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 
 // ConversationItem returns an item of a conversation: GET /v1/conversations/{id}/items/{item}.
 func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, o.part(string(wirejson.AppendString(nil, item))), func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, apierror.ConversationItemNotFound(id, item)
@@ -124,7 +125,7 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory
 func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _ *apierror.Error) {
 	missing := apierror.ConversationItemNotFound(id, item)
 	var found json.RawMessage
-	object, apiErr := o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
+	object, apiErr := o.readConversation(r, id, o.part(string(wirejson.AppendString(nil, item))), func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, missing

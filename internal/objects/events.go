@@ -41,7 +41,7 @@ func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.C
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
 	}
-	entry, apiErr := o.entry(r, id)
+	entry, apiErr := o.entry(r, id, o.part(""))
 	if apiErr != nil {
 		return nil, apiErr
 	}

@@ -169,7 +169,7 @@ func (o *Objects) cancelAndWait(ctx context.Context, user, id string) (*stores.E
 		return nil, err
 	}
 	for {
-		e, err := o.Store.Get(ctx, user, id)
+		e, err := stores.GetPart(ctx, o.Store, user, id, "")
 		if err != nil || !e.Running {
 			return e, err
 		}

@@ -67,7 +67,7 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hol
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return o.Running.currentResponse(one, claimMemory)
 	}
-	entry, apiErr := o.entry(r, id)
+	entry, apiErr := o.entry(r, id, o.part(""))
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -90,7 +90,7 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.H
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	entry, apiErr := o.entry(r, id)
+	entry, apiErr := o.entry(r, id, o.whole)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -98,8 +98,23 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.H
 	return responses.ItemList(entry.Input, page, claimMemory)
 }
 
+// reader reads an entry of a user, or a part of it.
+type reader func(ctx context.Context, user, id string) (*stores.Entry, error)
+
+// whole is a reader of all of an entry.
+func (o *Objects) whole(ctx context.Context, user, id string) (*stores.Entry, error) {
+	return o.Store.Get(ctx, user, id)
+}
+
+// part returns a reader of what [stores.Parts] says.
+func (o *Objects) part(text string) reader {
+	return func(ctx context.Context, user, id string) (*stores.Entry, error) {
+		return stores.GetPart(ctx, o.Store, user, id, text)
+	}
+}
+
 // entry reads a stored response of the caller. The entry of a running one has no Response.
-func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Error) {
+func (o *Objects) entry(r *http.Request, id string, read reader) (*stores.Entry, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
@@ -109,7 +124,7 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 	}
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
-	entry, err := o.Store.Get(ctx, o.User(r), id)
+	entry, err := read(ctx, o.User(r), id)
 	return entry, o.apiError(r, err, apierror.ResponseNotFound(id))
 }
 
@@ -168,7 +183,7 @@ func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory respons
 // cancelElsewhere cancels a response of the caller that another node makes, and returns the
 // cancelled response.
 func (o *Objects) cancelElsewhere(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
-	entry, apiErr := o.entry(r, id)
+	entry, apiErr := o.entry(r, id, o.part(""))
 	if apiErr != nil {
 		return nil, apiErr
 	}

@@ -278,22 +278,14 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 		return err
 	}
 	defer release()
-	args := []any{id, r.processID, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size()}
-	input := "[]"
-	if responseid.ValidConversation(id) {
-		args = append(args, len(e.Input))
-		for _, item := range e.Input {
-			args = append(args, []byte(item))
-		}
-	} else {
-		args, input = append(args, 0), joinItems(e.Input)
-	}
+	list := listOf(id, e.Input)
+	args := append([]any{id, r.processID, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size(), len(list)}, list...)
 	running := "0"
 	if e.Running {
 		running = "1"
 	}
 	args = append(args, "previous", e.Previous, "conversation", e.Conversation, "running", running,
-		"response", []byte(e.Response), "input", input, "bytes", e.Size(), "n", len(e.Output))
+		"response", []byte(e.Response), "bytes", e.Size(), "n", len(e.Output))
 	for i, o := range e.Output {
 		value := string(o.Own)
 		if o.Own == nil {
@@ -305,27 +297,35 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 	return err
 }
 
-// joinItems returns the items as a JSON array.
-func joinItems(items []json.RawMessage) string {
-	var all strings.Builder
-	all.WriteByte('[')
-	for i, item := range items {
-		if i > 0 {
-			all.WriteByte(',')
+// pieceSize is the most bytes of items in a piece of several.
+const pieceSize = 64 << 10
+
+// listOf returns the list that has the items of an entry in Redis.
+func listOf(id string, items []json.RawMessage) (list []any) {
+	if responseid.ValidConversation(id) {
+		for _, item := range items {
+			list = append(list, []byte(item))
 		}
-		all.Write(item)
+		return list
 	}
-	all.WriteByte(']')
-	return all.String()
+	for len(items) > 0 {
+		piece := append([]byte("["), items[0]...)
+		for items = items[1:]; len(items) > 0 && len(piece)+len(items[0]) < pieceSize; items = items[1:] {
+			piece = append(append(piece, ','), items[0]...)
+		}
+		list = append(list, append(piece, ']'))
+	}
+	return list
 }
 
 // readBounded runs a script whose last argument is the size in bytes that its answer may have. If
 // the answer is larger, the script returns the size of the answer instead. Then readBounded
 // reserves memory for this size, and runs the script again; release frees the memory. If the size
-// is above maxBytes or negative, the error is stores.ErrTooLong.
-func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, maxBytes int64, args ...any) (answer []any, release func(), err error) {
+// is above maxBytes or negative, the error is stores.ErrTooLong. For reserved bytes, the caller has
+// reserved memory already.
+func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, reserved, maxBytes int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
-	for limit := min(maxBytes, stores.FreeTransfer); ; {
+	for limit := min(maxBytes, max(reserved, stores.FreeTransfer)); ; {
 		result, err := r.run(ctx, script, user, append(args, limit)...)
 		if err != nil {
 			release()
@@ -349,15 +349,24 @@ func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user stri
 
 // Get implements [stores.Store].
 func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
-	return r.getSettled(ctx, user, id, stores.MaxEntry)
+	return r.getSettled(ctx, user, id, "all", "", stores.MaxEntry)
 }
 
-// getSettled returns an entry of at most maxBytes. The process that makes a response is its owner,
+// GetPart implements [stores.Parts].
+func (r *Redis) GetPart(ctx context.Context, user, id, text string) (*stores.Entry, error) {
+	part := "text"
+	if text == "" {
+		part = "head"
+	}
+	return r.getSettled(ctx, user, id, part, text, stores.MaxEntry)
+}
+
+// getSettled returns a part of an entry, of at most maxBytes; see getScript. The process that makes a response is its owner,
 // and keeps a lease on the response. If a response is running without a lease, its owner has
 // stopped. Then getSettled stores that the response has failed, and reads it again.
-func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64) (*stores.Entry, error) {
+func (r *Redis) getSettled(ctx context.Context, user, id, part, text string, maxBytes int64) (*stores.Entry, error) {
 	for range 3 {
-		e, fields, leased, err := r.getEntry(ctx, user, id, maxBytes)
+		e, fields, leased, err := r.getEntry(ctx, user, id, part, text, 0, maxBytes)
 		if errors.Is(err, errChanging) {
 			continue
 		}
@@ -373,13 +382,13 @@ func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64)
 	return nil, errChanging
 }
 
-// getEntry returns an entry of at most maxBytes, and its fields in Redis. leased reports whether
-// the owner of the entry has a lease.
-func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
+// getEntry returns a part of an entry, and its fields in Redis; see getScript and readBounded. leased
+// reports whether the owner of the entry has a lease.
+func (r *Redis) getEntry(ctx context.Context, user, id, part, text string, reserved, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !isValidID(id) {
 		return nil, nil, false, stores.ErrNotFound
 	}
-	answer, release, err := r.readBounded(ctx, getScript, user, maxBytes, id)
+	answer, release, err := r.readBounded(ctx, getScript, user, reserved, maxBytes, id, part, text)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -392,8 +401,8 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 		}
 		leased = answer[1] == int64(1)
 		total, _ := answer[2].(int64)
-		items, _ = answer[3].([]any)
-		if items, err = r.allItems(ctx, user, id, items, total, cmp.Or(fields["removed"], "0")); err != nil {
+		page, _ := answer[3].([]any)
+		if items, err = r.allItems(ctx, user, id, page, total, cmp.Or(fields["removed"], "0"), text); err != nil {
 			release()
 			return nil, nil, false, err
 		}
@@ -402,7 +411,7 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 		release()
 		return nil, nil, false, stores.ErrNotFound
 	}
-	e := entryOf(user, fields, items)
+	e := entryOf(user, id, fields, items)
 	if e == nil {
 		release()
 		r.logger.Warn("a kept response cannot be read", "response", id)
@@ -415,23 +424,29 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// allItems returns all items of a conversation. items are the first ones, total is the number of
-// all items, and removed is how often an item was removed before. allItems reads the other items
-// page by page, so that other clients of Redis do not wait long. Items that are appended meanwhile
-// are left out. If an item is removed meanwhile, the error is errChanging.
-func (r *Redis) allItems(ctx context.Context, user, id string, items []any, total int64, removed string) ([]any, error) {
-	for int64(len(items)) < total {
-		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
-		if err != nil {
-			return nil, err
-		}
-		page, _ := answer.([]any)
+// allItems returns the elements of the list of an entry in which text occurs. page is the first page
+// of the list, total is the length of the list, and removed is how often an item was removed before.
+// allItems reads the list page by page, so that other clients of Redis do not wait long. Items that
+// are appended meanwhile are left out. If an item is removed meanwhile, the error is errChanging.
+func (r *Redis) allItems(ctx context.Context, user, id string, page []any, total int64, removed, text string) (items []any, err error) {
+	for next := int64(0); ; {
 		if len(page) == 0 {
 			return nil, errChanging
 		}
-		items = append(items, page...)
+		last := next
+		next, _ = page[0].(int64)
+		if items = append(items, page[1:]...); next >= total {
+			return items[:min(int64(len(items)), total)], nil
+		}
+		if next <= last {
+			return nil, errChanging
+		}
+		answer, err := r.run(ctx, pageScript, user, id, next, removed, text)
+		if err != nil {
+			return nil, err
+		}
+		page, _ = answer.([]any)
 	}
-	return items[:total], nil
 }
 
 // asText returns a text in an answer of Redis, or "" if the value is no text.
@@ -440,15 +455,19 @@ func asText(value any) string {
 	return text
 }
 
-// entryOf makes an entry from its fields in Redis and the items of a conversation. It returns nil
-// if they cannot be read.
-func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
+// entryOf makes an entry from its fields and the elements of its list in Redis. It returns nil if they
+// cannot be read.
+func entryOf(user, id string, fields map[string]string, list []any) *stores.Entry {
 	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",
-		Response: json.RawMessage(fields["response"]), Input: splitItems([]byte(fields["input"])),
+		Response: json.RawMessage(fields["response"]),
 	}
-	for _, item := range items {
-		e.Input = append(e.Input, json.RawMessage(asText(item)))
+	for _, element := range list {
+		if responseid.ValidConversation(id) {
+			e.Input = append(e.Input, json.RawMessage(asText(element)))
+		} else {
+			e.Input = append(e.Input, splitItems([]byte(asText(element)))...)
+		}
 	}
 	n, _ := strconv.Atoi(fields["n"])
 	for i := 1; i <= n && i <= len(fields); i++ {

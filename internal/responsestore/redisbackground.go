@@ -69,7 +69,7 @@ func (r *Redis) Events(ctx context.Context, user, id string, from, limit int64) 
 // stores.ErrDropped.
 func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
-	e, fields, leased, err := r.getEntry(ctx, user, id, stores.MaxEntry)
+	e, fields, leased, err := r.getEntry(ctx, user, id, "head", "", 0, stores.MaxEntry)
 	if err != nil {
 		return events, err
 	}
@@ -90,7 +90,7 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 // such a client has read another event with that number. So the event gets the number that the
 // client wants next: the parameter from.
 func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (stores.Events, error) {
-	e, err := r.Get(ctx, user, id)
+	e, err := r.GetPart(ctx, user, id, "")
 	if err != nil {
 		return stores.Events{}, err
 	}

@@ -19,13 +19,24 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 	if responseid.ValidConversation(id) {
 		return r.conversationLink(ctx, user, id, bytes)
 	}
-	answer, release, err := r.readBounded(ctx, chainScript, user, bytes, id, links)
+	answer, release, err := r.readBounded(ctx, chainScript, user, 0, bytes, id, links)
 	for err == nil {
 		parsed, next, hasNext, ok := parseLinks(answer)
 		if found = append(found, parsed...); !ok {
 			return nil, "", release, errUnreadable
 		}
-		if !hasNext || len(parsed) == 0 {
+		if hasNext && len(parsed) == 0 { // a large response is read in pieces
+			e, _, _, err := r.getEntry(ctx, user, next, "all", "", bytes, bytes)
+			if errors.Is(err, stores.ErrNotFound) {
+				return found, next, release, nil
+			}
+			if err != nil {
+				return nil, "", release, err
+			}
+			found = append(found, stores.Link{ID: next, Conversation: e.Conversation, Items: slices.Collect(e.Items())})
+			next = e.Previous
+		}
+		if !hasNext || next == "" {
 			return found, next, release, nil
 		}
 		var nextAnswer any
@@ -48,7 +59,11 @@ func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok boo
 		if len(parts) < 3 {
 			return nil, "", false, false
 		}
-		link := stores.Link{ID: asText(parts[0]), Conversation: asText(parts[1]), Items: splitItems([]byte(asText(parts[2])))}
+		link := stores.Link{ID: asText(parts[0]), Conversation: asText(parts[1])}
+		input, _ := parts[2].([]any)
+		for _, piece := range input {
+			link.Items = append(link.Items, splitItems([]byte(asText(piece)))...)
+		}
 		for _, item := range parts[3:] {
 			if !wirejson.ValidWithin(maxDepth, wirejson.Value(asText(item))) {
 				return found, link.ID, false, true
@@ -63,7 +78,7 @@ func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok boo
 // conversationLink returns a conversation as the only link of a chain. The error is
 // stores.ErrTooLong if the conversation has more than the given bytes.
 func (r *Redis) conversationLink(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
-	e, err := r.getSettled(ctx, user, id, bytes)
+	e, err := r.getSettled(ctx, user, id, "all", "", bytes)
 	if errors.Is(err, stores.ErrNotFound) {
 		return nil, id, func() {}, nil
 	}

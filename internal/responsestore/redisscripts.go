@@ -7,7 +7,8 @@ import "github.com/redis/go-redis/v9"
 // one slot of a cluster, and one script may use all of them.
 //
 //	<user>r:<id>  a hash: the entry, and the owner of a response that runs or ran in the background
-//	<user>i:<id>  a list: the items of a conversation
+//	<user>i:<id>  a list: the items of a conversation, or the input of a response, in pieces: JSON
+//	              arrays of some items each
 //	<user>l:<id>  the lease of the owner, a key that expires if the owner does not renew it
 //	<user>e:<id>  a stream: the events of a background response; event n has the id 0-(n+1)
 //	<user>ends    a sorted set: the ids of the user's entries, by the times at which they expire
@@ -65,32 +66,35 @@ local function streamed(id, size, keep)
 end
 `
 
-// pagingFunction is the beginning of each script that reads a page of the items of a conversation.
+// pagingFunction is the beginning of each script that reads a page of the list of an entry. Its
+// answer is the index after the page, and the elements of the page in which text occurs.
 const pagingFunction = `
-local function page(answer, id, from)
-	local bytes = 0
-	while bytes < 1048576 do
-		local items = redis.call('LRANGE', KEYS[1] .. 'i:' .. id, from, from + 3)
+local function page(id, from, text)
+	local answer, bytes, step = {from}, 0, 1
+	while bytes < 262144 do
+		local items = redis.call('LRANGE', KEYS[1] .. 'i:' .. id, from, from + step - 1)
 		for _, item in ipairs(items) do
-			table.insert(answer, item)
+			if string.find(item, text, 1, true) then table.insert(answer, item) end
 			bytes = bytes + #item + 64
 		end
-		if #items < 4 then break end
-		from = from + 4
+		from = from + #items
+		if #items < step then break end
+		step = #items[1] < 16384 and 4 or 1
 	end
+	answer[1] = from
 	return answer
 end
 `
 
 // putScript stores an entry. Arguments: id, me (the process), age, lease (0 for an entry that is
-// not running), the bytes that the user may have, the bytes of the entry, number of items of a
-// conversation, these items, and then the fields of the hash and their values.
+// not running), the bytes that the user may have, the bytes of the entry, length of the list, its
+// elements, and then the fields of the hash and their values.
 var putScript = redis.NewScript(sizingFunctions + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
 if owner and owner ~= ARGV[2] then return 'ended' end
 local items, bytes, most = tonumber(ARGV[7]), tonumber(ARGV[6]), tonumber(ARGV[5])
-if bytes > most or items > mostItems then return 'large' end
+if bytes > most or items > mostItems and string.find(ARGV[1], '^conv_') then return 'large' end
 for i = 8 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
 redis.call('UNLINK', list)
 for i = 8, 7 + items do redis.call('RPUSH', list, ARGV[i]) end
@@ -105,26 +109,42 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// getScript reads an entry. Arguments: id, limit in bytes. The answer is the fields of the entry, 1
-// if there is a lease, the number of items of a conversation, and the first of these items. If the
-// entry is larger than the limit, the answer is only its size in bytes.
+// getScript reads an entry or a part of it. Arguments: id, the part ("head": without items; "text":
+// without output, and only the elements of the list in which the text occurs; "all"), the text, limit
+// in bytes. The answer is the fields of the entry, 1 if there is a lease, the length of the list that
+// is to be read, and the first page of the list. If what is to be read may be larger than the limit,
+// the answer is only its size in bytes.
 var getScript = redis.NewScript(pagingFunction + `
-local key = KEYS[1] .. 'r:' .. ARGV[1]
-local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
-if bytes > tonumber(ARGV[2]) then return bytes end
-return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page({}, ARGV[1], 0)}`)
+local key, part = KEYS[1] .. 'r:' .. ARGV[1], ARGV[2]
+local bytes = part == 'head' and redis.call('HSTRLEN', key, 'response') or tonumber(redis.call('HGET', key, 'bytes') or '0')
+if bytes > tonumber(ARGV[4]) then return bytes end
+local fields = {}
+if part == 'all' then
+	fields = redis.call('HGETALL', key)
+else
+	for _, name in ipairs({'previous', 'conversation', 'running', 'response', 'bytes', 'events', 'over', 'removed'}) do
+		local value = redis.call('HGET', key, name)
+		if value then
+			table.insert(fields, name)
+			table.insert(fields, value)
+		end
+	end
+end
+local lease = redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1])
+if part == 'head' then return {fields, lease, 0, {0}} end
+return {fields, lease, redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page(ARGV[1], 0, ARGV[3])}`)
 
-// pageScript reads more items of a conversation. Arguments: id, index of the first item to read,
-// how often an item was removed before. The answer is some items, or none if another item was
-// removed meanwhile.
+// pageScript reads a further page of a list. Arguments: id, index of the first element to read, how
+// often an item was removed before, a text. The answer is a page, or none if another item was removed
+// meanwhile.
 var pageScript = redis.NewScript(pagingFunction + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
-return page({}, ARGV[1], tonumber(ARGV[2]))`)
+return page(ARGV[1], tonumber(ARGV[2]), ARGV[4])`)
 
 // chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
 // id, limit of links, limit of bytes. The answer is a list of some links, the id of the next link,
-// and 1 if the next link exists but is not in the list, else 0. Each link is its id, its
-// conversation, its input, and then its output items. If all links together have more bytes than
+// and 1 if the next link exists but is not in the list, else 0. A large link is never in the list.
+// Each link is its id, its conversation, the pieces of its input, and then its output items. If all links together have more bytes than
 // the limit, the answer is only their number of bytes. If there are more links than the limit, the
 // answer is -1.
 var chainScript = redis.NewScript(`
@@ -140,10 +160,10 @@ end
 if bytes > tonumber(ARGV[3]) then return bytes end
 local links, size = {}, 0
 for _, f in ipairs(found) do
-	if size > 1048576 then return {links, f[1], 1} end
 	size = size + f[4]
+	if size > 1048576 then return {links, f[1], 1} end
 	local key = KEYS[1] .. 'r:' .. f[1]
-	local link = {f[1], f[2], redis.call('HGET', key, 'input')}
+	local link = {f[1], f[2], redis.call('LRANGE', KEYS[1] .. 'i:' .. f[1], 0, -1)}
 	local response = f[3] > 0 and redis.call('HGET', key, 'response')
 	for i = 1, f[3] do
 		local item = redis.call('HGET', key, 'o' .. i)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,9 @@ func Run(t *testing.T, open func(t *testing.T) Engine) {
 	}
 	if _, ok := first.Store.(stores.Chains); ok {
 		tests["chain"] = testChain
+	}
+	if _, ok := first.Store.(stores.Parts); ok {
+		tests["parts"] = testParts
 	}
 	if _, ok := first.Store.(stores.Background); ok {
 		tests["background"], tests["lost"], tests["lost while read"] = testBackground, testLost, testLostWhileRead
@@ -238,6 +242,37 @@ func testChain(t *testing.T, tested Engine) {
 	}
 	if _, next, err := read("ann", 3, 1<<20); next != ID(0) || err != nil {
 		t.Error("without its beginning:", next, err)
+	}
+}
+
+// testParts checks that a part of an entry has what was asked for, and only for its user.
+func testParts(t *testing.T, tested Engine) {
+	parts, ctx := tested.Store.(stores.Parts), t.Context()
+	conversation := &stores.Entry{User: "u", Response: json.RawMessage(`{"a":1}`)}
+	for i := range 200 {
+		conversation.Input = append(conversation.Input, json.RawMessage(fmt.Sprintf(`{"id":"%d","x":"%s"}`, i, strings.Repeat("x", 10_000))))
+	}
+	if err := errors.Join(parts.Put(ctx, ConversationID(1), conversation), parts.Put(ctx, ID(1), Entry("u", "", "one"))); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range conversation.Input {
+		e, err := parts.GetPart(ctx, "u", ConversationID(1), fmt.Sprintf(`"%d"`, i))
+		if err != nil || string(e.Response) != `{"a":1}` || !slices.ContainsFunc(e.Input, func(item json.RawMessage) bool { return string(item) == string(want) }) {
+			t.Fatalf("item %d: %+v, %v", i, e, err)
+		}
+		e.Release()
+	}
+	for id, want := range map[string]string{ConversationID(1): `{"a":1}`, ID(1): `{"id":"<one>"}`} {
+		e, err := parts.GetPart(ctx, "u", id, "")
+		if err != nil || string(e.Response) != want || e.Running {
+			t.Fatalf("%s: %+v, %v", id, e, err)
+		}
+		e.Release()
+		for _, text := range []string{"", `"1"`} {
+			if _, err := parts.GetPart(ctx, "v", id, text); !errors.Is(err, stores.ErrNotFound) {
+				t.Error("another user's:", err)
+			}
+		}
 	}
 }
 
