@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // newTestConn is a connection without goroutines; the test calls what the reader does.
@@ -141,4 +142,42 @@ func TestOnInput(t *testing.T) {
 			t.Errorf("%s: %d times", name, read)
 		}
 	}
+}
+
+// TestOnInputWithoutInput checks that a turn without input has read it when its start is answered,
+// since the history is read before, and that results are read when all calls have their output.
+func TestOnInputWithoutInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		read := 0
+		thread.OnInput(func() { read++ })
+		started := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		call := p.expect(methodTurnStart)
+		if read != 0 {
+			t.Error("it is read before the answer")
+		}
+		p.answer(call, `{"turn":{"id":"trn-1"}}`)
+		if err := <-started; err != nil || read != 1 {
+			t.Errorf("%v, read %d times", err, read)
+		}
+		for id, name := range []string{"a", "b"} {
+			p.say(`{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":%q,"tool":"f","arguments":{}}}`, id, name)
+		}
+		synctest.Wait()
+		thread.OnInput(func() { read++ })
+		answered := async(func() error { return thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}, {CallID: "b"}}) })
+		p.hear()
+		p.hear()
+		if err := <-answered; err != nil {
+			t.Fatal(err)
+		}
+		for want := 1; want <= 2; want++ {
+			p.say(`{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"function_call_output","call_id":"a","output":"x"}}}`)
+			synctest.Wait()
+			if read != want {
+				t.Errorf("after output %d: read %d times", want, read)
+			}
+		}
+	})
 }

@@ -54,6 +54,13 @@ func (t *Thread) Ended() <-chan struct{} {
 	return t.endSignal
 }
 
+// TurnEnded reports whether the turn has ended in any way.
+func (t *Thread) TurnEnded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.turnEnded
+}
+
 // Completed reports whether the turn has ended without a failure or an interruption.
 func (t *Thread) Completed() bool {
 	t.mu.Lock()
@@ -76,7 +83,7 @@ func (t *Thread) NextTurn() error {
 	t.previousTurns = append(t.previousTurns[max(0, len(t.previousTurns)-maxPreviousTurns+1):], t.turnID)
 	t.turnID = ""
 	t.startSent, t.modelWrote, t.turnEnded, t.completed, t.endSignal = false, false, false, false, nil
-	t.answerCount, t.outputCount = 0, 0
+	t.answerCount, t.outputCount, t.steered = 0, 0, false
 	return nil
 }
 
@@ -88,6 +95,9 @@ func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 		TurnID   string      `json:"expectedTurnId"`
 		Input    []UserInput `json:"input"`
 	}{t.id, t.currentTurnID(), input}
+	t.mu.Lock()
+	t.steered = true
+	t.mu.Unlock()
 	return t.conn.call(ctx, call{method: methodTurnSteer, params: params})
 }
 

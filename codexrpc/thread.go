@@ -44,6 +44,7 @@ type Thread struct {
 	onInput       func()        // see OnInput; nil: none
 	parked        []parkedCall  // unanswered item/tool/call requests
 	answerCount   int           // how many parked requests of the turn were answered
+	steered       bool          // the user's message follows the results, see Steer
 	outputCount   int           // how many calls of the turn have an output; if more than answerCount, Codex answered some calls itself
 	callsChanged  chan struct{} // closed when parked or outputCount changes; nil: nobody waits for a change
 }
@@ -80,7 +81,7 @@ func (s *startingThread) onAnswer(answer message, late bool) {
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
 	case late:
-		t.conn.background(t.unsubscribe, nil)
+		t.conn.background(closeTimeout, t.unsubscribe, nil)
 	default:
 		t.registered = t.conn.addThread(t)
 	}
@@ -161,6 +162,9 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 		if t.currentTurnID() == "" {
 			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
 		}
+		if len(params.Input) == 0 {
+			t.notifyInputRead()
+		}
 		return nil
 	}
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
@@ -169,9 +173,9 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// OnInput sets the function f that is called when Codex has read the input of the next turn, and so
-// has decoded the images in it. f may be nil and must be quick. f is not called if the turn has no
-// input, or if the turn ends before Codex has read the input.
+// OnInput sets the function f that is called when Codex has read the input of the next turn, or the
+// results of the parked calls, and so has decoded the images in it. f may be nil and must be quick.
+// f is not called if the turn ends before that.
 func (t *Thread) OnInput(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -385,9 +389,13 @@ func (t *Thread) park(callID string, requestID json.RawMessage) bool {
 // countOutput counts a tool call that has an output now.
 func (t *Thread) countOutput() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.outputCount++
 	t.signalCallsChanged()
+	inputRead := !t.steered && t.outputCount == t.answerCount
+	t.mu.Unlock()
+	if inputRead {
+		t.notifyInputRead()
+	}
 }
 
 // signalCallsChanged wakes the callers of Parked. The caller holds the lock.

@@ -7,12 +7,15 @@ import (
 )
 
 const (
-	// closeTimeout bounds work in the background, such as the unloading of a thread.
+	// closeTimeout bounds work in the background, except the unloading of a thread.
 	closeTimeout = 20 * time.Second
-	// finishTimeout is how long the unloading waits for the end of the turn.
-	finishTimeout = 15 * time.Second
-	// refusedGrace is how long to wait for turn/completed if the interruption of the turn has
-	// failed. Usually the app-server has refused it because the turn has just ended by itself.
+	// unloadTimeout bounds the unloading of a thread. It is long, since an interruption does not
+	// end the decoding of images. finishTimeout is the part of it that waits for the end of the
+	// turn.
+	unloadTimeout = 2 * time.Minute
+	finishTimeout = unloadTimeout - closeTimeout
+	// refusedGrace is how long to wait for turn/completed if the app-server has refused to interrupt
+	// the turn, usually because the turn has just ended by itself.
 	refusedGrace = time.Second
 )
 
@@ -20,7 +23,7 @@ const (
 // unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread.
 // After that, even after a failure, it calls the function released, unless that is nil. This
 // function may close the connection. Close must not be called twice.
-func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
+func (t *Thread) Close(released func()) { t.conn.background(unloadTimeout, t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
 // nothing and returns false.
@@ -33,11 +36,11 @@ func (c *Conn) addTask() bool {
 	return c.err == nil
 }
 
-// background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
+// background runs f in a goroutine, for which Conn.Close waits. The deadline of f is the timeout
 // from now. After f, background calls onDone if it is not nil. If the connection has ended,
 // background runs both without a goroutine, since every call that f makes fails immediately.
-func (c *Conn) background(f func(deadline time.Time), onDone func()) {
-	deadline := time.Now().Add(closeTimeout)
+func (c *Conn) background(timeout time.Duration, f func(deadline time.Time), onDone func()) {
+	deadline := time.Now().Add(timeout)
 	if !c.addTask() {
 		f(deadline)
 		if onDone != nil {
@@ -80,7 +83,7 @@ func (t *Thread) unregister() {
 // makes the thread refuse further calls. It is for a model response that breaks off after tool
 // calls: Codex reports the break only when the calls are answered. After the turn, the caller must
 // close the thread.
-func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
+func (t *Thread) RefuseCalls() { t.conn.background(closeTimeout, t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn with a failure, and makes the thread
 // refuse further calls.
@@ -111,9 +114,11 @@ func (t *Thread) interruptAndWait() {
 	defer cancel()
 	if err := t.Interrupt(ctx); err != nil {
 		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, refusedGrace)
-		defer stop()
+		if _, refused := errors.AsType[*CallError](err); refused {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeout(ctx, refusedGrace)
+			defer stop()
+		}
 	}
 	select {
 	case <-t.Ended():

@@ -152,8 +152,11 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
-// Release gives the slots back. A second call does nothing.
+// Release gives the slots back. It does nothing on zero Slots, and when it is called again.
 func (s *Slots) Release() {
+	if s.queue == nil {
+		return
+	}
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	if s.user != nil {

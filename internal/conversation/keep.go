@@ -77,6 +77,7 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 	announcement := s.announcement
 	s.current.thread, s.announcement = nil, nil
 	current.threads.keepWhenIdle(kept, announcement)
+	current.memory.Release()
 	current.onClose() // a kept thread does not count as a use of its process
 }
 

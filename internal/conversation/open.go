@@ -69,15 +69,16 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 		countDropped()
 		return false
 	}
+	s.request.Memory.Hold()
 	kept.thread.OnInput(s.request.OnInput)
 	err := kept.startOrResume(ctx, plan, link)
 	threads.countClaim(kept.isParked(), err)
 	if err != nil {
 		s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
-		kept.thread.Close(done)
+		kept.thread.Close(releaseThen(s.request.Memory, done))
 		return false
 	}
-	next := attempt{origin: Continued, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads}
+	next := attempt{origin: Continued, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads, memory: s.request.Memory}
 	if kept.isParked() {
 		next.origin = Resumed
 	}
@@ -194,6 +195,8 @@ func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, 
 func (s *Session) start(ctx context.Context, next attempt) error {
 	s.withdrawAnnouncement()
 	next.begun = time.Now()
+	next.memory = s.request.Memory
+	next.memory.Hold()
 	s.answer, s.historyHash, s.current = Answer{}, Hash{}, next
 	if err := s.injectHistory(ctx); err != nil {
 		return err

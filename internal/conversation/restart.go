@@ -278,7 +278,8 @@ func (s *Session) startAt(ctx context.Context, place Place) error {
 		return err
 	}
 	current := &s.current
-	current.thread.Close(nil)
+	failed := attempt{thread: current.thread, memory: current.memory, onClose: func() {}}
+	failed.close()
 	return s.start(ctx, attempt{
 		origin: New, place: place, thread: thread, triesParallelCalls: triesParallelCalls(place, plan), threads: current.threads,
 		login: current.login, hasOtherLogins: current.hasOtherLogins, onClose: current.onClose,

@@ -43,6 +43,16 @@ type Request struct {
 	Compute func(func())
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
+	// Memory is what the turn needs in the app-server.
+	Memory TurnMemory
+}
+
+// TurnMemory is the claim on an app-server for the turns of a request. Each thread that gets the
+// request holds it until the thread is kept or the app-server has ended the work on it. This may be
+// after the client has left.
+type TurnMemory interface {
+	Hold()
+	Release()
 }
 
 // Session runs the turn of one choice of a request. It has the thread on which the turn runs, until
@@ -82,8 +92,9 @@ type attempt struct {
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
 	login          *loginstate.Login
-	hasOtherLogins bool   // there are app-servers with another login
-	onClose        func() // is called when the thread is kept or unloaded
+	hasOtherLogins bool       // there are app-servers with another login
+	memory         TurnMemory // held by the thread
+	onClose        func()     // is called when the thread is kept or unloaded
 }
 
 // Origin says where the thread of a turn comes from.
@@ -202,11 +213,27 @@ func (s *Session) CloseUnlessKeepable() {
 	}
 }
 
-// close unloads the thread, if there is one.
+// close unloads the thread, if there is one. Its memory is released now if its turn has ended, and
+// otherwise when the app-server has ended the work on the thread.
 func (a *attempt) close() {
-	if a.thread != nil {
-		a.thread.Close(a.onClose)
-		a.thread = nil
+	if a.thread == nil {
+		return
+	}
+	onClose := a.onClose
+	if a.thread.TurnEnded() {
+		a.memory.Release()
+	} else {
+		onClose = releaseThen(a.memory, onClose)
+	}
+	a.thread.Close(onClose)
+	a.thread = nil
+}
+
+// releaseThen returns a function that releases memory and calls done.
+func releaseThen(memory TurnMemory, done func()) func() {
+	return func() {
+		memory.Release()
+		done()
 	}
 }
 

@@ -55,7 +55,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 // client leaves. The resources of ex move to it, except the place among the requests that are being served.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, releasers: append(ex.releasers, releaseFunc(end))}
+	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
 	ex.releasers = nil
 	background.ctx, background.exit.cancel = context.WithCancelCause(ctx)
 	background.exit.done = background.ctx.Done()

@@ -61,9 +61,8 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		c.session.RecordSuccess()
 	}
 	if c.imagesDecoded != nil {
-		// When the first output comes, Codex has decoded all images of the input, so the memory for
-		// decoding can be released. For images in the results of tool calls, no earlier event shows
-		// that they are decoded.
+		// When the first output comes, Codex has decoded all images, so the memory for decoding can be
+		// released, also if an event that shows this earlier has not come.
 		c.imagesDecoded()
 	}
 	c.observe(outputs)

@@ -156,7 +156,6 @@ type request struct {
 	answer    answer
 	overrides []string // see [Gateway.toolOverrides]
 
-	input    int64          // estimated tokens of the input of each turn
-	decoding *imageDecoding // of the request's images; nil: no memory was claimed for decoding
-	endCopy  func()         // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
+	input   int64  // estimated tokens of the input of each turn
+	endCopy func() // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ const (
 	// until the turn of the choice ends: Codex reads the schemas into trees.
 	perToolByte = 50
 	// perPixel is how many bytes of memory each choice needs for each pixel of an image while the
-	// image is decoded. Images are decoded one after the other.
+	// image is decoded. The images of a choice are decoded one after the other.
 	perPixel = 7
 )
 
@@ -33,6 +34,7 @@ const (
 // app-servers share one budget. It is safe for concurrent use.
 type Memory struct {
 	queue           *claims.Queue // a slot for each MiB
+	decoders        *claims.Queue // a slot for each choice whose images may be decoded at the same time
 	crowd           *claims.Crowd
 	hasSeveralUsers atomic.Bool // true: a user of a gateway with several users has claimed memory, so each user gets only a part of the budget
 }
@@ -44,6 +46,9 @@ func NewMemory(size int64) *Memory {
 	// A request waits here only after it has got a slot for its turns. So the limit on turns also
 	// bounds this queue.
 	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
+	// Codex decodes an image without a pause on one of its threads, of which it has as many as the
+	// machine has processors. While all of them decode, it answers nobody.
+	m.decoders = claims.NewQueue(claims.QueueOptions{Concurrent: max(1, runtime.GOMAXPROCS(0)-1), Queue: math.MaxInt, Crowd: m.crowd})
 	return m
 }
 
@@ -59,58 +64,89 @@ func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user s
 
 // claimMemory waits until the budget has room for the memory that a request needs in app-servers.
 // body is the size of the request's body in bytes. A request whose memory rounds to zero MiB claims
-// nothing: the limit on concurrent turns bounds such requests. The result is nil if no memory for
-// decoding images was claimed.
-func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) (*imageDecoding, *apierror.Error) {
+// nothing: the limit on concurrent turns bounds such requests.
+func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) *apierror.Error {
 	perChoice, forDecoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.queue.Heaviest())
 	switch {
 	case total == 0:
-		return nil, nil
+		return nil
 	case total > maxTotal && choices > 1:
-		return nil, apierror.ChoicesTooLarge(choices, max(1, maxTotal/(perChoice+forDecoding)))
+		return apierror.ChoicesTooLarge(choices, max(1, maxTotal/(perChoice+forDecoding)))
 	}
 	slots, err := g.memory.acquire(ex.ctx, g.crowd, ex.user, min(total, maxTotal), g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
-	ex.prealloc.memorySlots = slots
-	ex.releaseOnClose(&ex.prealloc.memorySlots)
-	if forDecoding == 0 {
-		return nil, nil
+	ex.memory = &turnMemory{slots: slots, sizeAfter: int(min(choices*perChoice, maxTotal))}
+	if forDecoding > 0 {
+		ex.memory.pendingChoices, ex.memory.decoders = int(choices), make([]claims.Slots, choices)
 	}
-	return newImageDecoding(&ex.prealloc.memorySlots, int(min(choices*perChoice, maxTotal)), int(choices)), nil
+	ex.memory.Hold()
+	ex.releaseOnClose(ex.memory)
+	return nil
 }
 
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// imageDecoding counts the choices whose images are still to be decoded. When all are decoded, it
-// releases the memory that only decoding needs.
-type imageDecoding struct {
-	memory    *claims.Slots
-	sizeAfter int // MiB that the request still holds when all images are decoded
+// turnMemory is what the turns of a request need in app-servers. It is given back when the exchange
+// is closed and the app-servers have ended the work on all turns: Codex decodes images to the end,
+// even if the client has left. A nil *turnMemory holds nothing.
+type turnMemory struct {
+	holders   atomic.Int32   // the exchange, and the threads that have got the request
+	slots     claims.Slots   // of Memory.queue
+	sizeAfter int            // MiB that the request still holds when all images are decoded
+	decoders  []claims.Slots // of Memory.decoders, one for each choice; nil: there are no images
 
 	mu             sync.Mutex
 	pendingChoices int // choices whose images are not decoded yet
 }
 
-func newImageDecoding(memory *claims.Slots, sizeAfter, choices int) *imageDecoding {
-	return &imageDecoding{memory: memory, sizeAfter: sizeAfter, pendingChoices: choices}
+// Hold adds a holder.
+func (m *turnMemory) Hold() {
+	if m != nil {
+		m.holders.Add(1)
+	}
+}
+
+// Release removes a holder. The last one gives everything back.
+func (m *turnMemory) Release() {
+	if m == nil || m.holders.Add(-1) > 0 {
+		return
+	}
+	for i := range m.decoders {
+		m.decoders[i].Release()
+	}
+	m.slots.Release()
+}
+
+// awaitDecoder waits until Codex may decode the images of a choice.
+func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) error {
+	if ex.memory == nil || ex.memory.decoders == nil {
+		return nil
+	}
+	slots, err := g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
+	if apiErr := g.queueError(err); apiErr != nil {
+		return apiErr
+	}
+	ex.memory.decoders[choice] = slots
+	return nil
 }
 
 // choiceDone returns a function to call when the images of a choice are decoded. Further calls of
-// this function do nothing. The call for the last choice releases the memory for decoding. If d is
-// nil, choiceDone returns nil.
-func (d *imageDecoding) choiceDone() func() {
-	if d == nil {
+// this function do nothing. The call for the last choice releases the memory for decoding. If there
+// are no images, choiceDone returns nil.
+func (m *turnMemory) choiceDone(choice int) func() {
+	if m == nil || m.decoders == nil {
 		return nil
 	}
 	return sync.OnceFunc(func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.pendingChoices--; d.pendingChoices == 0 {
-			d.memory.Shrink(d.sizeAfter)
+		m.decoders[choice].Release()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.pendingChoices--; m.pendingChoices == 0 {
+			m.slots.Shrink(m.sizeAfter)
 		}
 	})
 }

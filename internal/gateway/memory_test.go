@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,15 +49,15 @@ func TestClaimMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: NewMemory(200 << 20)})
 			x := asking(t, g, "a")
-			decoding, apiErr := g.claimMemory(x, c.size<<20, c.choices, c.tools, c.pixels)
+			apiErr := g.claimMemory(x, c.size<<20, c.choices, c.tools, c.pixels)
 			if (apiErr != nil) != (c.refused != "") || apiErr != nil && (apiErr.Param != "n" || !strings.Contains(apiErr.Message, c.refused)) {
 				t.Fatal(apiErr)
 			}
 			if got := g.memory.queue.Running(); got != c.while {
 				t.Errorf("%d MiB are claimed", got)
 			}
-			for range c.choices {
-				if ended := decoding.choiceDone(); ended != nil {
+			for i := range c.choices {
+				if ended := x.memory.choiceDone(int(i)); ended != nil {
 					if got := g.memory.queue.Running(); got != c.while {
 						t.Errorf("%d MiB while an image is being decoded", got)
 					}
@@ -78,19 +82,19 @@ func TestMemoryIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: NewMemory(400 << 20), Several: func() bool { return true }})
 		first := asking(t, g, "a")
-		if _, apiErr := g.claimMemory(first, 60<<20, 1, 0, 0); apiErr != nil {
+		if apiErr := g.claimMemory(first, 60<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		began := time.Now()
-		if _, apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above the share: %v after %s", apiErr, time.Since(began))
 		}
 		began = time.Now()
-		if _, apiErr := g.claimMemory(asking(t, g, "b"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) > 0 {
+		if apiErr := g.claimMemory(asking(t, g, "b"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) > 0 {
 			t.Errorf("another user: %v after %s", apiErr, time.Since(began))
 		}
 		time.AfterFunc(time.Second, first.close)
-		if _, apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) != time.Second {
+		if apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) != time.Second {
 			t.Errorf("once there is some: %v after %s", apiErr, time.Since(began))
 		}
 	})
@@ -103,20 +107,66 @@ func TestMemoryOfSeveralGateways(t *testing.T) {
 		memory := NewMemory(400 << 20)
 		options := Options{MaxConcurrent: 1, QueueWait: time.Minute, Memory: memory}
 		before, after := newGateway(nil, options), newGateway(nil, options)
-		if _, apiErr := before.claimMemory(asking(t, before, "a"), 30<<20, 1, 0, 0); apiErr != nil {
+		if apiErr := before.claimMemory(asking(t, before, "a"), 30<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
-		if _, apiErr := after.claimMemory(asking(t, after, "b"), 30<<20, 1, 0, 0); apiErr != nil {
+		if apiErr := after.claimMemory(asking(t, after, "b"), 30<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		if got := before.Held().Codex; got != 300 {
 			t.Errorf("%d MiB are claimed", got)
 		}
 		began := time.Now()
-		if _, apiErr := after.claimMemory(asking(t, after, "c"), 30<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if apiErr := after.claimMemory(asking(t, after, "c"), 30<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above what there is: %v after %s", apiErr, time.Since(began))
 		}
 	})
+}
+
+// TestMemoryIsHeldUntilCodexHasEnded checks that the memory of a request whose client has left is
+// held until the app-server has ended the turn, or has ended itself, and that its image keeps the
+// only decoder until then.
+func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
+	const lingers = time.Minute
+	header := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x10\x00\x00\x00\x10\x00\x08\x02\x00\x00\x00")
+	header = binary.BigEndian.AppendUint32(header, crc32.ChecksumIEEE(header[12:]))
+	body := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+		base64.StdEncoding.EncodeToString(header) + `"}}]}]}`
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newPlayed(t, func(int) fakecodex.Options {
+				return fakecodex.Options{Faults: fakecodex.Faults{Linger: lingers}, Turn: func(a fakecodex.Asked) []fakecodex.Step {
+					return []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}, {Pause: time.Hour}}
+				}}
+			})
+			g := newGateway(u, Options{MaxConcurrent: 1, QueueWait: 2 * lingers})
+			g.memory.decoders = claims.NewQueue(claims.QueueOptions{Concurrent: 1, Queue: 1})
+			ask := func(stay time.Duration) {
+				ctx, cancel := context.WithTimeout(t.Context(), stay)
+				defer cancel()
+				g.Chat(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
+			}
+			ask(time.Second)
+			if held := g.Held(); held.Turns != 0 || held.Codex != 112 || g.memory.decoders.Running() != 1 {
+				t.Errorf("after the client: %+v", held)
+			}
+			if dies {
+				u.process.Stop()
+			} else {
+				time.Sleep(lingers / 2)
+				ask(lingers / 4) // waits for the decoder
+				if held := g.Held(); held.Codex != 112 {
+					t.Errorf("beside a turn that waits: %+v", held)
+				}
+				time.Sleep(lingers/4 + time.Second)
+			}
+			synctest.Wait()
+			if held := g.Held(); held != (Held{}) || g.memory.decoders.Running() != 0 {
+				t.Errorf("after the turn: %+v", held)
+			}
+			u.process.Stop()
+		})
+	}
 }
 
 // talkative is an app-server whose turns say so much, in pieces of a KiB.

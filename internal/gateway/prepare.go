@@ -31,7 +31,7 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	decoding, apiErr := g.claimMemory(ex, received.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
+	apiErr = g.claimMemory(ex, received.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -46,7 +46,7 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 	}
 	req := &ex.prealloc.request
 	*req = request{
-		receivedRequest: received, plan: plan, overrides: g.toolOverrides(ex.r, plan), input: input, decoding: decoding, endCopy: endCopy,
+		receivedRequest: received, plan: plan, overrides: g.toolOverrides(ex.r, plan), input: input, endCopy: endCopy,
 	}
 	if req.options, apiErr = g.opts.turnOptions(ex.r, decoded, plan); apiErr != nil {
 		return nil, apiErr

@@ -28,20 +28,21 @@ type exchange struct {
 	exit        exitWatch
 	requestSlot claims.Claim // one slot of Gateway.requestSlots
 	releasers   []releaser   // released by close, the last first
+	memory      *turnMemory  // made by claimMemory; nil: none was claimed
 	prealloc    preallocated
 }
 
 // preallocated has the values that nearly every request needs. They are a part of exchange, so that
 // one allocation is enough.
 type preallocated struct {
-	statusEntry            status.Entry
-	body                   claims.Claim
-	turnSlots, memorySlots claims.Slots
-	request                request
-	running                runningRequest
-	choices                [1]*choice
-	releasers              [8]releaser
-	headers                [2]string
+	statusEntry status.Entry
+	body        claims.Claim
+	turnSlots   claims.Slots
+	request     request
+	running     runningRequest
+	choices     [1]*choice
+	releasers   [8]releaser
+	headers     [2]string
 }
 
 // releaser is a resource that an exchange holds until the exchange is closed.

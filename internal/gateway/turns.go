@@ -62,14 +62,14 @@ func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
 			options = new(req.options)
 		}
 		options.Choice = i
-		c := &choice{index: i, options: options, statusEntry: req.statusEntry, imagesDecoded: req.decoding.choiceDone(), account: turnAccount{input: req.input}}
+		c := &choice{index: i, options: options, statusEntry: req.statusEntry, imagesDecoded: ex.memory.choiceDone(i), account: turnAccount{input: req.input}}
 		if len(req.grants) > 0 {
 			if c.account.grant = req.grants[i]; c.account.grant.LimitsTokens() {
 				options.Budget = c.account.grant
 			}
 		}
 		c.session.Reset(&g.opener, conversation.Request{
-			Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Compute: compute, OnInput: c.imagesDecoded,
+			Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Compute: compute, OnInput: c.imagesDecoded, Memory: ex.memory,
 		})
 		choices[i] = c
 	}
@@ -88,6 +88,9 @@ func (run *runningRequest) place() *conversation.Place { return run.choices[0].s
 
 // startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) error {
+	if err := run.g.awaitDecoder(ctx, run.ex, c.index); err != nil {
+		return err
+	}
 	err := c.session.Open(ctx, run.lease)
 	if err == nil {
 		c.resetMachine()

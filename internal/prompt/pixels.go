@@ -1,13 +1,13 @@
 package prompt
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"image/color"
-	"image/jpeg"
 	"image/png"
 	"io"
 	"strings"
@@ -17,31 +17,44 @@ import (
 
 const (
 	// MaxPixels is how many pixels an image may have: as many as 8192 by 8192. Codex decodes the
-	// image, which needs some seven bytes of memory for each pixel, even if the file is short. A
-	// pixel of a PNG with 16 bits for each colour needs sixteen bytes, and counts twice.
+	// image, even if the file is short. It needs some seven bytes of memory and 15 ns of processor
+	// time for each pixel. Pixels of the kinds of [imageKind] count several times.
 	MaxPixels = 64 << 20
 	// maxTotalPixels is how many pixels the images of a request may have together. It is larger
-	// than MaxPixels, since Codex decodes one image after the other.
-	maxTotalPixels = 16 * MaxPixels
+	// than MaxPixels, since Codex decodes one image after the other. It bounds the time that this
+	// takes: for a history, Codex answers nothing until all of its images are decoded, and a call
+	// without an answer is given up after 30 s.
+	maxTotalPixels = 4 * MaxPixels
+)
+
+// imageKind is a kind of images that take more memory or time for each pixel than others, as
+// measured with Codex 0.169.
+type imageKind struct {
+	name  string
+	times int64 // how often a pixel counts
+}
+
+var (
+	plainImage      = imageKind{"an image", 1}
+	webpImage       = imageKind{"a WebP image", 2}                       // a file of 40 bytes can have several transforms
+	deepPNG         = imageKind{"a PNG with 16 bits for each colour", 2} // needs 16 bytes of memory for each pixel
+	interlacedPNG   = imageKind{"an interlaced PNG", 4}
+	progressiveJPEG = imageKind{"a progressive JPEG", 4} // has up to 100 scans, each over all pixels
 )
 
 // checkPixels reads the size of an image from the beginning of its base64 data. Too many pixels are
 // an error.
 func (p *Part) checkPixels(media string, data []byte) *field.Error {
-	width, height, is16Bit, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
+	width, height, kind, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil // the data end before the size, so nobody can decode the image
 	}
-	if p.pixels = width * height; is16Bit {
-		p.pixels *= 2
-	}
+	p.pixels = width * height * kind.times
 	switch {
 	case err != nil || width <= 0 || height <= 0:
 		return field.Invalid("does not hold an image whose size can be read")
-	case p.pixels > MaxPixels && is16Bit:
-		return field.Invalid("has %d by %d pixels with 16 bits for each colour, and such an image may have %d pixels: make it smaller", width, height, MaxPixels/2)
 	case p.pixels > MaxPixels:
-		return field.Invalid("has %d by %d pixels, and an image may have %d pixels: make it smaller", width, height, MaxPixels)
+		return field.Invalid("has %d by %d pixels, and %s may have %d pixels: make it smaller", width, height, kind.name, MaxPixels/kind.times)
 	}
 	return nil
 }
@@ -77,29 +90,72 @@ func (c *Conversation) pixels() (largest, total int64) {
 
 var errNoSize = errors.New("the image has no size")
 
-// imageSize reads the size of an image from the beginning of its data. media is one of
-// [ImageTypes]. is16Bit reports whether the image is a PNG with 16 bits for each colour. imageSize
-// decodes no pixels. It skips the data before the size, such as the comments of a camera.
-func imageSize(media string, data io.Reader) (width, height int64, is16Bit bool, err error) {
+// imageSize reads the size and the kind of an image from the beginning of its data. media is one of
+// [ImageTypes]. imageSize decodes no pixels. It skips the data before the size, such as the comments
+// of a camera.
+func imageSize(media string, data io.Reader) (width, height int64, kind imageKind, err error) {
+	kind = plainImage
 	switch media {
 	case "image/png":
-		c, err := png.DecodeConfig(data)
-		switch c.ColorModel {
-		case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model:
-			is16Bit = true
-		}
-		return int64(c.Width), int64(c.Height), is16Bit, err
+		return pngSize(data)
 	case "image/jpeg":
-		c, err := jpeg.DecodeConfig(data)
-		return int64(c.Width), int64(c.Height), false, err
+		return jpegSize(data)
 	case "image/gif":
 		width, height, err = gifSize(data)
 	case "image/webp":
+		kind = webpImage
 		width, height, err = webpSize(data)
 	default:
 		err = errNoSize
 	}
-	return width, height, false, err
+	return width, height, kind, err
+}
+
+// pngSize returns the size and the kind of a PNG.
+func pngSize(data io.Reader) (width, height int64, kind imageKind, err error) {
+	r := bufio.NewReader(data)
+	head, _ := r.Peek(29)
+	c, err := png.DecodeConfig(r)
+	kind = plainImage
+	switch {
+	case len(head) == 29 && head[28] != 0:
+		kind = interlacedPNG
+	case c.ColorModel == color.Gray16Model, c.ColorModel == color.RGBA64Model, c.ColorModel == color.NRGBA64Model:
+		kind = deepPNG
+	}
+	return int64(c.Width), int64(c.Height), kind, err
+}
+
+// jpegSize returns the size and the kind of a JPEG. They are in the first frame header. Like Go's
+// decoder, jpegSize skips bytes that belong to no segment.
+func jpegSize(data io.Reader) (width, height int64, kind imageKind, err error) {
+	r := partReader{data: bufio.NewReader(data)}
+	r.read(2)
+	for r.err == nil {
+		for r.read(1)[0] != 0xff && r.err == nil {
+		}
+		marker := r.read(1)[0]
+		for marker == 0xff {
+			marker = r.read(1)[0]
+		}
+		switch {
+		case marker == 0 || 0xd0 <= marker && marker <= 0xd7: // no segment begins here
+			continue
+		case marker == 0xc0, marker == 0xc1, marker == 0xc2:
+			kind = plainImage
+			if marker == 0xc2 {
+				kind = progressiveJPEG
+			}
+			at := r.read(7)
+			return big16(at[5:]), big16(at[3:]), kind, r.err
+		case marker == 0xd9, marker == 0xda: // the image ends or begins without a frame header
+			return 0, 0, plainImage, cmp.Or(r.err, errNoSize)
+		}
+		for size := big16(r.read(2)) - 2; size > 0; size -= int64(len(r.buf)) {
+			r.read(int(min(size, int64(len(r.buf)))))
+		}
+	}
+	return 0, 0, plainImage, r.err
 }
 
 // gifSize returns the size of a GIF. The screen and the first frame of a GIF may differ in size:
@@ -168,6 +224,8 @@ func webpSize(data io.Reader) (width, height int64, err error) {
 	}
 	return 0, 0, cmp.Or(r.err, errNoSize)
 }
+
+func big16(b []byte) int64 { return int64(binary.BigEndian.Uint16(b)) }
 
 func little16(b []byte) int64 { return int64(binary.LittleEndian.Uint16(b)) }
 

@@ -59,6 +59,20 @@ func deep(file []byte) []byte {
 	return binary.BigEndian.AppendUint32(file[:29:29], crc32.ChecksumIEEE(header))
 }
 
+// interlaced makes the beginning of a PNG that of an interlaced one.
+func interlaced(file []byte) []byte {
+	header := file[12:29]
+	header[16] = 1
+	return binary.BigEndian.AppendUint32(file[:29:29], crc32.ChecksumIEEE(header))
+}
+
+// jpegHeader returns the beginning of a JPEG of a size whose frame header has this marker.
+func jpegHeader(marker byte, width, height uint16) []byte {
+	file := []byte{0xff, 0xd8, 0xff, 0xd0, 0, 0xff, 0, 0xff, 0xff, marker, 0, 11, 8}
+	file = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(file, height), width)
+	return append(file, 1, 1, 0x11, 0)
+}
+
 // webp returns the beginning of a WebP image with a chunk.
 func webp(kind, chunk string) []byte {
 	return []byte("RIFF\x30\x00\x00\x00WEBP" + kind + "\x0a\x00\x00\x00" + chunk)
@@ -78,7 +92,11 @@ func TestImageSize(t *testing.T) {
 	files["webp lossless"] = webp("VP8L", "\x2f\x2b\xc1\x04\x00")
 	files["webp with a canvas"] = webp("VP8X", "\x00\x00\x00\x00\x2b\x01\x00\x13\x00\x00")
 	for name, file := range files {
-		if pixels, f := CheckImage(dataURLOf(file)); f != nil || pixels != 6000 {
+		want := int64(6000)
+		if strings.Contains(name, "webp") {
+			want *= 2
+		}
+		if pixels, f := CheckImage(dataURLOf(file)); f != nil || pixels != want {
 			t.Errorf("%s: %d pixels, %v", name, pixels, f)
 		}
 	}
@@ -90,16 +108,24 @@ func TestTooManyPixels(t *testing.T) {
 		file []byte
 		ok   bool
 	}{
-		"png of the largest size": {pngHeader(8192, 8192), true},
-		"png of one row more":     {pngHeader(8192, 8193), false},
-		"png without height":      {pngHeader(8192, 0), false},
-		"deep png of the largest": {deep(pngHeader(8192, 4096)), true},
-		"deep png, one row more":  {deep(pngHeader(8192, 4097)), false},
-		"gif":                     {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00;"), false},
-		"webp lossless":           {webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"), false},
-		"webp with a canvas":      {webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"), false},
-		"webp without a size":     {webp("VP9 ", "0123456789"), false},
-		"jpeg without a size":     {[]byte("\xff\xd8\xff\xda\x00\x02 and pixels"), false},
+		"png of the largest size":   {pngHeader(8192, 8192), true},
+		"png of one row more":       {pngHeader(8192, 8193), false},
+		"png without height":        {pngHeader(8192, 0), false},
+		"deep png of the largest":   {deep(pngHeader(8192, 4096)), true},
+		"deep png, one row more":    {deep(pngHeader(8192, 4097)), false},
+		"interlaced png":            {interlaced(pngHeader(4096, 4096)), true},
+		"interlaced, one row more":  {interlaced(pngHeader(4096, 4097)), false},
+		"jpeg":                      {jpegHeader(0xc0, 8192, 8192), true},
+		"jpeg, one row more":        {jpegHeader(0xc1, 8192, 8193), false},
+		"progressive jpeg":          {jpegHeader(0xc2, 4096, 4096), true},
+		"progressive, one row more": {jpegHeader(0xc2, 4096, 4097), false},
+		"webp of the largest size":  {webp("VP8X", "\x00\x00\x00\x00\xff\x1f\x00\xff\x0f\x00"), true},
+		"webp of one row more":      {webp("VP8X", "\x00\x00\x00\x00\xff\x1f\x00\x00\x10\x00"), false},
+		"gif":                       {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00;"), false},
+		"webp lossless":             {webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"), false},
+		"webp with a canvas":        {webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"), false},
+		"webp without a size":       {webp("VP9 ", "0123456789"), false},
+		"jpeg without a size":       {[]byte("\xff\xd8\xff\xda\x00\x02 and pixels"), false},
 	} {
 		if _, f := CheckImage(dataURLOf(test.file)); (f == nil) != test.ok {
 			t.Errorf("%s: %v", name, f)
@@ -113,7 +139,7 @@ func TestPixelsTogether(t *testing.T) {
 	if f := part.checkURL(); f != nil {
 		t.Fatal(f)
 	}
-	c := Conversation{Messages: []Message{{Content: []Part{part}}, {Content: make([]Part, 15)}}}
+	c := Conversation{Messages: []Message{{Content: []Part{part}}, {Content: make([]Part, 3)}}}
 	for i := range c.Messages[1].Content {
 		c.Messages[1].Content[i] = part
 	}
@@ -132,6 +158,7 @@ func FuzzImageSize(f *testing.F) {
 	for _, file := range encoded(f, 7, 5) {
 		f.Add(file)
 	}
+	f.Add(jpegHeader(0xc2, 7, 5))
 	f.Add(webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"))
 	f.Add(webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, file []byte) {

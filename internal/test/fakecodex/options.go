@@ -44,6 +44,8 @@ type Faults struct {
 	// StallAfter is the number of messages after which a turn sends nothing until
 	// it is interrupted, if not 0.
 	StallAfter int
+	// Linger is how long a turn goes on after it was interrupted, as while Codex decodes images.
+	Linger time.Duration
 	// Overload is the number of calls after initialize that are refused as
 	// overloaded (-32001).
 	Overload int

@@ -49,6 +49,10 @@ func (p *player) play() {
 	if result == cutShort {
 		p.extend(aborted+separator, "")
 		p.server.answer(p.interrupt, `{}`)
+		select {
+		case <-time.After(p.server.opts.Faults.Linger):
+		case <-p.server.ctx.Done():
+		}
 		p.leave()
 		p.server.send(completed(p.thread.id, p.id, "interrupted", "null"))
 	}
