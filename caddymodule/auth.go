@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
@@ -186,34 +183,4 @@ func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 		return nil, apierror.Unauthorized()
 	}
 	return k, apiErr
-}
-
-// wrongKeyLines is how many log lines about wrong keys are written in a minute. [sampleWrongKeys]
-// drops most of the further lines.
-const wrongKeyLines = 20
-
-// sampleWrongKeys returns a core that writes the first wrongKeyLines lines of a minute, and then
-// each thousandth line. Otherwise attempts to guess a key could fill the disk.
-func sampleWrongKeys(core zapcore.Core) zapcore.Core {
-	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
-}
-
-// logWrongKey logs a request that was refused because of its key. It does not log the key.
-func (h *Handler) logWrongKey(r *http.Request, reqCtx *requestContext) {
-	if reqCtx.failure == nil || reqCtx.failure.Code != apierror.CodeInvalidAPIKey {
-		return
-	}
-	entry := h.wrongKeyLogger.Check(zap.WarnLevel, "the API key is missing or wrong")
-	if entry == nil {
-		return
-	}
-	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	entry.Write(
-		zap.String("request_id", r.Header.Get(requestIDHeader)),
-		zap.String("client_ip", address),
-		zap.Bool("missing", presentedKey(r) == ""),
-		zap.String("method", shorten(r.Method)),
-		zap.String("path", shorten(r.URL.Path)),
-		zap.String("user_agent", shorten(r.UserAgent())),
-	)
 }

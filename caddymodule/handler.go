@@ -184,19 +184,20 @@ type Handler struct {
 	// already arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
-	storeModule    stores.Module
-	keys           keyring
-	keyFile        *apikeys.File // nil: there is none
-	adminKey       *apikeys.Hash // nil: there is none
-	limits         *quota.Limits // of the keys in keyFile
-	sharedUsage    *usage.Shared // the usage of all nodes; nil: there is none
-	wrongKeyLogger *zap.Logger
-	gateway        *gateway.Gateway
-	releases       []func() // called by Cleanup
-	cors           *cors
-	hosts          *hosts
-	realmSuffix    string // @ and the option realm; empty: the realm of the site is used
-	pool           *pool.Pool
+	storeModule   stores.Module
+	keys          keyring
+	keyFile       *apikeys.File // nil: there is none
+	adminKey      *apikeys.Hash // nil: there is none
+	limits        *quota.Limits // of the keys in keyFile
+	sharedUsage   *usage.Shared // the usage of all nodes; nil: there is none
+	refusalLogger *zap.Logger
+	refusals      *refusalSample
+	gateway       *gateway.Gateway
+	releases      []func() // called by Cleanup
+	cors          *cors
+	hosts         *hosts
+	realmSuffix   string // @ and the option realm; empty: the realm of the site is used
+	pool          *pool.Pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -217,7 +218,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.keys, err = newKeyring(h.APIKeys, repl); err != nil {
 		return err
 	}
-	h.wrongKeyLogger = ctx.Logger().WithOptions(zap.WrapCore(sampleWrongKeys))
+	h.refusalLogger, h.refusals = ctx.Logger(), new(refusalSample)
 	if err := h.resolveAdminKey(repl); err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx
 			if reqCtx.failure != nil || !rt.onlyFailures {
 				rt.counts.count(reqCtx.failure)
 			}
-			h.logWrongKey(r, reqCtx)
+			h.recordRefusal(r, reqCtx, rt.counts.route)
 		}()
 	}
 	if h.cors.isForged(r) {
@@ -281,7 +281,10 @@ var responsesSocketRoute = route{counts: responsesCounts, onlyFailures: true, se
 	}
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
 		reqCtx := &requestContext{Context: r.Context()}
-		defer func() { responsesCounts.count(reqCtx.failure) }()
+		defer func() {
+			responsesCounts.count(reqCtx.failure)
+			h.recordRefusal(r, reqCtx, responsesCounts.route)
+		}()
 		serve(r.WithContext(reqCtx))
 	})
 }}

@@ -14,7 +14,7 @@ import (
 func TestWrongKeyLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	h := started(t, APIKey{Key: "right"})
-	h.wrongKeyLogger = zap.New(sampleWrongKeys(core))
+	h.refusalLogger = zap.New(core)
 	refused := func(key string) map[string]any {
 		t.Helper()
 		if w, err := ask(h, http.MethodGet, "/v1/models?key=s3cret", key, nil); err != nil || w.Code != http.StatusUnauthorized {
@@ -45,12 +45,12 @@ func TestWrongKeyLog(t *testing.T) {
 			t.Errorf("%s: %d, %v", path, w.Code, lines)
 		}
 	}
-	for range 5 * wrongKeyLines {
+	for range 5 * refusalLines {
 		if _, err := ask(h, http.MethodGet, "/v1/models", "s3cret", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := logs.Len(); n > wrongKeyLines {
+	if n := logs.Len(); n > refusalLines {
 		t.Errorf("%d lines", n)
 	}
 	for _, key := range []string{"right", ""} {

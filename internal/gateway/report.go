@@ -173,7 +173,8 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 // name.
 const maxLoggedParam = 200
 
-// logFailure logs why a request failed, also with details that its client does not get.
+// logFailure logs why a request failed, also with details that its client does not get. The
+// observer logs a request that was refused before its turns, up to a rate.
 func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	e, message := outcome.apiErr, "request refused"
 	if outcome.streamed {
@@ -186,7 +187,9 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
 	}
 	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
-		level = slog.LevelWarn
+		if len(outcome.turns) > 0 {
+			level = slog.LevelWarn
+		}
 		// The message about an invalid request is not logged, since it may quote the request.
 		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
 	}

@@ -31,7 +31,9 @@ func (a *account) countTurn(r *gateway.Record) {
 	a.Totals.add(t)
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
-	a.addModel(boundedName(r.Model), t)
+	if r.Model != "" { // a refused request has none
+		a.addModel(boundedName(r.Model), t)
+	}
 	now := r.Time.Unix()
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)

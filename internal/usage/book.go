@@ -17,7 +17,7 @@ import (
 const (
 	maxUsers   = 1000 // users with an account of their own; further users share one account
 	maxModels  = 20   // models of an account with an entry of their own; further models share one entry
-	maxEntries = 1000 // turns kept for /v1/usage/raw, of all users together
+	maxEntries = 1000 // turns kept for /v1/usage/raw, of all users together, and as many refused requests
 	maxName    = 200  // bytes of a name
 )
 
@@ -33,6 +33,7 @@ type Book struct {
 	since    time.Time // when counting began
 	accounts map[string]*account
 	entries  []Entry // the last turns, the newest last
+	refused  []Entry // the last refused requests, apart from the turns, which they must not displace
 	changes  uint64  // how often the book has changed
 }
 
@@ -42,14 +43,22 @@ func New() *Book {
 	return &Book{started: now, since: now, accounts: make(map[string]*account)}
 }
 
-// TurnEnded counts a turn.
-func (b *Book) TurnEnded(r gateway.Record) {
+// TurnEnded counts and lists a turn.
+func (b *Book) TurnEnded(r gateway.Record) { b.count(r, true) }
+
+// RequestRefused counts a request that was refused before its turns. Its record has no model and no
+// mode. If listed is true, Raw lists the request.
+func (b *Book) RequestRefused(r gateway.Record, listed bool) { b.count(r, listed) }
+
+func (b *Book) count(r gateway.Record, listed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)
 	b.changes++
 	b.account(r.User).countTurn(&r)
-	b.addEntry(&r)
+	if listed {
+		b.addEntry(newEntry(&r, b.lastEntry()))
+	}
 }
 
 // account returns a user's account. If there is none yet, account makes one. All users after the
@@ -116,8 +125,8 @@ func (a *account) body(user string, users []UserTotals, since, started, now int6
 	return body
 }
 
-// Raw returns the turns of a user among the last maxEntries turns of all users. For [Everybody], it
-// returns all of these turns.
+// Raw returns the turns of a user among the last maxEntries turns of all users, and the same of
+// refused requests. For [Everybody], it returns all of these.
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

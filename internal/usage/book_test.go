@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -222,4 +223,45 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, account, err)
 		}
 	}
+}
+
+// refusal returns the record of a request that was refused before its turns.
+func refusal(user, id string) gateway.Record {
+	return gateway.Record{Time: time.Now(), Route: "models", RequestID: id, User: user, Status: 404, Code: "unknown_url"}
+}
+
+// TestRefusals checks that refused requests count, without a model, and are listed among the turns
+// by their time, and that they displace no turns, also after a restart.
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		b.TurnEnded(record("alice", "1"))
+		time.Sleep(time.Second)
+		b.RequestRefused(refusal("alice", "2"), true)
+		time.Sleep(time.Second)
+		b.TurnEnded(record("alice", "3"))
+		b.RequestRefused(refusal("alice", "not listed"), false)
+		a, raw := b.Account("alice"), b.Raw("alice")
+		if a.Requests != 4 || a.Errors != 2 || len(a.ByModel) != 1 || a.ByModel[0].Requests != 2 {
+			t.Errorf("%+v", a)
+		}
+		if len(raw.Data) != 3 || raw.Data[0].RequestID != "3" || raw.Data[1].RequestID != "2" || raw.Data[1].Code != "unknown_url" {
+			t.Errorf("%+v", raw.Data)
+		}
+		time.Sleep(time.Second)
+		for range 3 * maxEntries {
+			b.RequestRefused(refusal("", "flood"), true)
+		}
+		document, _ := b.Document(0)
+		content, err := json.Marshal(document)
+		restored := New()
+		if err = errors.Join(err, restored.Restore(content)); err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range map[string]*Book{"before": b, "restored": restored} {
+			if all := b.Raw(Everybody).Data; len(all) != maxEntries+2 || all[len(all)-1].RequestID != "1" || all[0].RequestID != "flood" || len(b.refused) > 2*maxEntries {
+				t.Errorf("%s: %d entries, %d of refused requests", name, len(all), len(b.refused))
+			}
+		}
+	})
 }

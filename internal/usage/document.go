@@ -76,8 +76,9 @@ func (b *Book) Restore(content []byte) error {
 		b.account(user).add(a, now)
 	}
 	older := append(b.newestEntries(func(*Entry) bool { return true }), d.Entries...)
-	older = older[:min(len(older), maxEntries)]
-	slices.Reverse(older)
-	b.entries = older
+	b.entries, b.refused = nil, nil
+	for _, e := range slices.Backward(older) {
+		b.addEntry(e)
+	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,15 +9,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Entry is one turn in the body of GET /v1/usage/raw.
+// Entry is one turn, or a request that was refused before its turns, in the body of GET
+// /v1/usage/raw.
 type Entry struct {
 	Time        int64      `json:"time"` // when the turn ended, in Unix seconds
 	RequestID   string     `json:"request_id"`
 	User        string     `json:"user,omitempty"`
 	Choice      int        `json:"choice"`
-	Route       string     `json:"route"` // "chat", "responses", "completions", "messages", "ollama" or "images"
+	Route       string     `json:"route"` // "chat", "responses", "completions", "messages", "ollama" or "images"; of a refused request, also others
 	Model       string     `json:"model"`
-	Mode        string     `json:"output_mode"`
+	Mode        string     `json:"output_mode"` // empty: the request was refused before its turns
 	Stream      bool       `json:"stream"`
 	Status      int        `json:"status"`
 	Code        string     `json:"code,omitempty"`         // of the error; empty: the turn has not failed
@@ -70,27 +72,44 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// addEntry adds the entry of a turn. b.entries has up to 2*maxEntries entries, so that addEntry
-// does not move the entries for each turn. Only the last maxEntries of them are used.
-func (b *Book) addEntry(r *gateway.Record) {
-	if len(b.entries) == 2*maxEntries {
-		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])
-		b.entries = b.entries[:maxEntries]
-	}
-	last := new(Entry)
+// lastEntry returns the entry of the last turn, or an empty one.
+func (b *Book) lastEntry() *Entry {
 	if n := len(b.entries); n > 0 {
-		last = &b.entries[n-1]
+		return &b.entries[n-1]
 	}
-	b.entries = append(b.entries, newEntry(r, last))
+	return new(Entry)
 }
 
-// newestEntries returns the wanted entries among the last maxEntries entries, newest first.
+// addEntry adds an entry. b.entries and b.refused have up to 2*maxEntries entries each, so that
+// addEntry does not move the entries each time. Only the last maxEntries of them are used.
+func (b *Book) addEntry(e Entry) {
+	list := &b.entries
+	if e.Mode == "" {
+		list = &b.refused
+	}
+	if len(*list) == 2*maxEntries {
+		clear((*list)[copy(*list, (*list)[maxEntries:]):])
+		*list = (*list)[:maxEntries]
+	}
+	*list = append(*list, e)
+}
+
+// newestEntries returns the wanted entries among the last maxEntries turns and the last maxEntries
+// refused requests, newest first.
 func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
-	for _, e := range slices.Backward(b.entries[max(0, len(b.entries)-maxEntries):]) {
-		if wanted(&e) {
-			found = append(found, e)
+	for _, list := range [...][]Entry{b.entries, b.refused} {
+		for _, e := range slices.Backward(list[max(0, len(list)-maxEntries):]) {
+			if wanted(&e) {
+				found = append(found, e)
+			}
 		}
 	}
+	sortEntries(found)
 	return found
+}
+
+// sortEntries sorts entries by their time, newest first.
+func sortEntries(entries []Entry) {
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(b.Time, a.Time) })
 }

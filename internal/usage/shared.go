@@ -58,6 +58,17 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.startStoring()
 }
 
+// RequestRefused does the same as [Book.RequestRefused].
+func (s *Shared) RequestRefused(r gateway.Record, listed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending.RequestRefused(r, listed)
+	s.startStoring()
+}
+
+// The tags of the lists of turns and of refused requests, see [NewShared].
+const turnsTag, refusedTag = "usage", "usage:refused"
+
 // startStoring starts a goroutine that stores what is not stored yet, if no such goroutine is
 // running. The caller holds s.mu.
 func (s *Shared) startStoring() {
@@ -171,9 +182,12 @@ func (b *Book) batches(newArgs func() []string) (all []Batch) {
 		})
 		all = append(all, userBatch, everybody)
 	}
-	if len(b.entries) > 0 {
-		raw := Batch{Turns: true, Tag: "usage", Args: append(newArgs(), strconv.Itoa(maxEntries))}
-		for _, e := range b.entries[max(0, len(b.entries)-maxEntries):] {
+	for tag, entries := range map[string][]Entry{turnsTag: b.entries, refusedTag: b.refused} {
+		if len(entries) == 0 {
+			continue
+		}
+		raw := Batch{Turns: true, Tag: tag, Args: append(newArgs(), strconv.Itoa(maxEntries))}
+		for _, e := range entries[max(0, len(entries)-maxEntries):] {
 			text, err := json.Marshal(e)
 			if err == nil {
 				raw.Args = append(raw.Args, string(text))
@@ -283,18 +297,21 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	answer, err := s.run(ctx, readEntriesScript, "usage")
-	if err != nil {
-		return Raw{}, err
-	}
 	raw := Raw{Object: "list", Data: []Entry{}, ToolBufferMetrics: account.ToolBufferMetrics}
-	texts, _ := answer.([]any)
-	for _, text := range texts {
-		var e Entry
-		if text, ok := text.(string); ok && json.Unmarshal([]byte(text), &e) == nil && (user == Everybody || user == e.User) {
-			raw.Data = append(raw.Data, e)
+	for _, tag := range []string{turnsTag, refusedTag} {
+		answer, err := s.run(ctx, readEntriesScript, tag)
+		if err != nil {
+			return Raw{}, err
+		}
+		texts, _ := answer.([]any)
+		for _, text := range texts {
+			var e Entry
+			if text, ok := text.(string); ok && json.Unmarshal([]byte(text), &e) == nil && (user == Everybody || user == e.User) {
+				raw.Data = append(raw.Data, e)
+			}
 		}
 	}
+	sortEntries(raw.Data)
 	return raw, nil
 }
 

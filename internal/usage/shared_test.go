@@ -190,3 +190,32 @@ func TestSharedOutage(t *testing.T) {
 		t.Errorf("%d requests, %v", a.Requests, err)
 	}
 }
+
+// TestSharedRefusals checks that refused requests at one node are counted and listed at another,
+// and displace no turns.
+func TestSharedRefusals(t *testing.T) {
+	server := redisserver.Cluster(t)
+	one, other := newNode(t, server), newNode(t, server)
+	one.TurnEnded(record("ann", "turn"))
+	for i := range 2 * maxEntries {
+		one.RequestRefused(refusal("ann", fmt.Sprint(i)), true)
+	}
+	one.RequestRefused(refusal("ann", "not listed"), false)
+	if err := one.Store(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a, err := other.Account(t.Context(), "ann")
+	if err != nil || a.Requests != 2*maxEntries+2 || a.Errors != 2*maxEntries+1 || len(a.ByModel) != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	raw, err := other.Raw(t.Context(), "ann")
+	turns := 0
+	for _, e := range raw.Data {
+		if e.RequestID == "turn" {
+			turns++
+		}
+	}
+	if err != nil || turns != 1 || len(raw.Data) != maxEntries+1 {
+		t.Errorf("%d entries, %d turns, %v", len(raw.Data), turns, err)
+	}
+}

@@ -1,0 +1,96 @@
+package caddymodule
+
+import (
+	"cmp"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// refusalLines is how many refused requests with the same error code are logged and listed in a
+// minute. Otherwise a flood of them, such as attempts to guess a key, could fill the disk.
+const refusalLines = 20
+
+// refusalSample chooses the refused requests that are logged and listed.
+type refusalSample struct {
+	mu      sync.Mutex
+	minute  int64          // the minute of seen
+	seen    map[string]int // by the label of the error code; there are as many labels as codes of this server
+	leftOut int            // requests that were not chosen since the last one that was
+}
+
+// choose reports whether a refused request is logged and listed, and how many were not since the
+// last one that was.
+func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOut int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if minute := now.Unix() / 60; s.seen == nil || minute != s.minute {
+		s.minute, s.seen = minute, make(map[string]int)
+	}
+	if s.seen[label]++; s.seen[label] > refusalLines {
+		s.leftOut++
+		return false, 0
+	}
+	leftOut, s.leftOut = s.leftOut, 0
+	return true, leftOut
+}
+
+// recordRefusal counts a request that was refused before its turns in the usage, and lists and logs
+// it if the sample chooses it. It does nothing for a client that has left.
+func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route string) {
+	failure := reqCtx.failure
+	if failure == nil || reqCtx.turns != nil || failure.Code == apierror.ClientGone().Code {
+		return
+	}
+	now := time.Now()
+	record := gateway.Record{
+		Time: now, Route: gateway.Route(route), RequestID: r.Header.Get(requestIDHeader),
+		User: h.accountOf(r), Status: failure.Status, Code: failure.Code,
+	}
+	chosen, leftOut := h.refusals.choose(failure.Code.Label(), now)
+	usageBook.RequestRefused(record, chosen)
+	if h.sharedUsage != nil {
+		h.sharedUsage.RequestRefused(record, chosen)
+	}
+	if chosen {
+		h.logRefusal(r, failure, &record, leftOut)
+	}
+}
+
+// logRefusal logs a refused request, without its key and without the message of an error about an
+// invalid request, since the message may quote the request.
+func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *gateway.Record, leftOut int) {
+	level, message := zapcore.InfoLevel, "request refused"
+	var more []zap.Field
+	switch {
+	case failure.Code == apierror.CodeInvalidAPIKey:
+		level, message = zap.WarnLevel, "the API key is missing or wrong"
+		more = append(more, zap.Bool("missing", presentedKey(r) == ""))
+	case failure.Status >= http.StatusInternalServerError || failure.Detail != "":
+		level = zap.WarnLevel
+		more = append(more, zap.String("error", cmp.Or(failure.Detail, failure.Message)))
+	}
+	if leftOut > 0 {
+		more = append(more, zap.Int("left_out", leftOut))
+	}
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	h.refusalLogger.Log(level, message, append(more,
+		zap.String("request_id", record.RequestID),
+		zap.String("user", record.User),
+		zap.String("route", string(record.Route)),
+		zap.Int("status", failure.Status),
+		zap.String("code", failure.Code.Label()),
+		zap.String("param", shorten(failure.Param)),
+		zap.String("client_ip", address),
+		zap.String("method", shorten(r.Method)),
+		zap.String("path", shorten(r.URL.Path)),
+		zap.String("user_agent", shorten(r.UserAgent())),
+	)...)
+}

@@ -1,0 +1,134 @@
+package caddymodule
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	zaptest "go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+)
+
+// TestRefusedRequests checks that each request that is refused before its turns is counted in the
+// usage and listed, and is one line of the log, with its id and without what it says.
+func TestRefusedRequests(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	ann := "ann-" + rand.Text()
+	h := started(t, APIKey{Key: "right", User: ann})
+	h.refusalLogger = zap.New(core)
+	h.Usage = usageAll
+	const valid = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+	for id, c := range map[string]struct {
+		method, path, key, body string
+		status                  int
+		user                    string
+	}{
+		"bad":     {http.MethodPost, "/v1/chat/completions", "right", `{"PRIVATE"`, 400, ann},
+		"who":     {http.MethodPost, "/v1/chat/completions", "PRIVATE", valid, 401, ""},
+		"where":   {http.MethodGet, "/v1/nowhere", "right", "", 404, ann},
+		"how":     {http.MethodGet, "/v1/chat/completions", "right", "", 405, ann},
+		"unknown": {http.MethodGet, "/v1/responses/resp_none", "right", "", 404, ann},
+	} {
+		id += "-" + rand.Text()
+		w := askWith(h, c.method, c.path, c.body, http.Header{"Authorization": {"Bearer " + c.key}, "X-Request-Id": {id}}, nobody)
+		if w.Code != c.status {
+			t.Errorf("%s: %d %s", id, w.Code, w.Body)
+		}
+		lines := logs.TakeAll()
+		if len(lines) != 1 || lines[0].ContextMap()["request_id"] != id || lines[0].ContextMap()["status"] != int64(c.status) || strings.Contains(fmt.Sprint(lines[0]), "PRIVATE") {
+			t.Errorf("%s: the log has %v", id, lines)
+		}
+		if e := listed(usageBook.Raw(usage.Everybody), id); len(e) != 1 || e[0].Status != c.status || e[0].User != c.user || e[0].Code == "" || e[0].Model != "" {
+			t.Errorf("%s: it is listed as %+v", id, e)
+		}
+	}
+	if a := usageBook.Account(ann); a.Requests != 4 || a.Errors != 4 || len(a.ByModel) != 0 || len(a.ByHour) != 1 {
+		t.Errorf("the account has %+v", a)
+	}
+	if w := askWith(h, http.MethodGet, "/v1/models", "", http.Header{"Authorization": {"Bearer right"}}, nobody); w.Code != http.StatusOK || logs.Len() > 0 || usageBook.Account(ann).Requests != 4 {
+		t.Errorf("a request that was not refused: %d, %v", w.Code, logs.All())
+	}
+}
+
+// listed returns the entries with a request id.
+func listed(raw usage.Raw, id string) (found []usage.Entry) {
+	for _, e := range raw.Data {
+		if e.RequestID == id {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// TestRefusedByTheServer checks that the line of a request that this server cannot serve says why.
+func TestRefusedByTheServer(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	h := started(t)
+	h.refusalLogger = zap.New(core)
+	reqCtx := &requestContext{failure: &apierror.Error{Status: 503, Code: apierror.CodeQueueFull, Message: "for clients", Detail: "for the operator"}}
+	r, _ := prepared(http.MethodPost, "/v1/chat/completions")
+	h.recordRefusal(r, reqCtx, "chat")
+	if lines := logs.TakeAll(); len(lines) != 1 || lines[0].Level != zap.WarnLevel || lines[0].ContextMap()["error"] != "for the operator" {
+		t.Errorf("%v", lines)
+	}
+	reqCtx.failure = apierror.ClientGone()
+	if h.recordRefusal(r, reqCtx, "chat"); logs.Len() > 0 {
+		t.Errorf("a client that left: %v", logs.All())
+	}
+}
+
+// TestRefusalFlood checks that a flood of wrong keys, each with names of its own, is counted whole,
+// but makes few lines and entries and no accounts or labels, that others are still logged, and that
+// a later line says how many were left out.
+func TestRefusalFlood(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	h := started(t, APIKey{Key: "right", User: "ann"})
+	h.refusalLogger = zap.New(core)
+	const flood = 3000
+	size := func() (users, labels int, errors int64) {
+		account := usageBook.Account(usage.Everybody)
+		metrics, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range metrics {
+			labels += len(m.GetMetric())
+		}
+		return len(account.ByUser), labels, account.Errors
+	}
+	refuse := func(i int) {
+		path := fmt.Sprintf("/v1/responses/resp_%d", i)
+		if w := askWith(h, http.MethodGet, path, "", http.Header{"Authorization": {fmt.Sprint("Bearer wrong-", i)}, "X-Request-Id": {fmt.Sprint("flood-", i)}}, nobody); w.Code != http.StatusUnauthorized {
+			t.Fatal(w.Code)
+		}
+	}
+	refuse(-1)
+	users, labels, errors := size()
+	for i := range flood {
+		refuse(i)
+	}
+	usersAfter, labelsAfter, errorsAfter := size()
+	if usersAfter != users || labelsAfter != labels || errorsAfter != errors+flood {
+		t.Errorf("%d → %d users, %d → %d labels, %d → %d errors", users, usersAfter, labels, labelsAfter, errors, errorsAfter)
+	}
+	entries, _ := json.Marshal(usageBook.Raw(usage.Everybody))
+	if n := logs.Len(); n > 2*refusalLines || strings.Count(string(entries), `"flood-`) != n { // the minute may have ended once
+		t.Errorf("%d lines, and as many entries? %d", n, strings.Count(string(entries), `"flood-`))
+	}
+	if chosen, left := h.refusals.choose("another", time.Now()); !chosen || left < flood-2*refusalLines {
+		t.Errorf("another code: %t after %d that were left out", chosen, left)
+	}
+	for range refusalLines {
+		h.refusals.choose("another", time.Unix(0, 0))
+	}
+	if chosen, _ := h.refusals.choose("another", time.Unix(60, 0)); !chosen {
+		t.Error("nothing is logged in the next minute")
+	}
+}
