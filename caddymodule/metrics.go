@@ -247,6 +247,7 @@ var (
 	creditsReading      = newProcessReading("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
 
 	loginReading  = newProcessReading("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
+	causeReading  = newProcessReading("codex_login_trouble", "1 for the cause that keeps the login from working; left out if there is none.", "cause")
 	resetsReading = newProcessReading("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
 
 	buildReading = newReading("codex_build_info", "1, with the versions of this module, of Caddy and of each Codex that runs; codex is empty while none is known.", "version", "caddy", "codex")
@@ -345,6 +346,9 @@ func collectProcess(ch chan<- prometheus.Metric, p *pool.Process) {
 func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 	login := p.Login()
 	sendState(ch, loginReading, loginstate.States, login.State, p.ID())
+	if login.Cause != "" {
+		send(ch, causeReading, 1, p.ID(), string(login.Cause))
+	}
 	if !login.ResetsAt.IsZero() {
 		send(ch, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}

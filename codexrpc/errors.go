@@ -96,6 +96,10 @@ const (
 	CodeUnauthorized = "unauthorized"       // the provider refuses the login
 )
 
+// UntrustedCertificate is a part of the message of a [TurnError] whose cause is a certificate: that of
+// the provider, or of a proxy before it.
+const UntrustedCertificate = "certificate is not trusted"
+
 // TurnError is the app-server's report of why a turn has failed (the protocol's TurnError).
 type TurnError struct {
 	// Message is Codex's own text.

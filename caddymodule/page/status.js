@@ -40,7 +40,7 @@ function replace(id, children) {
 
 // What a card shows in a place of its own; everything else is in its list.
 const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'threads', 'memory_bytes', 'restarts']);
-const placedOfLogin = new Set(['state', 'reason', 'plan', 'resets_at', 'rests_until', 'windows', 'sign_in']);
+const placedOfLogin = new Set(['state', 'cause', 'reason', 'plan', 'resets_at', 'rests_until', 'windows', 'sign_in']);
 
 function card(server, changed) {
   const login = server.login ?? {};
@@ -53,7 +53,7 @@ function card(server, changed) {
     facts([
       ['Codex', server.version],
       ['Since', server.since && age(server.since)],
-      ['Login', login.state && pill(words(login.state), { fine: 'good', spent: 'bad', signed_out: 'bad' }[login.state] ?? 'plain')],
+      ['Login', login.state && pill(words(login.state), { fine: 'good', failing: 'bad', spent: 'bad', signed_out: 'bad' }[login.state] ?? 'plain')],
       ['', login.reason],
       ['Plan', login.plan],
       ['Rests for', login.rests_until && until(login.rests_until)],

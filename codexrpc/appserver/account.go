@@ -1,11 +1,14 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,35 +38,37 @@ const maxAccountWait = 3 * time.Second
 // accountState is what is known of the account of the serving instance's login. learnAccount sends
 // the requests for it.
 type accountState struct {
-	conn   *codexrpc.Conn // the connection over which the requests are sent
-	asked  time.Time      // when the instance began to serve; the first request is sent then
-	known  bool           // a request has succeeded
-	silent bool           // the back end has not answered the last request in time
+	conn    *codexrpc.Conn      // the connection over which the requests are sent
+	asked   time.Time           // when the instance began to serve; the first request is sent then
+	known   bool                // a request has succeeded
+	failure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
 }
 
 // AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
 // For other logins it does not wait. It returns the connection for the turn: conn or, if another
 // instance serves by now, the connection of that instance.
 //
-// The error is a *NotReadyError if the back end does not answer, and the cause of ctx if ctx ends.
-// If the back end fails in another way, AwaitAccount returns no error: Codex asks again in the
-// turn, and reports the failure immediately.
+// The error is a *NotReadyError if the back end does not answer, or refuses the login. It is the
+// cause of ctx if ctx ends. If the back end fails in another way, AwaitAccount returns no error:
+// Codex asks again in the turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.published.mu.Lock()
-		account, failure, changed, serving := p.published.account, p.published.status.Account, p.published.changed, p.published.conn
+		account, changed, serving := p.published.account, p.published.changed, p.published.conn
 		p.published.mu.Unlock()
 		left := time.Until(account.asked.Add(maxAccountWait))
 		switch {
 		case serving != nil && serving != conn:
 			conn = serving
 			continue
-		case account.conn != conn || account.known || failure != "" && !account.silent:
+		case account.conn == conn && account.failure == errRefused:
+			return nil, &NotReadyError{State: StateReady, Reason: errRefused.Message, SignedOut: true}
+		case account.conn != conn || account.known || account.failure != nil && !refusesTurns(account.failure):
 			return conn, nil
-		case account.silent || left <= 0:
+		case account.failure != nil || left <= 0:
 			return nil, &NotReadyError{
-				State: StateStarting, Reason: "the account back end does not answer", RetryAfter: accountPause,
-				Remedy: "the back end of its login does not answer; it is asked again",
+				State: StateStarting, Reason: errSilent.Message, RetryAfter: accountPause,
+				Remedy: "the provider does not answer; it is asked again",
 			}
 		}
 		select {
@@ -76,10 +81,11 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 	return conn, nil
 }
 
-// learnAccount asks Codex for the account of a serving instance until a request succeeds or the
-// instance's connection has ended. It publishes each result. If a request has no result after
-// maxAccountWait, learnAccount publishes errSilent, and the result later.
+// learnAccount asks Codex for the account of an instance until a request succeeds or the instance's
+// connection has ended. It publishes each result. If a request has no result after maxAccountWait,
+// learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
+	refusals := 0
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
 		silenceTimer := time.AfterFunc(maxAccountWait, func() {
@@ -89,12 +95,18 @@ func (p *Process) learnAccount(in *instance) {
 		if relay := p.files.currentRelay(); relay != nil && in.conn.HasPlan() {
 			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
 		}
-		err := CheckAccount(ctx, in.conn)
+		err := p.CheckAccount(ctx, in.conn)
 		silenceTimer.Stop()
 		cancel()
 		probing.Wait()
 		if in.conn.Err() != nil {
 			return
+		}
+		if refusals++; err != errUnauthorized {
+			refusals = 0
+		}
+		if refusals > 1 {
+			err = errRefused
 		}
 		p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		if err == nil {
@@ -105,39 +117,50 @@ func (p *Process) learnAccount(in *instance) {
 		case <-in.conn.Done():
 			return
 		}
-		if pause = min(2*pause, maxAccountPause); errors.Is(err, errSilent) {
+		if pause = min(2*pause, maxAccountPause); err == errSilent {
 			pause = accountPause // the failed request has taken long already
 		}
 	}
 }
 
 // publishAccount publishes err, the result of a request for the account of an instance; nil means
-// success. It does nothing if the instance no longer serves, or if the account is already known. It
-// logs the first failure, each failure that changes whether [Process.AwaitAccount] refuses turns,
-// and the success after a failure.
-func (s *supervisor) publishAccount(in *instance, err error) {
-	if in != s.serving || in.conn.Err() != nil || s.published.account.known {
+// success. If the instance is to replace the serving one, success makes it take over. Otherwise
+// publishAccount does nothing if the instance does not serve, or if the account is already known. It
+// logs the first failure, each failure that changes whether [Process.AwaitAccount] refuses turns, and
+// the success after a failure.
+func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
+	if in.conn.Err() != nil {
 		return
 	}
-	account, silent := &s.published.account, errors.Is(err, errSilent)
-	s.published.update(func() { account.known, account.silent = err == nil, silent })
-	before, failure := s.Status(), ""
-	if err != nil {
-		failure = err.Error()
-	}
-	if before.Account == failure {
+	if in == s.replacement && err == nil {
+		in.accountKnown = true
+		s.takeOver()
 		return
 	}
+	account, before := &s.published.account, s.published.account.failure
+	if in != s.serving || account.known {
+		return
+	}
+	hasPlan, failure := in.conn.HasPlan(), ""
+	refuses := func(failure *codexrpc.TurnError) bool { return hasPlan && refusesTurns(failure) }
 	s.published.update(func() {
+		account.known, account.failure = err == nil, err
 		status := &s.published.status
-		status.Account, status.Refused, status.Silent = failure, errors.Is(err, errRefused), silent
+		status.AccountKnown, status.AccountFailure = account.known && hasPlan, nil
+		if err != nil {
+			failure = err.Message
+		}
+		if status.Account = failure; hasPlan && err != nil {
+			status.AccountFailure = err
+		}
 	})
-	hasPlan := in.conn.HasPlan()
 	switch {
-	case failure == "":
+	case err == nil && before == nil && !hasPlan:
+		return // nothing has changed
+	case err == nil && before == nil, err != nil && before != nil && refuses(err) == refuses(before):
+	case err == nil:
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
-	case before.Account != "" && (before.Silent == silent || !hasPlan):
-	case silent && hasPlan:
+	case refuses(err):
 		s.log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", failure, "pid", in.pid())
 	default:
 		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", failure, "pid", in.pid())
@@ -145,51 +168,107 @@ func (s *supervisor) publishAccount(in *instance, err error) {
 	s.notifyObserver()
 }
 
-// errSilent means that the account back end has not answered in time.
-var errSilent = errors.New("the account back end does not answer")
+// accountFailure returns the failure of a request for the account, with the code and the HTTP status
+// that a turn would fail with for the same reason. The message is for the operator.
+func accountFailure(status int, message string) *codexrpc.TurnError {
+	return &codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: status, Message: message}
+}
 
-// errRefused means that the provider has permanently refused the login.
-var errRefused = errors.New("the provider refuses the login; run `codex login`")
+var (
+	// errSilent means that the account back end has not answered in time.
+	errSilent = accountFailure(0, "the account back end does not answer")
+	// errUnauthorized means that the back end refuses the login, and that Codex could not renew it.
+	// That may have other reasons, and is asked once more.
+	errUnauthorized = accountFailure(http.StatusUnauthorized, "the login could not be renewed at the back end; it is tried again")
+	// errRefused means that the provider has permanently refused the login.
+	errRefused = &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: "the provider refuses the login; run `caddy codex login`"}
+)
+
+// refusesTurns reports whether turns of a login with a plan are refused after this failure, since
+// Codex would only find out the same, and slowly.
+func refusesTurns(failure *codexrpc.TurnError) bool {
+	return failure == errSilent || failure == errRefused
+}
 
 // CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
-// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with
-// the back end or the login. It may quote Codex, with paths and addresses, which clients must not
-// see.
-func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
+// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with the back end or the login. It may quote Codex, with paths and addresses,
+// which clients must not see.
+func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {
 	case err == nil && account.LoggedIn():
 		return nil
-	case err == nil:
-		return errors.New("the login could not be renewed at the back end; it is tried again with the next request")
+	case err == nil, ok && strings.Contains(callErr.Message, "unauthorized (401)"):
+		return errUnauthorized
 	case ok && strings.Contains(callErr.Message, signInAgain):
 		return errRefused
 	case !ok, strings.Contains(callErr.Message, "timed out"):
 		return errSilent
 	}
-	return backendError(ctx, conn, callErr.Message)
+	if err := p.CheckBackend(ctx, conn); err != nil {
+		return err
+	}
+	return &codexrpc.TurnError{Code: "other", Message: fmt.Sprintf("the account back end does not tell the account: codex says %q", callErr.Message)}
 }
 
 // statusInMessage matches Codex's message about a failed request to the back end. It captures the
 // HTTP status.
-var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
+var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 
-// backendError returns an error that says what is wrong with the back end. message is Codex's error
-// about the account, which does not say how the back end has answered. So backendError also makes
-// Codex ask the back end for the limits of the plan: Codex's error for that request says how the
-// back end has answered.
-func backendError(ctx context.Context, conn *codexrpc.Conn, message string) error {
-	var callErr *codexrpc.CallError
-	if _, err := conn.RateLimits(ctx); errors.As(err, &callErr) {
-		if status := statusInMessage.FindStringSubmatch(callErr.Message); status != nil {
-			return fmt.Errorf("the account back end answers %s", status[1])
-		}
-		if strings.Contains(callErr.Message, "error sending request") || strings.Contains(callErr.Message, "timed out") {
-			return errors.New("the account back end cannot be reached; check the network and HTTPS_PROXY")
-		}
+// CheckBackend makes Codex ask the account back end for the limits of the plan. It returns nil if
+// the back end answers, or if Codex does not say how it has answered.
+func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
+	_, err := conn.RateLimits(ctx)
+	callErr, ok := errors.AsType[*codexrpc.CallError](err)
+	if err != nil && !ok {
+		return errSilent
 	}
-	return fmt.Errorf("the account back end does not tell the account: codex says %q", message)
+	if err == nil {
+		return nil
+	}
+	if found := statusInMessage.FindStringSubmatch(callErr.Message); found != nil {
+		status, _ := strconv.Atoi(found[2]) // three digits
+		return accountFailure(status, "the account back end answers "+found[1])
+	}
+	if !strings.Contains(callErr.Message, "error sending request") && !strings.Contains(callErr.Message, "timed out") {
+		return nil
+	}
+	if err := p.checkCertificate(ctx); err != nil {
+		return err
+	}
+	return accountFailure(0, "the account back end cannot be reached; check the network and HTTPS_PROXY")
+}
+
+// checkCertificate connects to the account back end as Codex does. It returns an error only if the
+// certificate is not trusted, which Codex itself does not say.
+func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
+	p.published.mu.Lock()
+	backend := p.published.backend
+	p.published.mu.Unlock()
+	relay := p.files.currentRelay()
+	if relay == nil || backend == "" {
+		return nil // the app-server runs elsewhere
+	}
+	client, err := relay.Client()
+	if err != nil {
+		return nil // Codex reports the same error
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, maxAccountWait)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, backend+accountPath, nil)
+	if err != nil {
+		return nil
+	}
+	response, err := client.Do(request)
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return accountFailure(0, fmt.Sprintf("the account back end's %s: %v", codexrpc.UntrustedCertificate, untrusted.Err))
+	}
+	if err == nil {
+		_ = response.Body.Close() // any answer will do
+	}
+	return nil
 }
 
 const (
@@ -203,6 +282,14 @@ const (
 	accountHost = "https://chatgpt.com/backend-api"
 	accountPath = "/wham/accounts/check"
 )
+
+// backend returns the address of the account back end, or "" for a remote instance.
+func (in *instance) backend() string {
+	if in.home == nil {
+		return ""
+	}
+	return cmp.Or(strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/"), accountHost)
+}
 
 // awaitAccountBackend asks the account back end directly, while Codex waits for the answer to its
 // own request. ctx ends when Codex's request has ended. If the back end gives two answers in a row
@@ -236,10 +323,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 // URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
-	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")
-	if base == "" {
-		base = accountHost
-	}
+	base := in.backend()
 	if err != nil || !strings.HasSuffix(base, "/backend-api") {
 		return false
 	}

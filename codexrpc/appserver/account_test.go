@@ -1,11 +1,12 @@
 package appserver
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // TestAccount checks that a process is ready without an account, and what it says of one that
@@ -16,7 +17,7 @@ func TestAccount(t *testing.T) {
 		"":                          "",
 		"account-null":              "could not be renewed",
 		"account:failed":            "does not tell the account: codex says",
-		"account:refused":           "the provider refuses the login; run `codex login`",
+		"account:refused":           "the provider refuses the login; run `caddy codex login`",
 		"account:failed limits:500": "the account back end answers 500 Internal Server Error",
 		"account:failed limits:net": "cannot be reached",
 	} {
@@ -33,7 +34,7 @@ func TestAccount(t *testing.T) {
 			}
 			book.await(t, "turns are tried nevertheless")
 			status := p.Status()
-			if status.State != StateReady || !strings.Contains(status.Account, want) || status.Refused != (mode == "account:refused") {
+			if status.State != StateReady || !strings.Contains(status.Account, want) || status.AccountFailure != nil || status.AccountKnown {
 				t.Errorf("%+v", status)
 			}
 		})
@@ -57,7 +58,7 @@ func TestAccountLog(t *testing.T) {
 			p.Start()
 			awaitState(t, p, StateReady)
 			p.runInSupervisor(func(s *supervisor) {
-				for _, err := range []error{errSilent, errors.New("500"), errors.New("503"), errSilent, nil} {
+				for _, err := range []*codexrpc.TurnError{errSilent, accountFailure(500, "500"), accountFailure(503, "503"), errSilent, nil} {
 					s.publishAccount(s.serving, err)
 				}
 			})

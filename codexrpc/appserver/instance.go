@@ -32,6 +32,8 @@ type instance struct {
 
 	// Used only by the supervisor.
 	servingSince time.Time // when the instance began to serve
+	accountKnown bool      // the account was learnt before the instance began to serve
+	learning     bool      // learnAccount was started
 	memoryWarned bool      // warnOnce has logged a warning; false again when the memory is within the limit
 	wasSmall     bool      // its memory has been at most half of Config.MaxMemory at some time
 }

@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,17 +18,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// LoginCommand returns the command `codex login` with args, for the login that the app-server uses.
-// The command has the environment of this process, with cfg.Env and the CODEX_HOME of that login.
+// LoginCommand returns a command of codex with args, such as login or logout, for the login that the
+// app-server uses. The command has the environment of this process, with cfg.Env and the CODEX_HOME of that login.
 // LoginCommand fails for an app-server that runs elsewhere, and for a Command without the argument
 // app-server.
-func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+func (cfg *Config) LoginCommand(ctx context.Context, command string, args ...string) (*exec.Cmd, error) {
 	if cfg.Connect != "" {
-		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")
+		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex %s` there", command)
 	}
-	args, err := cfg.argsFor(append([]string{"login"}, args...)...)
+	args, err := cfg.argsFor(append([]string{command}, args...)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; run `codex login` for it by hand", err)
+		return nil, fmt.Errorf("%w; run `codex %s` for it by hand", err, command)
 	}
 	home, err := cfg.OperatorHome()
 	if err != nil {
@@ -50,6 +51,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 type LoginFile struct {
 	modified int64 // Unix nanoseconds
 	size     int64
+	owner    string // identifies the account and the user, or the API key; empty: not known
 }
 
 // loginFileOf returns the version of the login in a CODEX_HOME.
@@ -58,7 +60,20 @@ func loginFileOf(home string) LoginFile {
 	if home == "" || err != nil {
 		return LoginFile{}
 	}
-	return LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
+	file := LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
+	if login, err := readLogin(home); err == nil {
+		claims := login.claims()
+		file.owner = strings.TrimSpace(login.Account + " " + claims.Auth.User + " " + login.key)
+	}
+	return file
+}
+
+// Replaced reports whether somebody has removed the login that the serving app-server was started
+// with, or put that of another account, user or API key in its place, and no app-server was started
+// after that. New tokens of the same login do not count.
+func (f *LoginFiles) Replaced() bool {
+	isGone := f.Now == LoginFile{}
+	return f.Ready && f.Now != f.Tried && f.Now.owner != f.Serving.owner && (isGone || f.Now.owner != "")
 }
 
 // checkLoginFiles returns an error if Codex could not store a renewed login in a CODEX_HOME: a
@@ -138,6 +153,26 @@ type loginTokens struct {
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`
 	Account string `json:"account_id"`
+	key     string // a hash of the API key of a login without tokens
+}
+
+// loginClaims are the claims of an access token that are read.
+type loginClaims struct {
+	End  int64 `json:"exp"` // Unix seconds
+	Auth struct {
+		User string `json:"chatgpt_user_id"`
+	} `json:"https://api.openai.com/auth"`
+}
+
+// claims returns the claims of the access token. They are empty if they cannot be read.
+func (l *loginTokens) claims() (claims loginClaims) {
+	// The token is a JWT: three parts in base64, the second with the claims.
+	_, rest, _ := strings.Cut(l.Access, ".")
+	encoded, _, _ := strings.Cut(rest, ".")
+	if text, err := base64.RawURLEncoding.DecodeString(encoded); err == nil {
+		_ = json.Unmarshal(text, &claims) // what cannot be read stays empty
+	}
+	return claims
 }
 
 // readLogin returns the tokens of the login in a CODEX_HOME. They are empty for a login without
@@ -145,10 +180,14 @@ type loginTokens struct {
 func readLogin(home string) (loginTokens, error) {
 	var login struct {
 		Tokens loginTokens `json:"tokens"`
+		Key    string      `json:"OPENAI_API_KEY"`
 	}
 	content, err := readBounded(filepath.Join(home, loginFiles[0]))
 	if err == nil {
 		err = json.Unmarshal(content, &login)
+	}
+	if login.Key != "" {
+		login.Tokens.key = fmt.Sprintf("%x", sha256.Sum256([]byte(login.Key)))
 	}
 	return login.Tokens, err
 }
@@ -161,17 +200,8 @@ func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	if home == "" || err != nil || login.Refresh == "" {
 		return time.Time{}, false // there is nothing to renew, or Codex reports what is wrong with the login
 	}
-	// The token is a JWT: three parts in base64, the second with the claims.
-	_, rest, _ := strings.Cut(login.Access, ".")
-	encoded, _, _ := strings.Cut(rest, ".")
-	var claims struct {
-		End int64 `json:"exp"` // Unix seconds
-	}
-	text, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil || json.Unmarshal(text, &claims) != nil || claims.End == 0 {
-		return time.Time{}, false
-	}
-	return time.Unix(claims.End, 0), true
+	claims := login.claims()
+	return time.Unix(claims.End, 0), claims.End != 0
 }
 
 // renewLoginEarly makes a serving instance renew its login whenever the access token expires within

@@ -49,7 +49,7 @@ func TestLoginFiles(t *testing.T) {
 // TestLoginCommand checks how codex is called for a login.
 func TestLoginCommand(t *testing.T) {
 	cfg := Config{Command: []string{"npx", "codex", "-c", "a=b", "app-server", "--x"}, Home: "/home/of", Env: map[string]string{"A": "1", "CODEX_HOME": "/other"}}
-	cmd, err := cfg.LoginCommand(context.Background(), "--device-auth")
+	cmd, err := cfg.LoginCommand(context.Background(), "login", "--device-auth")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestLoginCommand(t *testing.T) {
 		t.Error(cmd.Env)
 	}
 	for _, cfg := range []Config{{Connect: "ws://x"}, {Command: []string{"serve", "secret"}}, {Command: []string{"app-server"}}} {
-		if cmd, err := cfg.LoginCommand(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
+		if cmd, err := cfg.LoginCommand(context.Background(), "login"); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v made %v, %v", cfg, cmd, err)
 		}
 	}

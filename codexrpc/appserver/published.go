@@ -18,6 +18,7 @@ type publishedStatus struct {
 	conn     *codexrpc.Conn // of the serving instance, in StateReady and StateUnresponsive only
 	draining []*instance
 	account  accountState
+	backend  string        // the address of the account back end of the serving instance; empty: not known
 	changed  chan struct{} // closed and replaced at each change
 }
 
@@ -73,7 +74,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	}
 	next.Restarts, next.Replacements = s.status.Restarts, s.status.Replacements
 	if next.State == StateUnresponsive || next.State == StateReady && next.PID == s.status.PID {
-		next.Account, next.Refused, next.Silent = s.status.Account, s.status.Refused, s.status.Silent
+		next.Account, next.AccountFailure, next.AccountKnown = s.status.Account, s.status.AccountFailure, s.status.AccountKnown
 	}
 	if next.Version == "" {
 		next.Version = s.status.Version
@@ -87,7 +88,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	s.status = next
 }
 
-// setServing publishes the serving instance. The account of a new instance is not known yet. If old
+// setServing publishes the serving instance. If old
 // is not nil, setServing publishes old as draining.
 func (s *publishedStatus) setServing(in, old *instance) {
 	s.update(func() {
@@ -95,11 +96,12 @@ func (s *publishedStatus) setServing(in, old *instance) {
 			s.draining = append(s.draining, old)
 			s.status.Replacements++
 		}
-		s.conn, s.memory = in.conn, 0
+		s.conn, s.memory, s.backend = in.conn, 0, in.backend()
 		if s.account.conn != in.conn {
-			s.account = accountState{conn: in.conn, asked: time.Now()}
+			s.account = accountState{conn: in.conn, asked: time.Now(), known: in.accountKnown}
 		}
 		s.setStatusLocked(Status{State: StateReady, PID: in.pid(), Version: in.version})
+		s.status.AccountKnown = s.account.known
 	})
 }
 

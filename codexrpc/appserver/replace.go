@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 
 // Restart replaces the app-server without ending its turns. It launches a new app-server, or
 // connects to the remote one again, and returns without waiting for the handshake. When the new
-// app-server is ready, it gets all new turns. The old one is stopped when it is idle, or after
+// app-server is ready and knows its account, it gets all new turns. The old one is stopped when it is idle, or after
 // drainLimit. In StateBackoff, Restart starts the app-server immediately.
 //
 // Restart fails if there is no app-server to replace (for example while the first one is still
@@ -47,7 +49,7 @@ func (s *supervisor) replace(reason string) error {
 	switch {
 	case s.serving == nil:
 		return status.notReady()
-	case s.replacement != nil:
+	case s.replacement != nil && !s.replacementWaits:
 		return errors.New("the codex app-server is being replaced already")
 	case status.Draining >= maxDraining:
 		return fmt.Errorf("%d replaced app-servers have turns that go on; the next replacement has to wait for one of them", status.Draining)
@@ -56,25 +58,56 @@ func (s *supervisor) replace(reason string) error {
 	if err != nil {
 		return err
 	}
+	s.dropReplacement() // it has an older login or configuration
 	s.replacement, s.replaceReason = in, reason
 	s.log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
 	return nil
 }
 
-// handleReplacement makes the replacement the serving instance and drains the old one. If the
-// replacement has failed to start, handleReplacement stops it, and the old instance keeps serving.
+// handleReplacement handles the end of the start of the replacement. The replacement takes over or,
+// if the account of the old instance is known, does so once its own account is known: otherwise an
+// outage of the account back end would end what still works.
+//
+// If the replacement has failed to start, handleReplacement stops it, and the old instance keeps
+// serving. But if the start has failed because nobody is signed in any more, the old instance only
+// finishes its turns.
 func (s *supervisor) handleReplacement() {
-	in, old := s.replacement, s.serving
-	s.replacement = nil
-	if in.err != nil {
+	in := s.replacement
+	switch {
+	case in.err == nil && in.conn.HasPlan() && s.Status().AccountKnown:
+		s.replacementWaits = true
+		s.learnAccountOnce(in)
+	case in.err == nil:
+		s.takeOver()
+	case errors.Is(in.err, codexrpc.ErrNotLoggedIn):
+		old := s.serving
+		s.replacement, s.serving = nil, nil
+		s.published.update(func() { s.published.draining = append(s.published.draining, old) })
+		s.background.Go(func() { s.drain(old) })
+		s.scheduleRetry(s.stopFailed(in, in.err))
+	default:
+		s.replacement = nil
 		s.background.Go(func() {
 			s.stopInstance(in)
 			s.enableLogIfNeeded(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
 			in.stderr.logStartLines(s.log())
 		})
-		return
 	}
+}
+
+// dropReplacement stops the replacement if it waits for its account.
+func (s *supervisor) dropReplacement() {
+	if in := s.replacement; in != nil {
+		s.replacement, s.replacementWaits = nil, false
+		s.background.Go(func() { s.stopInstance(in) })
+	}
+}
+
+// takeOver makes the replacement the serving instance and drains the old one.
+func (s *supervisor) takeOver() {
+	in, old := s.replacement, s.serving
+	s.replacement, s.replacementWaits = nil, false
 	in.stderr.logStartLines(s.log())
 	s.makeServing(in)
 	s.background.Go(func() { s.drain(old) })

@@ -52,13 +52,13 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is the reason why the account of the login is not known. It may quote Codex, with paths
-	// and addresses, which clients must not see. It is empty if the account is known or was not
-	// requested yet. While Account is set, turns are still tried, except when Silent is true.
-	Account  string `json:"account,omitempty"`
-	Refused  bool   `json:"-"`        // the provider has permanently refused the login, see Account
-	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
-	Restarts int    `json:"restarts"` // starts after the first
+	// Account is the reason why the account of the login is not known, as the text of
+	// AccountFailure. It may quote Codex, with paths and addresses, which clients must not see. It is
+	// empty if the account is known or was not requested yet. See [Process.AwaitAccount].
+	Account        string `json:"account,omitempty"`
+	AccountFailure error  `json:"-"`        // a *codexrpc.TurnError, or nil
+	AccountKnown   bool   `json:"-"`        // the back end has told the account of a login with a plan
+	Restarts       int    `json:"restarts"` // starts after the first
 	// Replacements counts how often a working app-server was replaced on purpose, by a new program
 	// or by a new connection to the remote app-server.
 	Replacements int   `json:"replacements"`

@@ -16,13 +16,15 @@ var errStopped = errors.New("it was stopped")
 // next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
-	launched      bool             // start was called before
-	starting      *instance        // is being started while no instance serves; nil: there is none
-	serving       *instance        // takes new turns; nil: there is none
-	replacement   *instance        // is being started to replace serving; nil: there is none
-	replaceReason string           // why serving is replaced
-	retryTimer    <-chan time.Time // fires when the next start is due; nil: none is planned
-	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
+	launched      bool      // start was called before
+	starting      *instance // is being started while no instance serves; nil: there is none
+	serving       *instance // takes new turns; nil: there is none
+	replacement   *instance // is being started to replace serving; nil: there is none
+	replaceReason string    // why serving is replaced
+	// replacementWaits is true if replacement has started, and waits for its account to take over.
+	replacementWaits bool
+	retryTimer       <-chan time.Time // fires when the next start is due; nil: none is planned
+	replaceAfter     time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
 }
 
 // run is the supervisor's goroutine. It starts instances and runs tasks until the process is
@@ -101,9 +103,17 @@ func (s *supervisor) makeServing(in *instance) {
 	s.serving = in
 	s.publish(in, old)
 	s.monitor(in)
-	s.background.Go(func() { s.learnAccount(in) })
+	s.learnAccountOnce(in)
 	if in.home != nil {
 		s.background.Go(func() { s.renewLoginEarly(in) })
+	}
+}
+
+// learnAccountOnce starts learnAccount for an instance, unless it was started before.
+func (s *supervisor) learnAccountOnce(in *instance) {
+	if !in.learning {
+		in.learning = true
+		s.background.Go(func() { s.learnAccount(in) })
 	}
 }
 
@@ -132,7 +142,12 @@ func (p *Process) publish(in, old *instance) {
 // It does so immediately if the failed instance has completed a turn or was ready for
 // backoff.stableAfter. If not, the program may keep crashing, and handleFailure waits first.
 func (s *supervisor) handleFailure(in *instance) {
-	if in != s.serving {
+	switch in {
+	case s.replacement:
+		s.dropReplacement()
+		return
+	case s.serving:
+	default:
 		return
 	}
 	s.serving = nil
@@ -143,6 +158,11 @@ func (s *supervisor) handleFailure(in *instance) {
 	s.unfinished.add(in)
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
+	case s.replacementWaits:
+		s.log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
+		successor := s.replacement
+		s.replacement, s.replacementWaits = nil, false
+		s.makeServing(successor)
 	case s.replacement != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})

@@ -128,6 +128,7 @@ const (
 	CodeCodexOverloaded        Code = "codex_overloaded"
 	CodeContextLength          Code = "context_length_exceeded"
 	CodeExited                 Code = "codex_exited"
+	CodeForbidden              Code = "codex_forbidden"
 	CodeIdleTimeout            Code = "codex_idle_timeout"
 	CodeInsufficientQuota      Code = "insufficient_quota"
 	CodeInvalidAPIKey          Code = "invalid_api_key"
@@ -146,6 +147,7 @@ const (
 	CodeUnauthorized           Code = "codex_unauthorized"
 	CodeUnsupportedParameter   Code = "unsupported_parameter"
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
+	CodeUpstreamError          Code = "upstream_error"
 )
 
 // codes has all codes of this server. The codes in this literal have no class; NewClass adds the

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -88,13 +89,17 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string) erro
 		return errors.New(process.Status().Reason)
 	}
 	fmt.Fprintf(out, "  ok: Codex %s runs\n", process.Status().Version)
-	if err := appserver.CheckAccount(ctx, conn); err != nil {
-		fmt.Fprintf(out, "  warning: %v\n", err)
+	upstream := conversation.Sole(process)
+	lease, _ := upstream.Lease() // an upstream of one process does not fail
+	login := lease.Members()[0].Login
+	if failure := process.CheckAccount(ctx, conn); failure != nil {
+		login.Fail(failure, 0)
+		fmt.Fprintf(out, "  warning: %s\n", failure.Message)
 	} else {
 		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, conn))
 	}
 	begin := time.Now()
-	if err := a.askModel(ctx, process, model); err != nil {
+	if err := a.askModel(ctx, upstream, login, model); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
@@ -132,8 +137,8 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 
 // askModel sends a question to the model through a gateway, as a client would. The error says what
 // is wrong and what to do.
-func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
-	g := gateway.New(conversation.Sole(process), gateway.Options{
+func (a *AppServer) askModel(ctx context.Context, upstream conversation.Upstream, login *loginstate.Login, model string) error {
+	g := gateway.New(upstream, gateway.Options{
 		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before the idle timeout
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
 		User:   func(*http.Request) string { return "" },
@@ -159,11 +164,11 @@ func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, mo
 	err = json.Unmarshal(w.body.Bytes(), &answer)
 	switch {
 	case ctx.Err() != nil:
-		return errors.New(a.advice(apierror.CodeIdleTimeout, "", ""))
+		return errors.New(cmp.Or(login.Status().Cause, loginstate.ProviderDown).Advice())
 	case err != nil:
 		return fmt.Errorf("an answer that is no JSON: %w", err)
 	case answer.Error.Message != "":
-		return errors.New(a.advice(answer.Error.Code, answer.Error.Message, w.header.Get("Retry-After")))
+		return errors.New(advice(login.Status(), answer.Error.Code, answer.Error.Message))
 	case len(answer.Choices) == 0:
 		return errors.New("the answer is empty")
 	}
@@ -180,20 +185,15 @@ func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
-// advice returns what the operator can do about a failed request. code, message and retryAfter are
-// from the error that a client would get.
-func (a *AppServer) advice(code apierror.Code, message, retryAfter string) string {
-	switch code {
-	case apierror.CodeUnauthorized:
-		return fmt.Sprintf("the provider refuses the login, or its key; sign in again with `caddy codex login %d`, or renew the key", a.number)
-	case apierror.CodeInsufficientQuota:
-		if seconds, err := time.ParseDuration(retryAfter + "s"); err == nil {
-			return "the plan is spent; it resets at " + time.Now().Add(seconds).Format(time.DateTime)
-		}
-		return "the plan is spent; wait for its reset, or buy credits"
-	case apierror.CodeUpstreamDisconnected, apierror.CodeIdleTimeout, apierror.CodeTimeout:
-		return strings.TrimSpace("Codex does not reach the model's provider; check the network, its name servers, HTTPS_PROXY and the provider in config.toml. " + message)
-	case apierror.CodeModelNotFound:
+// advice returns what is wrong and what the operator can do after a failed request. code and message
+// are from the error that a client would get.
+func advice(login loginstate.Status, code apierror.Code, message string) string {
+	switch {
+	case login.Cause == loginstate.PlanSpent && !login.ResetsAt.IsZero():
+		return login.Cause.Reason() + "; it resets at " + login.ResetsAt.Local().Format(time.DateTime)
+	case login.Cause != "":
+		return login.Cause.Advice()
+	case code == apierror.CodeModelNotFound:
 		return message + " Choose another one with --model"
 	}
 	return message

@@ -68,7 +68,7 @@ func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Comm
 func (a *AppServer) loginStatus(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex needs some time to start
 	defer cancel()
-	cmd, err := a.Config.LoginCommand(ctx, "status")
+	cmd, err := a.Config.LoginCommand(ctx, "login", "status")
 	if err != nil {
 		return err.Error()
 	}

@@ -52,10 +52,12 @@ func (s *Session) RecordPictureFailures(outputs []turn.Output) {
 	}
 }
 
-// avoidsLogin reports whether the turn should avoid this login, because the turn may make
-// pictures and the login has none left.
-func (s *Session) avoidsLogin(login *loginstate.Login) bool {
-	return s.request.Plan.Pictures && login.PicturesSpent()
+// avoidsLogin reports whether the turn should avoid this login: the turn may make pictures and the
+// login has none left, or the provider refuses the model to the login. refusal is the failure of the
+// turn with which the provider has refused the model.
+func (s *Session) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
+	refusal = login.ModelRefusal(s.model)
+	return refusal, refusal != nil || s.request.Plan.Pictures && login.PicturesSpent()
 }
 
 // startWithOtherLogin starts the turn with another login. It uses no login that rests after a
@@ -93,7 +95,7 @@ func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next att
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if picked.Login == s.current.login || s.avoidsLogin(picked.Login) { // the same login, or one without pictures left
+		if _, avoids := s.avoidsLogin(picked.Login); avoids || picked.Login == s.current.login {
 			done()
 			avoid = append(avoid, picked.Process)
 			continue

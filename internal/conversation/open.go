@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -96,11 +97,16 @@ func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool)
 		done()
 		return attempt{}, picked.Rests // even the best login rests
 	}
-	if s.avoidsLogin(picked.Login) && lease.Logins() > 1 {
+	if refusal, avoids := s.avoidsLogin(picked.Login); avoids && lease.Logins() > 1 {
 		s.current.place.Process, s.current.login = picked.Process, picked.Login
-		if next, opened, _ := s.openWithOtherLogin(ctx, lease); opened {
+		next, opened, other := s.openWithOtherLogin(ctx, lease)
+		switch {
+		case opened:
 			done()
 			return next, nil
+		case refusal != nil:
+			done()
+			return attempt{}, loginstate.MoreHopeful(refusal, cmp.Or(other, refusal))
 		}
 	}
 	next, err := s.openThread(ctx, lease, picked, useSpare)

@@ -21,7 +21,7 @@ import (
 // turnFailure describes the failure of a turn before its first output.
 type turnFailure struct {
 	err                 error
-	loginUnusable       bool // the login is spent or signed out; false if processReplaced is true
+	loginUnusable       bool // the login cannot serve the turn, as it is spent or refused; false if processReplaced is true
 	processReplaced     bool // the login was unusable, but the process has a newer app-server now, perhaps with another login
 	providerFailed      bool // the provider fails, perhaps only for this login
 	instructionsRefused bool // the provider refuses instructions in the place of Codex's own prompt
@@ -217,16 +217,18 @@ func (s *Session) Restart(ctx context.Context, failure error) (started bool, err
 func (s *Session) recordFailure(failure error) turnFailure {
 	f := turnFailure{err: failure, instructionsRefused: s.instructionsRefused(failure)}
 	s.recordPicture(failure)
-	if loginstate.IsOfLogin(failure) {
+	cause := loginstate.CauseOf(failure)
+	if cause.OfLogin() {
 		f.processReplaced = s.current.place.isOutdated()
 		f.loginUnusable = !f.processReplaced
 	}
-	if f.loginUnusable {
-		s.current.login.Fail(failure)
-	}
-	providerFailed, restTime := failures.FailedProvider(failure)
-	if f.providerFailed = providerFailed && !f.loginUnusable && !f.processReplaced; f.providerFailed && !s.answered {
-		s.current.login.Falter(failure, restTime)
+	f.providerFailed = cause != "" && !cause.OfLogin()
+	e, _ := errors.AsType[*codexrpc.TurnError](failure)
+	switch login := s.current.login; {
+	case f.loginUnusable && loginstate.IsPlainRefusal(e):
+		login.RefuseModel(s.model, failure)
+	case f.loginUnusable, f.providerFailed && !s.answered:
+		login.Fail(failure, 0)
 	}
 	return f
 }

@@ -63,6 +63,7 @@ type Session struct {
 	tools   prompt.ToolNames
 	schema  string // the JSON Schema of the answer; empty: none
 	effort  string // the reasoning effort of the turn; empty: the model's default
+	model   string // the model that the request names; empty: the default
 
 	chain         *Chain // the hashes of the request's history; nil: not computed, or they cannot be computed
 	chainComputed bool   // historyChain was called: chain does not change any more
@@ -117,7 +118,7 @@ func (s *Session) Reset(o *Opener, r Request) {
 	plan := r.Plan
 	*s = Session{
 		opener: o, request: r,
-		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(),
+		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), model: plan.Thread.Model,
 	}
 }
 
@@ -167,7 +168,7 @@ func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
 func (s *Session) RecordSuccess() {
 	s.answered = true
 	current := &s.current
-	current.login.Worked()
+	current.login.Worked(s.model)
 	if current.thread != nil && !current.wasKept() && !current.place.OverHTTP {
 		if process := current.place.Process; current.thread.FellBack() {
 			process.SocketFailed(current.begun)

@@ -38,7 +38,7 @@ func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	opener, conn, thread, login, began := s.opener, s.current.place.Conn, s.current.thread.ID(), s.current.login, time.Now()
 	restLogin := func() {
 		opener.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRestTime.String()))
-		login.Falter(errSilent, silentRestTime)
+		login.Fail(errSilent, silentRestTime)
 	}
 	timer := time.AfterFunc(firstSign, func() {
 		if !conn.Beginning(thread) {

@@ -25,7 +25,7 @@ func TestCodesAreListed(t *testing.T) {
 	for status, class := range statusClasses {
 		listed(status, class.Code)
 	}
-	for _, message := range []string{"", "{", "stream disconnected", "flagged", "Failed to refresh token", "request timed out", "Error while reading the server response"} {
-		listed(message, classOfMessage(codeOther, message).Code)
+	for _, c := range messageClasses {
+		listed(c.message, c.Code)
 	}
 }

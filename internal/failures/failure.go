@@ -78,7 +78,7 @@ func WithConversation(err error, field string) *apierror.Error {
 // signInAgain is the message for clients if the provider rejects the login of the app-server.
 // configurationRemedy is the message for clients if the configuration of the app-server is invalid.
 const (
-	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
+	signInAgain         = "This server is not signed in at the model's provider, or the provider refuses its login, perhaps only for this model. It is not about your API key. The operator of this server has to run `caddy codex login`, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 

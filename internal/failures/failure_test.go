@@ -64,28 +64,36 @@ func TestFromFailureTurn(t *testing.T) {
 		err *codexrpc.TurnError
 		want
 	}{
-		"context":        {turnErr("contextWindowExceeded", 0, "ran out of room"), want{400, invalid, "context_length_exceeded", "messages", 0, "ran out of room", ""}},
-		"session budget": {turnErr("sessionBudgetExceeded", 0, "spent"), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "spent", ""}},
-		"usage limit":    {turnErr("usageLimitExceeded", 0, "Quota exceeded. Try again in 3m."), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "Quota exceeded. Try again in 3m.", ""}},
-		"rate limit":     {turnErr("rateLimitExceeded", 0, "Rate limit reached. Please try again in 11ms."), want{429, apierror.TypeRateLimit, "rate_limit_exceeded", "", 11 * time.Millisecond, "Rate limit reached. Please try again in 11ms.", ""}},
-		"rate, no hint":  {turnErr("rateLimitExceeded", 0, "slow down"), want{429, apierror.TypeRateLimit, "rate_limit_exceeded", "", second, "slow down", ""}},
-		"flex":           {turnErr("flexUnavailable", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
-		"overloaded":     {turnErr("serverOverloaded", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
-		"policy":         {turnErr("policyCapacityUnavailable", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
-		"model":          {turnErr("modelNotFound", 0, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},
-		"hook":           {turnErr("inferenceHookDenied", 0, "x"), want{403, apierror.TypePermission, "codex_forbidden", "", noUse, "x", ""}},
-		"denials":        {turnErr("tooManyDenials", 0, "x"), want{403, apierror.TypePermission, "codex_forbidden", "", noUse, "x", ""}},
-		"cyber":          {turnErr("cyberPolicy", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
-		"misalignment":   {turnErr("misalignmentPolicyViolation", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
-		"server error":   {turnErr("internalServerError", 0, "high demand"), want{500, apierror.TypeServer, "upstream_error", "", 0, "high demand", ""}},
-		"unauthorized":   {turnErr("unauthorized", 0, "x"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
-		"rollback":       {turnErr("threadRollbackFailed", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
-		"sandbox":        {turnErr("sandboxError", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
-		"steer":          {turnErr("activeTurnNotSteerable", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
-		"something new":  {turnErr("quotaOfTheMoon", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
-		"no words":       {turnErr("quotaOfTheMoon", 0, ""), want{502, apierror.TypeServer, "codex_error", "", 0, "codex: quotaOfTheMoon", ""}},
-		"details":        {&codexrpc.TurnError{Code: "sandboxError", Message: "x", Details: "y z"}, want{502, apierror.TypeServer, "codex_error", "", 0, "x y z", ""}},
-		"details within": {&codexrpc.TurnError{Code: "sandboxError", Message: "x: y z", Details: "y z"}, want{502, apierror.TypeServer, "codex_error", "", 0, "x: y z", ""}},
+		"context":         {turnErr("contextWindowExceeded", 0, "ran out of room"), want{400, invalid, "context_length_exceeded", "messages", 0, "ran out of room", ""}},
+		"session budget":  {turnErr("sessionBudgetExceeded", 0, "spent"), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "spent", ""}},
+		"usage limit":     {turnErr("usageLimitExceeded", 0, "Quota exceeded. Try again in 3m."), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "Quota exceeded. Try again in 3m.", ""}},
+		"rate limit":      {turnErr("rateLimitExceeded", 0, "Rate limit reached. Please try again in 11ms."), want{429, apierror.TypeRateLimit, "rate_limit_exceeded", "", 11 * time.Millisecond, "Rate limit reached. Please try again in 11ms.", ""}},
+		"rate, no hint":   {turnErr("rateLimitExceeded", 0, "slow down"), want{429, apierror.TypeRateLimit, "rate_limit_exceeded", "", second, "slow down", ""}},
+		"flex":            {turnErr("flexUnavailable", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
+		"overloaded":      {turnErr("serverOverloaded", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
+		"policy":          {turnErr("policyCapacityUnavailable", 0, "x"), want{503, apierror.TypeServer, "server_overloaded", "", second, "x", ""}},
+		"model":           {turnErr("modelNotFound", 0, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},
+		"hook":            {turnErr("inferenceHookDenied", 0, "x"), want{403, apierror.TypePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"denials":         {turnErr("tooManyDenials", 0, "x"), want{403, apierror.TypePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"cyber":           {turnErr("cyberPolicy", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"misalignment":    {turnErr("misalignmentPolicyViolation", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"server error":    {turnErr("internalServerError", 0, "high demand"), want{500, apierror.TypeServer, "upstream_error", "", 0, "high demand", ""}},
+		"unauthorized":    {turnErr("unauthorized", 0, "x"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
+		"rollback":        {turnErr("threadRollbackFailed", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
+		"sandbox":         {turnErr("sandboxError", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
+		"steer":           {turnErr("activeTurnNotSteerable", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
+		"a new policy":    {turnErr("bioPolicy", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"a new violation": {turnErr("somethingViolation", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"a prompt":        {turnErr("invalidPrompt", 0, "x"), want{400, invalid, "invalid_prompt", "", 0, "x", ""}},
+		"a new name":      {turnErr("quotaOfTheMoon", 0, "stream disconnected before completion"), want{502, apierror.TypeServer, "upstream_disconnected", "", 0, "stream disconnected before completion", ""}},
+		"unknown words":   {turnErr("other", 0, "the moon is full"), want{502, apierror.TypeServer, "codex_error", "", 0, "the moon is full", ""}},
+		"unsafe":          {turnErr("other", 0, "Invalid prompt: we've limited access to this content for safety reasons."), want{400, invalid, "invalid_prompt", "", 0, "Invalid prompt: we've limited access to this content for safety reasons.", ""}},
+		"no workspace":    {turnErr("other", 0, "selected workspace missing from routing discovery"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
+		"no account":      {turnErr("other", 0, "workspace routing discovery unauthorized (401)"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
+		"something new":   {turnErr("quotaOfTheMoon", 0, "x"), want{502, apierror.TypeServer, "codex_error", "", 0, "x", ""}},
+		"no words":        {turnErr("quotaOfTheMoon", 0, ""), want{502, apierror.TypeServer, "codex_error", "", 0, "codex: quotaOfTheMoon", ""}},
+		"details":         {&codexrpc.TurnError{Code: "sandboxError", Message: "x", Details: "y z"}, want{502, apierror.TypeServer, "codex_error", "", 0, "x y z", ""}},
+		"details within":  {&codexrpc.TurnError{Code: "sandboxError", Message: "x: y z", Details: "y z"}, want{502, apierror.TypeServer, "codex_error", "", 0, "x: y z", ""}},
 
 		"401":        {turnErr("httpConnectionFailed", 401, "unexpected status 401"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
 		"402":        {turnErr("httpConnectionFailed", 402, "pay"), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "pay", ""}},
@@ -293,34 +301,36 @@ func TestRefusesInstructions(t *testing.T) {
 	}
 }
 
-// TestFailedProvider checks which failures another login may not have, which may be over in a
-// moment, and what the provider asks for.
-func TestFailedProvider(t *testing.T) {
-	const lasting, passing = "fails", "may be over"
+// TestIsTransient checks which failures may be over in a moment, and how long the provider asks to
+// wait after the others.
+func TestIsTransient(t *testing.T) {
 	in := time.Now().Add(time.Minute)
 	for name, c := range map[string]struct {
-		failure error
-		want    string
-		after   time.Duration
+		failure   error
+		transient bool
+		after     time.Duration
 	}{
-		"500":         {turnErr("internalServerError", 0, "high demand"), passing, 0},
-		"502":         {turnErr("responseTooManyFailedAttempts", 502, "exceeded"), passing, 0},
-		"overloaded":  {turnErr("serverOverloaded", 0, "overloaded"), passing, 0},
-		"a cut":       {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), passing, 0},
-		"no one":      {turnErr("other", 0, "stream disconnected before completion: error sending request"), passing, 0},
-		"new tokens":  {turnErr("other", 0, "Account credentials changed during refresh."), passing, 0},
-		"no account":  {turnErr("other", 0, "workspace routing discovery failed"), lasting, 0},
-		"429":         {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), lasting, 0},
-		"429, a hint": {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), lasting, 3 * time.Second},
-		"429, a time": {&codexrpc.TurnError{Code: "rateLimitExceeded", ResetsAt: in}, lasting, time.Minute},
-		"403":         {turnErr("responseTooManyFailedAttempts", 403, "a page"), lasting, 0},
-		"404":         {turnErr("responseTooManyFailedAttempts", 404, "no such model"), "", 0},
-		"400":         {turnErr("badRequest", 0, "no"), "", 0},
-		"another":     {errors.New("stream disconnected"), "", 0},
+		"500":         {turnErr("internalServerError", 0, "high demand"), true, 0},
+		"502":         {turnErr("responseTooManyFailedAttempts", 502, "exceeded"), true, 0},
+		"overloaded":  {turnErr("serverOverloaded", 0, "overloaded"), true, 0},
+		"a cut":       {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), true, 0},
+		"no one":      {turnErr("other", 0, "stream disconnected before completion: error sending request"), true, 0},
+		"new tokens":  {turnErr("other", 0, "Account credentials changed during refresh."), true, 0},
+		"no account":  {turnErr("other", 0, "workspace routing discovery failed"), false, 0},
+		"no login":    {turnErr("other", 0, "workspace routing discovery unauthorized (401)"), false, 0},
+		"429":         {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), false, 0},
+		"429, a hint": {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), false, 3 * time.Second},
+		"429, a time": {&codexrpc.TurnError{Code: "rateLimitExceeded", ResetsAt: in}, false, time.Minute},
+		"403":         {turnErr("responseTooManyFailedAttempts", 403, "a page"), false, 0},
+		"404":         {turnErr("responseTooManyFailedAttempts", 404, "no such model"), false, 0},
+		"400":         {turnErr("badRequest", 0, "no"), false, 0},
+		"another":     {errors.New("stream disconnected"), false, 0},
 	} {
-		failed, after := FailedProvider(c.failure)
-		if failed != (c.want != "") || after.Round(time.Second) != c.after || IsTransient(c.failure) != (c.want == passing) {
-			t.Errorf("%s: %t, %s, %t", name, failed, after, IsTransient(c.failure))
+		if got := IsTransient(c.failure); got != c.transient {
+			t.Errorf("%s: %t", name, got)
+		}
+		if e, ok := errors.AsType[*codexrpc.TurnError](c.failure); ok && RetryAfter(e).Round(time.Second) != c.after {
+			t.Errorf("%s: wait for %s", name, RetryAfter(e))
 		}
 	}
 }

@@ -17,24 +17,23 @@ import (
 // turnClasses maps variants of CodexErrorInfo, Codex's codes for errors, to classes of API errors.
 // For other variants, the class depends on the HTTP status or the message.
 var turnClasses = map[string]apierror.Class{
-	"contextWindowExceeded":       apierror.ContextTooLong,
-	"sessionBudgetExceeded":       quotaSpent,
-	codexrpc.CodeUsageLimit:       quotaSpent,
-	"rateLimitExceeded":           apierror.RateLimited,
-	"flexUnavailable":             overloaded,
-	"serverOverloaded":            overloaded,
-	"policyCapacityUnavailable":   overloaded,
-	"modelNotFound":               apierror.NoSuchModel,
-	"inferenceHookDenied":         forbidden,
-	"tooManyDenials":              forbidden,
-	"cyberPolicy":                 contentRefused,
-	"misalignmentPolicyViolation": contentRefused,
-	"internalServerError":         upstreamError,
-	codexrpc.CodeUnauthorized:     unauthorized,
-	"badRequest":                  apierror.BadRequest,
-	"threadRollbackFailed":        codexError,
-	"sandboxError":                codexError,
-	"activeTurnNotSteerable":      codexError,
+	"contextWindowExceeded":     apierror.ContextTooLong,
+	"sessionBudgetExceeded":     quotaSpent,
+	codexrpc.CodeUsageLimit:     quotaSpent,
+	"rateLimitExceeded":         apierror.RateLimited,
+	"flexUnavailable":           overloaded,
+	"serverOverloaded":          overloaded,
+	"policyCapacityUnavailable": overloaded,
+	"modelNotFound":             apierror.NoSuchModel,
+	"inferenceHookDenied":       forbidden,
+	"tooManyDenials":            forbidden,
+	"invalidPrompt":             promptRefused,
+	"internalServerError":       upstreamError,
+	codexrpc.CodeUnauthorized:   unauthorized,
+	"badRequest":                apierror.BadRequest,
+	"threadRollbackFailed":      codexError,
+	"sandboxError":              codexError,
+	"activeTurnNotSteerable":    codexError,
 }
 
 // statusVariants lists the variants of CodexErrorInfo that have a field for the HTTP status of the
@@ -62,20 +61,12 @@ var statusClasses = map[int]apierror.Class{
 }
 
 func fromTurn(e *codexrpc.TurnError) *apierror.Error {
-	c, known := turnClasses[e.Code]
-	if !known && slices.Contains(statusVariants, e.Code) {
-		if c, known = statusClasses[e.HTTPStatus]; !known {
-			c, known = badGateway, true
-		}
-	}
-	if !known {
-		c = classOfMessage(e.Code, e.Message)
-	}
+	c := classOf(e)
 	message := turnMessage(e)
 	switch {
-	case c == disconnected && isUnreachable(message):
+	case c == disconnected && unreachable.MatchString(message):
 		message = unreachablePrefix + message
-	case c == disconnected && lacksWorkspace(message):
+	case c == disconnected && LacksAccount(e):
 		message = noWorkspacePrefix + message
 	}
 	if c == apierror.RateLimited {
@@ -103,39 +94,70 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// codexMessages matches Codex's messages about its own failures. It recognizes most of them by
-// their beginning.
-var codexMessages = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
-	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
-	`|\(os error \d+\)| at line \d+ column \d+`)
-
-// codeOther is the variant of CodexErrorInfo for all failures without a variant of their own.
-const codeOther = "other"
-
-// classOfMessage derives the class of a failure from its message. It is called if the code and the
-// status do not determine the class.
-func classOfMessage(code, message string) apierror.Class {
-	switch {
-	case strings.HasPrefix(message, "Failed to refresh token"): // a later attempt may succeed
+// classOf returns the class of a turn's failure: by Codex's code, else by the HTTP status, else by
+// the message.
+func classOf(e *codexrpc.TurnError) apierror.Class {
+	if c, known := turnClasses[e.Code]; known {
+		return c
+	}
+	if slices.Contains(statusVariants, e.Code) {
+		if c, known := statusClasses[e.HTTPStatus]; known {
+			return c
+		}
 		return badGateway
-	case strings.HasPrefix(message, "request timed out"):
-		return apierror.TimedOut
-	case strings.HasPrefix(message, "Error while reading the server response"):
-		return disconnected
-	case message == "Image poisoning": // the provider cannot read the image
-		return apierror.BadRequest
-	case strings.HasPrefix(message, disconnectedPrefix), isUnreachable(message), lacksWorkspace(message), hasNewCredentials(message):
-		return disconnected
-	case strings.HasPrefix(message, "{"):
-		return apierror.BadRequest // the message is the body of a provider's 400 response
-	case code == codeOther && message != "" && !codexMessages.MatchString(message):
-		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes on
-		// the text of the refusal without its code. The provider would refuse the same prompt
-		// again.
-		return promptRefused
+	}
+	if strings.HasSuffix(e.Code, "Policy") || strings.HasSuffix(e.Code, "Violation") {
+		return contentRefused // newer releases name more policies
+	}
+	for i := range messageClasses {
+		if messageClasses[i].message.MatchString(e.Message) {
+			return messageClasses[i].Class
+		}
 	}
 	return codexError
 }
+
+// routingDiscovery is a part of Codex's messages about the accounts of its login, for which it asks
+// the provider's back end before it asks the model.
+const routingDiscovery = "routing discovery"
+
+// messageClasses maps Codex's messages to classes. It is for errors that neither a code nor a status
+// explains: those of the variant "other", and of variants that this table is older than. The first
+// entry that matches counts.
+var messageClasses = []struct {
+	message *regexp.Regexp
+	apierror.Class
+}{
+	{regexp.MustCompile(`^Failed to refresh token`), badGateway}, // a later attempt may succeed
+	{regexp.MustCompile(`^request timed out`), apierror.TimedOut},
+	{regexp.MustCompile(`routing discovery unauthorized|` + leftWorkspace.String()), unauthorized},
+	{regexp.MustCompile(routingDiscovery + `|^Error while reading the server response|^` + disconnectedPrefix), disconnected},
+	{unreachable, disconnected},
+	{regexp.MustCompile(`^Account credentials changed`), disconnected}, // another app-server has renewed the same login; the next turn uses the new tokens
+	{regexp.MustCompile(`^Image poisoning$|^\{`), apierror.BadRequest}, // an image that the provider cannot read; the body of a provider's 400
+	// Of a refused prompt (invalid_prompt, bio_policy and others), Codex passes on the provider's text
+	// without its code. The provider would refuse the same prompt again.
+	{regexp.MustCompile(`(?i)\bflagged\b|^invalid prompt|\bsafety (?:reasons|system|polic)|\b(?:usage|content) polic|\bviolat(?:es?|ing|ions?)\b`), promptRefused},
+}
+
+// leftWorkspace matches Codex's messages for a login whose account is not in the workspace any more.
+// unreachable matches those for a provider that cannot be reached.
+var (
+	leftWorkspace = regexp.MustCompile(`workspace missing from ` + routingDiscovery)
+	unreachable   = regexp.MustCompile(`^Connection failed|error sending request|Connection refused`)
+)
+
+// LeftWorkspace reports whether a turn failed because the account of Codex's login is not in the
+// login's workspace any more.
+func LeftWorkspace(e *codexrpc.TurnError) bool {
+	return e.Code == codeOther && leftWorkspace.MatchString(e.Message)
+}
+
+// LacksAccount reports whether a turn failed because Codex does not know the account of its login.
+func LacksAccount(e *codexrpc.TurnError) bool { return strings.Contains(e.Message, routingDiscovery) }
+
+// codeOther is the variant of CodexErrorInfo for all failures without a variant of their own.
+const codeOther = "other"
 
 // providerClasses maps error codes in a provider's 400 response to classes. An error with another
 // code stays a 400, unless its text says that there is no such model.
@@ -155,32 +177,13 @@ var providerClasses = map[apierror.Code]apierror.Class{
 // unreachablePrefix begins the message if no connection to the provider was possible.
 const unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noWorkspacePrefix begins the message if [lacksWorkspace] is true. Codex has not asked the model
-// in such a case.
-const noWorkspacePrefix = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
+// noWorkspacePrefix begins the message if the accounts of Codex's login are not known. Codex has not
+// asked the model in such a case.
+const noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
 
 // disconnectedPrefix begins Codex's message about an answer that was interrupted, if Codex does not
 // try again.
 const disconnectedPrefix = "stream disconnected"
-
-// lacksWorkspace reports whether message says that Codex could not find the workspace of its login:
-// the back end failed, refused the login or did not answer.
-func lacksWorkspace(message string) bool {
-	return strings.Contains(message, "workspace routing discovery")
-}
-
-// hasNewCredentials reports whether Codex's message means that another app-server with the same
-// login has stored new tokens, while this app-server was renewing the old tokens. The next turn
-// uses the new tokens.
-func hasNewCredentials(message string) bool {
-	return strings.HasPrefix(message, "Account credentials changed")
-}
-
-// isUnreachable reports whether Codex's message means that the provider cannot be reached.
-func isUnreachable(message string) bool {
-	return strings.HasPrefix(message, "Connection failed") || strings.Contains(message, "error sending request") ||
-		strings.Contains(message, "Connection refused")
-}
 
 // providerError is the body of an error of the model's provider. It has OpenAI's shape (Error) or
 // the shape of the ChatGPT backend (Detail).
@@ -260,32 +263,23 @@ func RejectsRequest(failure error) bool {
 	return true
 }
 
-// FailedProvider reports whether a turn failed because the model's provider is down, out of reach
-// or overloaded, or because the provider limits or refuses the account. In these cases another
-// provider may answer the request. retryAfter is how long the provider asks to wait; 0: it does not
-// say.
-func FailedProvider(failure error) (failed bool, retryAfter time.Duration) {
-	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	if !ok {
-		return false, 0
-	}
-	retryAfter = hintedDelay(e.Message + " " + e.Details)
+// RetryAfter returns how long the provider asks to wait after the failure of a turn, or 0 if it does
+// not say.
+func RetryAfter(e *codexrpc.TurnError) time.Duration {
 	if !e.ResetsAt.IsZero() {
-		retryAfter = max(0, time.Until(e.ResetsAt))
+		return max(0, time.Until(e.ResetsAt))
 	}
-	return isTransient(e) || fromTurn(e).Code == apierror.RateLimited.Code ||
-		e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, retryAfter
+	return hintedDelay(e.Message + " " + e.Details)
 }
 
 // IsTransient reports whether a turn failed because the model's provider is down, out of reach or
 // overloaded. A later attempt may succeed soon. Neither an exceeded rate limit nor an unknown
-// workspace of the login counts.
+// account of the login counts.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && isTransient(e) && !lacksWorkspace(e.Message)
-}
-
-func isTransient(e *codexrpc.TurnError) bool {
+	if !ok || LacksAccount(e) {
+		return false
+	}
 	switch fromTurn(e).Code {
 	case overloaded.Code, upstreamError.Code, disconnected.Code, apierror.TimedOut.Code:
 		return true

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -33,16 +32,15 @@ type readiness struct {
 // member has the public part of an app-server's state. The admin API has more.
 type member struct {
 	AppServer string `json:"app_server"`       // the state of the app-server
-	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"; empty: neither
-	Reason    string `json:"reason,omitempty"` // why the app-server is not ready, and what to do
-	// Account says what is wrong with the account back end; empty: nothing. Turns are still
-	// accepted, unless the back end does not answer at all.
-	Account string `json:"account,omitempty"`
+	Login     string `json:"login,omitempty"`  // "failing", "spent" or "signed_out"; empty: none of these
+	Reason    string `json:"reason,omitempty"` // why the app-server or the login is not ready
 }
 
-// Ready serves GET /readyz. The answer is 200 if an app-server accepts turns and its login is not
-// signed out, and otherwise a 503 that says what to do. The 503 has a Retry-After if the app-server
-// may recover by itself. The request needs no key, so the answer has no details of this machine.
+// Ready serves GET /readyz. The answer is 200 if an app-server accepts turns and its login can serve
+// them, as far as is known. Otherwise it is a 503 that says why, with a Retry-After if that may end by
+// itself. Once the rest of a login is over, the answer is 200 again, even if nobody knows whether the
+// login works: a balancer that has removed this node would otherwise never send the request that
+// shows it. The request needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -63,11 +61,12 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		body.Store = "unavailable"
 	}
 	code, retryAt := http.StatusOK, best.RetryAt
-	until, resting := login.Rests()
-	if resting = resting && login.Status().State == loginstate.SignedOut; resting {
-		retryAt = until
+	status := login.Status()
+	resting := time.Now().Before(status.RestsUntil) || best.AccountFailure != nil && status.Cause != ""
+	if resting {
+		retryAt = status.RestsUntil
 	}
-	if resting || best.Silent || best.State != appserver.StateReady {
+	if resting || best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
 		if !best.Final {
 			retry := max(1, math.Ceil(time.Until(retryAt).Seconds()))
@@ -77,16 +76,10 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	g.ready(w, r, code, body)
 }
 
-// signIn is the advice for a login that is signed out.
-const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
-
 func memberOf(s appserver.Status, login *loginstate.Login) member {
-	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: failures.Redact(s.Account)}
-	switch status := login.Status(); status.State {
-	case loginstate.Spent:
-		m.Login = string(status.State)
-	case loginstate.SignedOut:
-		m.Login, m.Reason = string(status.State), cmp.Or(m.Reason, signIn)
+	m, status := member{AppServer: s.State.String(), Reason: s.Remedy}, login.Status()
+	if status.Cause != "" {
+		m.Login, m.Reason = string(status.State), cmp.Or(m.Reason, status.Cause.Reason())
 	}
 	return m
 }

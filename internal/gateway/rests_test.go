@@ -24,7 +24,7 @@ type spentLease struct{ *fakeLease }
 
 func (l spentLease) Pick(...*appserver.Process) (conversation.Member, func()) {
 	picked, done := l.fakeLease.Pick()
-	picked.Login.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit})
+	picked.Login.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
 	return picked, done
 }
 

@@ -4,12 +4,12 @@ package loginstate
 import (
 	"cmp"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
 // State is what is known of the login of an app-server.
@@ -19,12 +19,13 @@ type State string
 const (
 	Unknown   State = "unknown"    // it was not used yet
 	Fine      State = "fine"       // the provider has answered
+	Failing   State = "failing"    // the provider fails, or refuses what it is sent; the cause says more
 	Spent     State = "spent"      // its plan allows no more use until it resets
 	SignedOut State = "signed_out" // nobody is signed in, or the provider refuses the login
 )
 
 // States lists the states.
-var States = []State{Unknown, Fine, Spent, SignedOut}
+var States = []State{Unknown, Fine, Failing, Spent, SignedOut}
 
 const (
 	// spentRest is the longest time for which a login with a spent plan is not used. After that, a
@@ -36,12 +37,12 @@ const (
 	// signedOutRest is how long a signed-out login is not used. After that, a turn tries the login
 	// again: somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
-	// minFalterRest and maxFalterRest are the first and the longest pause for a login whose
+	// minFailingRest and maxFailingRest are the first and the longest pause for a login whose
 	// provider fails or limits the rate of requests. Each failure in a row doubles the pause. The
 	// first pause may be short: if there is another login, a failed attempt delays a request by a
 	// second at most.
-	minFalterRest = time.Second
-	maxFalterRest = time.Minute
+	minFailingRest = time.Second
+	maxFailingRest = time.Minute
 )
 
 // Login is the state of an app-server's login, learnt from what the model's provider answers. A
@@ -50,32 +51,33 @@ const (
 type Login struct {
 	mu         sync.Mutex
 	state      State
+	cause      Cause     // why the state is not Fine; empty in the states Fine and Unknown
 	failure    error     // why the login rests or last rested; nil after a success
 	resetsAt   time.Time // when a spent plan resets; zero: not known
 	restsUntil time.Time // until when the login is not used
 	beingTried bool      // one turn is trying the login again
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
+	models       models
 	// failuresInRow counts the failures in a row that are not the login's fault: the provider
 	// fails, or limits the rate of requests.
 	failuresInRow int
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
 	silence  time.Duration
-	onChange func() // called without the lock after each change of state or resetsAt; may be nil
+	onChange func() // called without the lock after each change of the state, the cause or resetsAt; may be nil
 }
 
 // Status is the status of a login.
 type Status struct {
 	State      State
-	Reason     error     // why it is spent or signed out; nil in other states
+	Cause      Cause     // why the state is not Fine; empty in the states Fine and Unknown
 	ResetsAt   time.Time // when a spent plan resets; zero: not known
-	RestsUntil time.Time // when it is tried again; zero: it does not rest
-	Falters    bool      // it rests because the provider fails or limits the rate of requests
+	RestsUntil time.Time // when it is tried again; zero: it works, or was not used yet
 }
 
-// OnChange sets a function that is called after each change of the state or of the plan's reset
-// time. The function must be quick.
+// OnChange sets a function that is called after each change of the state, its cause, or the plan's
+// reset time. The function must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,13 +88,7 @@ func (l *Login) OnChange(changed func()) {
 func (l *Login) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status := Status{State: cmp.Or(l.state, Unknown), ResetsAt: l.resetsAt}
-	if l.state == Spent || l.state == SignedOut {
-		status.Reason, status.RestsUntil = l.failure, l.restsUntil
-	} else if l.isResting() {
-		status.Falters, status.RestsUntil = true, l.restsUntil
-	}
-	return status
+	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, ResetsAt: l.resetsAt, RestsUntil: l.restsUntil}
 }
 
 // Rests reports whether the login rests (is not used) now, and until when. Meanwhile, other logins
@@ -134,39 +130,20 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// update calls f with the lock held. If f has changed the state or the plan's reset time, update
-// then calls l.onChange, without the lock.
+// update calls f with the lock held. If f has changed the state, its cause or the plan's reset time,
+// update then calls l.onChange, without the lock.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
-	state, resets := l.state, l.resetsAt
+	state, cause, resets := l.state, l.cause, l.resetsAt
 	f()
 	onChange := l.onChange
-	if l.state == state && l.resetsAt.Equal(resets) {
+	if l.state == state && l.cause == cause && l.resetsAt.Equal(resets) {
 		onChange = nil
 	}
 	l.mu.Unlock()
 	if onChange != nil {
 		onChange()
 	}
-}
-
-// Falter records a failure that another login may not have: the provider limits the rate of this
-// login, is down, or cannot be reached. The login then rests (is not used) for retryAfter, the time
-// that the provider asks for. If retryAfter is 0, the rest is minFalterRest, doubled for each
-// earlier failure in a row. The rest is at most maxFalterRest, and does not shorten an earlier
-// rest. A login that is spent or signed out keeps that state.
-func (l *Login) Falter(failure error, retryAfter time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rest := min(cmp.Or(retryAfter, minFalterRest<<min(l.failuresInRow, 6)), maxFalterRest)
-	l.failuresInRow++
-	if l.state != Spent && l.state != SignedOut {
-		l.failure = failure
-	}
-	if until := time.Now().Add(rest); until.After(l.restsUntil) {
-		l.restsUntil = until
-	}
-	l.beingTried = false
 }
 
 // GiveUp records that a turn was given up after it had waited for a sign of the model. It adds
@@ -182,32 +159,47 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	return silent
 }
 
-// setState sets the state and the fields that depend on it, and ends a trial by a turn.
-func (l *Login) setState(state State, failure error, resetsAt, restsUntil time.Time) {
-	l.update(func() {
-		l.state, l.failure, l.resetsAt, l.restsUntil, l.beingTried, l.failuresInRow, l.silence = state, failure, resetsAt, restsUntil, false, 0, 0
-	})
+// setState sets the state and the fields that depend on it, and ends a trial by a turn. It runs
+// within update, which holds the lock.
+func (l *Login) setState(state State, cause Cause, failure error, restsUntil time.Time) {
+	l.state, l.cause, l.failure, l.restsUntil = state, cause, failure, restsUntil
+	l.resetsAt, l.beingTried = time.Time{}, false
 }
 
-// Worked records that the provider has answered.
-func (l *Login) Worked() { l.setState(Fine, nil, time.Time{}, time.Time{}) }
-
-// SignOut records that nobody is signed in.
-func (l *Login) SignOut() {
-	l.setState(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
+// Worked records that the provider has answered a turn with this model.
+func (l *Login) Worked(model string) {
+	l.update(func() {
+		l.setState(Fine, "", nil, time.Time{})
+		l.failuresInRow, l.silence = 0, 0
+		l.models.work(model)
+	})
 }
 
 // SignIn records that an app-server was started with a new login, in place of a login that was
 // refused or missing. One turn tries the new login before other turns use it. If a turn has already
 // succeeded with it, the state is Fine and stays Fine.
 func (l *Login) SignIn() {
-	l.update(l.allowTrial)
+	l.update(func() {
+		l.allowTrial()
+		l.models = models{}
+	})
+}
+
+// Recover records that whatever kept all turns of the login from working has ended, for example an
+// outage of the provider. If the login is failing or signed out, one turn tries it, as after
+// [Login.SignIn].
+func (l *Login) Recover() {
+	l.update(func() {
+		if l.state == Failing || l.state == SignedOut {
+			l.allowTrial()
+		}
+	})
 }
 
 // allowTrial lets one turn try a failed login now. It runs within update, which holds the lock.
 func (l *Login) allowTrial() {
 	if l.state != Fine {
-		l.state = Unknown
+		l.state, l.cause = Unknown, ""
 	}
 	l.resetsAt, l.restsUntil, l.beingTried = time.Time{}, time.Time{}, false
 }
@@ -244,29 +236,52 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	})
 }
 
-// Fail records a failure if the login has caused it, see [IsOfLogin]. It ignores other failures.
-func (l *Login) Fail(failure error) {
-	now := time.Now()
-	turnErr, _ := errors.AsType[*codexrpc.TurnError](failure)
-	switch {
-	case !IsOfLogin(failure):
-	case turnErr.Code == codexrpc.CodeUsageLimit:
-		until := now.Add(spentRest)
-		if !turnErr.ResetsAt.IsZero() && turnErr.ResetsAt.Before(until) {
-			until = turnErr.ResetsAt
-		}
-		l.setState(Spent, failure, turnErr.ResetsAt, until)
-	default:
-		l.setState(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
+// Fail records a failure of a turn or of a request for the account, if it says something about the
+// login, see [CauseOf]. It ignores other failures. The login then rests (is not used).
+//
+// If the login itself is the cause, it rests for a time that depends on the cause. Otherwise it rests
+// as long as the provider asks to wait, but at least for atLeast. If both are 0, the rest is
+// minFailingRest, doubled for each earlier failure in a row. The rest is at most maxFailingRest and
+// does not shorten an earlier rest. A login that is spent or signed out keeps that state.
+func (l *Login) Fail(failure error, atLeast time.Duration) {
+	cause := CauseOf(failure)
+	if cause == "" {
+		return
 	}
+	now, e := time.Now(), new(codexrpc.TurnError)
+	errors.As(failure, &e)
+	l.update(func() {
+		switch {
+		case cause == PlanSpent:
+			until := now.Add(spentRest)
+			if !e.ResetsAt.IsZero() && e.ResetsAt.Before(until) {
+				until = e.ResetsAt
+			}
+			l.setState(Spent, cause, failure, until)
+			l.resetsAt = e.ResetsAt
+		case cause.OfLogin():
+			l.setState(cause.State(), cause, failure, now.Add(signedOutRest))
+		default:
+			rest := min(max(atLeast, cmp.Or(failures.RetryAfter(e), atLeast, minFailingRest<<min(l.failuresInRow, 6))), maxFailingRest)
+			l.failuresInRow++
+			until := now.Add(rest)
+			if l.restsUntil.After(until) {
+				until = l.restsUntil
+			}
+			if l.cause.OfLogin() {
+				l.restsUntil, l.beingTried = until, false
+				return
+			}
+			if l.state == Failing && cause == ProviderDown && (l.cause == TLSRefused || failures.LacksAccount(e)) {
+				cause = l.cause // Codex itself does not say why it cannot connect, or does not get the account
+			}
+			l.setState(Failing, cause, failure, until)
+		}
+	})
 }
 
-// IsOfLogin reports whether a turn has failed because of its login: the plan is spent, or the
-// provider refuses the login.
-func IsOfLogin(failure error) bool {
-	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
-}
+// SignOut records that nobody is signed in.
+func (l *Login) SignOut() { l.Fail(codexrpc.ErrNotLoggedIn, 0) }
 
 // MoreHopeful compares two failures, and returns the failure that is likely to end sooner, see
 // hopeOf. If both are spent plans, it returns the plan that resets earlier; a time that is not known
@@ -295,7 +310,7 @@ func hopeOf(failure error) int {
 	switch e, ofTurn := errors.AsType[*codexrpc.TurnError](failure); {
 	case !ofTurn:
 		return hopeNone
-	case !IsOfLogin(failure):
+	case !CauseOf(failure).OfLogin():
 		return hopeSeconds
 	case e.Code == codexrpc.CodeUsageLimit:
 		return hopeReset

@@ -10,9 +10,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// TestFalter checks that a login rests longer with each failure that is not its own, or as long
-// as the provider says, is tried by one turn then, and is forgiven once it works.
-func TestFalter(t *testing.T) {
+// TestFailing checks that a login rests longer with each failure that is not its own, or as long
+// as the provider says, is tried by one turn then, and is fine once it works.
+func TestFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
 		limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
@@ -21,7 +21,7 @@ func TestFalter(t *testing.T) {
 			if until, rests := l.Rests(); !rests || time.Until(until) != want || l.Failure() != limited {
 				t.Errorf("rests: %t, for %s", rests, time.Until(until))
 			}
-			if s := l.Status(); !s.Falters || s.State != Unknown && s.State != Fine || s.Reason != nil {
+			if s := l.Status(); s.State != Failing || s.Cause != RateLimited {
 				t.Errorf("the status is %+v", s)
 			}
 			time.Sleep(want)
@@ -30,7 +30,7 @@ func TestFalter(t *testing.T) {
 			}
 		}
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			l.Falter(limited, 0)
+			l.Fail(limited, 0)
 			restsFor(want * time.Second)
 		}
 		if done := l.Try(); done == nil {
@@ -38,19 +38,21 @@ func TestFalter(t *testing.T) {
 		} else if _, rests := l.Rests(); !rests {
 			t.Error("all turns try it")
 		}
-		l.Worked()
-		if _, rests := l.Rests(); rests || l.Status().Falters {
+		l.Worked("m")
+		if _, rests := l.Rests(); rests || l.Status().Cause != "" {
 			t.Error("it rests although it works")
 		}
-		l.Falter(limited, 7*time.Second)
-		restsFor(7 * time.Second)
-		l.Falter(limited, time.Hour)
+		l.Fail(&codexrpc.TurnError{Code: "rateLimitExceeded", Message: "try again in 7s"}, 0)
+		if until, _ := l.Rests(); time.Until(until) != 7*time.Second {
+			t.Errorf("it rests for %s", time.Until(until))
+		}
+		l.Fail(limited, time.Hour)
 		restsFor(time.Minute)
 		spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
-		l.Fail(spent)
-		l.Falter(limited, 0)
-		if l.Status().State != Spent || l.Failure() != spent || l.Status().Falters {
-			t.Errorf("a spent login that falters is %+v", l.Status())
+		l.Fail(spent, 0)
+		l.Fail(limited, 0)
+		if l.Status().State != Spent || l.Failure() != spent || l.Status().Cause != PlanSpent {
+			t.Errorf("a spent login that fails is %+v", l.Status())
 		}
 	})
 }
@@ -72,11 +74,11 @@ func TestLogin(t *testing.T) {
 			}
 		}
 		state(Unknown)
-		l.Fail(errors.New("cut"))
-		l.Fail(&codexrpc.TurnError{Code: "serverOverloaded"}) // neither is the login's
+		l.Fail(errors.New("cut"), 0)
+		l.Fail(&codexrpc.TurnError{Code: "badRequest"}, 0) // neither is the login's
 		state(Unknown)
 		rests(false)
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)})
+		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
 		rests(true)
 		state(Spent)
 		time.Sleep(spentRest)
@@ -90,16 +92,16 @@ func TestLogin(t *testing.T) {
 		done() // the turn has found out nothing
 		rests(false)
 		l.Try()
-		l.Worked()
+		l.Worked("m")
 		rests(false)
 		state(Fine)
 		if l.Try() != nil {
 			t.Error("a turn tries a login that works")
 		}
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
+		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(time.Second)
 		rests(false)
-		l.Fail(&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401})
+		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUnauthorized}, 0)
 		state(SignedOut)
 		rests(true)
 		time.Sleep(signedOutRest)
@@ -125,7 +127,7 @@ func TestLoginRecheck(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var l Login
-			l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)})
+			l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
 			l.Recheck(c.limits)
 			if until, rests := l.Rests(); time.Until(until) != c.rest || rests != (c.rest > 0) {
 				t.Errorf("%s: it rests for %s", name, time.Until(until))
@@ -137,7 +139,7 @@ func TestLoginRecheck(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
+		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(2 * time.Second)
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
 		if until, rests := l.Rests(); !rests || time.Until(until) != deniedRest {
@@ -151,7 +153,7 @@ func TestLoginRecheck(t *testing.T) {
 		if at := l.Status().ResetsAt; !at.Equal(later.ResetsAt) || changes != 1 {
 			t.Errorf("it resets at %s, which was reported %d times", at, changes)
 		}
-		l.Worked()
+		l.Worked("m")
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
 		if _, rests := l.Rests(); rests {
 			t.Error("a login that works rests")
@@ -168,11 +170,11 @@ func TestLoginSignsIn(t *testing.T) {
 		l.OnChange(func() { changes++ })
 		l.SignOut()
 		l.SignOut() // says nothing new
-		if _, rests := l.Rests(); !rests || l.Status().State != SignedOut || !errors.Is(l.Status().Reason, codexrpc.ErrNotLoggedIn) {
+		if _, rests := l.Rests(); !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
 			t.Errorf("%+v", l.Status())
 		}
 		l.SignIn()
-		if l.Status().State != Unknown || l.Status().Reason != nil || l.Failure() != nil {
+		if l.Status().State != Unknown || l.Status().Cause != "" || l.Failure() != nil {
 			t.Errorf("%+v", l.Status())
 		}
 		done := l.Try()
@@ -180,7 +182,7 @@ func TestLoginSignsIn(t *testing.T) {
 			t.Error("the crowd tries the new login, too")
 		}
 		done()
-		l.Worked()
+		l.Worked("m")
 		if _, rests := l.Rests(); rests || changes != 3 {
 			t.Errorf("rests %t after %d changes", rests, changes)
 		}
@@ -201,7 +203,7 @@ func TestLoginReset(t *testing.T) {
 		if l.Status().State != SignedOut {
 			t.Errorf("%+v", l.Status())
 		}
-		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)})
+		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)}, 0)
 		l.Reset()
 		if now := l.Status(); now != (Status{State: Unknown}) || l.Failure() != nil {
 			t.Errorf("%+v", now)
@@ -247,6 +249,6 @@ func TestGiveUp(t *testing.T) {
 		if l.GiveUp(8*time.Second, 10*time.Second) {
 			t.Error("the provider has answered in between")
 		}
-		l.Worked()
+		l.Worked("m")
 	}
 }

@@ -15,7 +15,7 @@ func TestChoiceOrder(t *testing.T) {
 	order := []candidate{ // best first
 		{readiness: isReady}, {readiness: isReady, turns: 1}, {readiness: isReady, turns: 9},
 		{readiness: isStarting}, {readiness: isStarting, turns: 2},
-		{readiness: isFaltering, readyAt: soon, turns: 5}, {readiness: isFaltering, readyAt: late},
+		{readiness: isFailing, readyAt: soon, turns: 5}, {readiness: isFailing, readyAt: late},
 		{readiness: isUnresponsive},
 		{readiness: isWaiting, readyAt: soon, turns: 5}, {readiness: isWaiting, readyAt: late},
 		{readiness: isResting, readyAt: soon, turns: 5}, {readiness: isResting, readyAt: late},

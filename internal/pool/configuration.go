@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,7 +127,8 @@ type member struct {
 
 	threadLimits conversation.Limits
 
-	process atomic.Pointer[Process] // the process, while the configuration holds a reference to it; else nil
+	process     atomic.Pointer[Process] // the process, while the configuration holds a reference to it; else nil
+	predecessor atomic.Pointer[Process] // see inheritPredecessor; nil: there is none
 }
 
 // acquire returns the process with one more reference to it. If there is no process yet, acquire
@@ -158,15 +160,75 @@ func (m *member) loginKey() string {
 // current returns the process that the configuration holds, or nil.
 func (m *member) current() *Process { return m.process.Load() }
 
+// serving returns the process that gets the member's turns, and the member to acquire and release it
+// with: the predecessor while there is one that works, and otherwise the process itself, or nil.
+func (m *member) serving() (*Process, *member) {
+	p := m.current()
+	if old := m.predecessor.Load(); old != nil && p != nil {
+		if s := old.Status(); s.State != appserver.StateReady || !s.AccountKnown {
+			m.dropPredecessor()
+			return p, m
+		}
+		if m.observe(p.Status()); m.predecessor.Load() == old {
+			return old, old.creator
+		}
+	}
+	return p, m
+}
+
+// inheritPredecessor keeps a process of the configuration before this one in use until the account of
+// the new process p is known, if both have the same CODEX_HOME and the old one works: a reload while
+// the account back end fails would otherwise end what still works.
+func (m *member) inheritPredecessor(p *Process) {
+	home, err := m.cfg.OperatorHome()
+	if err != nil || m.cfg.Connect != "" || p.Status().AccountKnown {
+		return
+	}
+	for _, old := range m.configuration.supervisor.processes.values() {
+		oldHome, err := old.creator.cfg.OperatorHome()
+		ofThis := slices.ContainsFunc(old.currentHolders(), func(other *member) bool { return other.configuration == m.configuration })
+		if err != nil || ofThis || oldHome != home || old.creator.cfg.Connect != "" || !old.Status().AccountKnown {
+			continue
+		}
+		if held := old.creator.acquire(); held != old { // it has just ended
+			old.creator.release()
+			continue
+		}
+		m.predecessor.Store(old)
+		m.observe(p.Status()) // which may have changed since
+		return
+	}
+}
+
+// observe drops the predecessor if the member's own process works or has failed.
+func (m *member) observe(s appserver.Status) {
+	p := m.current()
+	if p == nil || m.predecessor.Load() == nil {
+		return
+	}
+	if conn := p.Serving(); s.AccountKnown || conn != nil && !conn.HasPlan() || s.State != appserver.StateStarting && s.State != appserver.StateReady {
+		m.dropPredecessor()
+	}
+}
+
+// dropPredecessor releases the predecessor, if there is one.
+func (m *member) dropPredecessor() {
+	if old := m.predecessor.Swap(nil); old != nil {
+		old.creator.release()
+	}
+}
+
 // acquireForConfiguration acquires the process for as long as the configuration needs it.
 func (m *member) acquireForConfiguration() {
 	p := m.acquire()
 	p.addHolder(m)
 	m.process.Store(p)
+	m.inheritPredecessor(p)
 }
 
 // releaseForConfiguration undoes acquireForConfiguration, if that was called.
 func (m *member) releaseForConfiguration() {
+	m.dropPredecessor()
 	if held := m.process.Swap(nil); held != nil {
 		held.removeHolder(m)
 		m.release()

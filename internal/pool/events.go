@@ -27,7 +27,10 @@ type event struct {
 // observe handles a new status of the app-server, without waiting. Its calls do not overlap.
 func (p *Process) observe(s appserver.Status) {
 	p.Conversations.Follow(p.Serving())
-	p.login.observe(s)
+	p.login.observe(s, p.tracker.last.AccountKnown)
+	for _, m := range p.currentHolders() {
+		m.observe(s)
+	}
 	if e := p.tracker.update(s); e != nil {
 		p.post(*e)
 	}

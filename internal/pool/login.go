@@ -47,6 +47,8 @@ type login struct {
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
 	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it yet
 	limitsAskedAt time.Time                         // when Codex was last asked about a spent plan
+	backendAsked  time.Time                         // when Codex last asked the back end of a failing login
+	backendFailed bool                              // the answer was a failure
 
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
@@ -89,20 +91,24 @@ func (l *login) checkSoon() {
 	}
 }
 
-// observe records the new status of one of the processes, without waiting.
-func (l *login) observe(s appserver.Status) {
+// observe records the new status of one of the processes, without waiting. wasKnown is whether the
+// account was known before.
+func (l *login) observe(s appserver.Status, wasKnown bool) {
 	switch {
 	case s.SignedOut:
 		l.SignOut()
-	case s.Refused:
-		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: s.Account})
+	case s.AccountFailure != nil:
+		l.Fail(s.AccountFailure, 0)
+	case s.AccountKnown && !wasKnown:
+		l.Recover()
 	}
 	l.checkSoon()
 }
 
-// watch reports changes of the login's state and the use of its plan, until ctx ends. While the
-// login is signed out, and after a sign-in, it restarts app-servers whose login file has changed.
-// While the plan is spent, it asks Codex about the plan.
+// watch reports changes of the login's state and the use of its plan, until ctx ends. It restarts
+// app-servers whose login file somebody has replaced or removed. While the login is signed out, and
+// after a sign-in, any change of the file counts. While the plan is spent, watch asks Codex about the
+// plan; while the provider fails, it finds out when that has ended.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
@@ -117,8 +123,11 @@ func (l *login) watch(ctx context.Context) {
 			switch {
 			case l.hasNewSignIn, l.lastReported.State == loginstate.SignedOut:
 				l.applyNewLogin(all)
+			case l.replaceLogin(all):
 			case l.lastReported.State == loginstate.Spent:
 				l.askLimits(ctx, all)
+			case l.lastReported.State == loginstate.Failing:
+				l.askBackend(ctx, all)
 			}
 		}
 		select {
@@ -145,9 +154,10 @@ func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.lastReported
 	l.lastReported = now
-	if now.State == before.State {
+	if now.State == before.State && now.Cause == before.Cause {
 		return
 	}
+	l.backendFailed = l.backendFailed && now.State == loginstate.Failing
 	l.mustAskLimits = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
 		l.oldFiles = make(map[*Process]appserver.LoginFiles)
@@ -155,17 +165,19 @@ func (l *login) report(all []*Process) {
 			l.oldFiles[p] = p.LoginFiles()
 		}
 	}
-	first, reason, resets := all[0], loginReason(now), ""
+	first, reason, resets := all[0], now.Cause.Advice(), ""
 	if !now.ResetsAt.IsZero() {
 		resets = now.ResetsAt.UTC().Format(time.RFC3339)
 	}
 	first.post(event{eventLogin, map[string]any{
-		"state": string(now.State), "before": string(before.State), "reason": reason, "resets_at": resets,
+		"state": string(now.State), "before": string(before.State), "cause": string(now.Cause), "reason": reason, "resets_at": resets,
 	}})
 	level, attrs := slog.LevelInfo, []any{"app_server", first.id, "state", now.State, "before", before.State}
 	switch now.State {
 	case loginstate.Spent:
 		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "resets_at", resets)
+	case loginstate.Failing:
+		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "cause", now.Cause)
 	case loginstate.SignedOut:
 		home, _ := first.creator.cfg.OperatorHome() // empty if not known; the id still identifies the app-server
 		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
@@ -193,26 +205,25 @@ func (l *login) reportWindows(all []*Process) {
 	}
 }
 
-// loginReason returns why a login rests (is not used for a while). It leaves out the text of the
-// provider, which may contain a URL.
-func loginReason(s loginstate.Status) string {
-	switch {
-	case s.Falters:
-		return "the provider limits it by the minute, or fails"
-	case s.State == loginstate.Spent:
-		return "the plan is spent"
-	case s.State != loginstate.SignedOut:
-		return ""
-	case errors.Is(s.Reason, codexrpc.ErrNotLoggedIn):
-		return "nobody is signed in; run `codex login`"
+// replaceLogin restarts app-servers whose login was replaced or removed, and returns whether there
+// were any. During a sign-in it does nothing, since Codex may remove the old login first.
+func (l *login) replaceLogin(all []*Process) (replaced bool) {
+	if now := l.signIn.status(); now != nil && now.UnderWay() {
+		return false
 	}
-	return "the provider refuses the login; run `codex login`"
+	for _, p := range all {
+		if files := p.LoginFiles(); files.Replaced() && p.Restart() == nil {
+			p.logger().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
+			replaced = true
+		}
+	}
+	return replaced
 }
 
 // applyNewLogin restarts app-servers whose login file has changed. When at least one app-server is
 // ready, and none still uses the old login, turns may use the login again.
 func (l *login) applyNewLogin(all []*Process) {
-	missing := errors.Is(l.lastReported.Reason, codexrpc.ErrNotLoggedIn)
+	missing := l.lastReported.Cause == loginstate.NotSignedIn
 	anyOld, ready := false, 0
 	for _, p := range all {
 		files, before := p.LoginFiles(), l.oldFiles[p]
@@ -260,6 +271,32 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 			l.Recheck(limits)
 		}
 		return
+	}
+}
+
+// backendPause is the pause between two questions for the back end of a failing login.
+const backendPause = 5 * time.Second
+
+// askBackend makes Codex ask the back end of a failing login, every backendPause, so that the end of
+// an outage is noticed without a turn. While the back end fails, the login goes on resting. When it
+// answers again, one turn tries the login. If it has answered all the time, only a turn can show
+// whether the provider works: turns try the login after its rest.
+func (l *login) askBackend(ctx context.Context, all []*Process) {
+	now := time.Now()
+	conn := all[0].Serving()
+	if conn == nil || !conn.HasPlan() || !all[0].Status().AccountKnown || now.Before(l.backendAsked.Add(backendPause)) {
+		return // without its account, the process itself asks again
+	}
+	l.backendAsked = now
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	switch failure := all[0].CheckBackend(ctx, conn); {
+	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
+		l.backendFailed = true
+		l.Fail(failure, 2*backendPause)
+	case failure == nil && l.backendFailed:
+		l.backendFailed = false
+		l.Recover()
 	}
 }
 

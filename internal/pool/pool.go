@@ -143,7 +143,13 @@ func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 // acquire acquires the process of a member for one turn. It returns the member, and a function that
 // releases the process.
 func (l *requestLease) acquire(index int) (conversation.Member, func()) {
-	process, done := l.acquireProcess(l.members[index])
+	_, server := l.members[index].serving()
+	return l.acquireFrom(index, server)
+}
+
+// acquireFrom is acquire for the process of server, which serves the member with this index.
+func (l *requestLease) acquireFrom(index int, server *member) (conversation.Member, func()) {
+	process, done := l.acquireProcess(server)
 	return l.describe(index, process), done
 }
 
@@ -164,13 +170,13 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 // for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
-		p := m.current()
+		p, server := m.serving()
 		if p == nil || !l.keepsThreads[i] {
 			continue
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.Conversations) {
-			resumed, done = l.acquire(i)
+			resumed, done = l.acquireFrom(i, server)
 			return resumed, done, true
 		}
 	}
@@ -186,7 +192,7 @@ func (l *requestLease) Logins() int { return l.servers }
 // Members returns the members whose processes run.
 func (l *requestLease) Members() (all []conversation.Member) {
 	for i, m := range l.members {
-		if p := m.current(); p != nil {
+		if p, _ := m.serving(); p != nil {
 			all = append(all, l.describe(i, p))
 		}
 	}
@@ -232,11 +238,11 @@ func (u *turnUse) release() {
 const (
 	isReady = iota
 	isStarting
-	isFaltering    // the provider limits its requests, or fails
+	isFailing      // the provider limits its requests, or fails
 	isUnresponsive // it does not answer, or its program is ending
 	isWaiting      // it waits for its next start
 	isResting      // the plan of its login is spent
-	isSignedOut    // nobody is signed in, or the provider refuses the login
+	isSignedOut    // nobody is signed in, or the provider refuses the login or its workspace
 	isFailed       // it will not become ready by itself
 	isAvoided      // the caller of Pick wants to avoid it
 )
@@ -245,7 +251,7 @@ const (
 // worst readiness.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
-	p := m.current()
+	p, _ := m.serving()
 	if p == nil {
 		return
 	}
@@ -255,11 +261,11 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
 		c.readiness = isAvoided
-	case status.SignedOut, rests && login.State == loginstate.SignedOut:
+	case status.SignedOut, rests && login.State != loginstate.Spent && login.Cause.OfLogin():
 		c.readiness, c.readyAt = isSignedOut, until
-	case login.Falters && status.State == appserver.StateReady:
-		c.readiness, c.readyAt = isFaltering, until
-	case rests && !login.Falters:
+	case status.State == appserver.StateReady && login.State != loginstate.Spent && time.Now().Before(login.RestsUntil):
+		c.readiness, c.readyAt = isFailing, login.RestsUntil // or one of its models is refused
+	case rests && login.State == loginstate.Spent:
 		c.readiness, c.readyAt = isResting, until
 		if !login.ResetsAt.IsZero() {
 			c.readyAt = login.ResetsAt

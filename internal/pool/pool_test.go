@@ -164,7 +164,7 @@ func TestPickRests(t *testing.T) {
 		t.Errorf("a login that was not used rests: %v", picked.Rests)
 	}
 	spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
-	picked.Login.Fail(spent)
+	picked.Login.Fail(spent, 0)
 	again, done := l.Pick()
 	done()
 	if !errors.Is(again.Rests, spent) {
@@ -184,7 +184,7 @@ func TestPickFailed(t *testing.T) {
 	})
 	picked, done := l.Pick()
 	done()
-	picked.Login.Falter(&codexrpc.TurnError{Code: "rateLimitExceeded"}, time.Minute)
+	picked.Login.Fail(&codexrpc.TurnError{Code: "rateLimitExceeded"}, time.Minute)
 	picked, done = l.Pick()
 	done()
 	if picked.Rests != nil || !picked.Process.Status().Final {

@@ -101,6 +101,13 @@ func (p *Process) addHolder(m *member) {
 	p.applySettings(m)
 }
 
+// currentHolders returns the holders.
+func (p *Process) currentHolders() []*member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.holders)
+}
+
 // removeHolder undoes addHolder. The process then uses the log and the limits of the last remaining
 // holder: if the configuration of m has failed to start, its log is closed.
 func (p *Process) removeHolder(m *member) {

@@ -47,7 +47,7 @@ func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 
 // loginStatusOf returns what is known of a login. limits may be nil.
 func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	s := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsUntil.UTC()}
+	s := status.Login{State: string(login.State), Cause: string(login.Cause), Reason: login.Cause.Advice(), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsUntil.UTC()}
 	if limits == nil {
 		return s
 	}

@@ -15,6 +15,7 @@ type PoolReadiness struct {
 	Reason     string `json:"reason"`
 	AppServers []struct {
 		AppServer string `json:"app_server"`
+		Login     string `json:"login"`
 		Reason    string `json:"reason"`
 	} `json:"app_servers"`
 }
@@ -36,7 +37,7 @@ func (s *Site) WaitMembers(n int) {
 		_, body := s.Readiness()
 		ready := 0
 		for _, m := range body.AppServers {
-			if m.AppServer == "ready" && m.Reason == "" {
+			if m.AppServer == "ready" && (m.Reason == "" || m.Login == "spent") {
 				ready++
 			}
 		}

@@ -23,14 +23,32 @@ func (l *Login) SetUse(use Use) {
 	l.use = use
 }
 
-// accounts answers with the account of the login.
+// LeaveWorkspace removes the login's account from the accounts that the back end lists, as if the user
+// had left the workspace, until rejoin is called.
+func (l *Login) LeaveWorkspace() (rejoin func()) {
+	set := func(left bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.left = left
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// accounts answers with the account of the login, or with another one after LeaveWorkspace.
 func (b *Backend) accounts(w http.ResponseWriter, _ *http.Request, login *Login) {
+	login.mu.Lock()
+	account := login.Account
+	if login.left {
+		account = "another-" + account
+	}
+	login.mu.Unlock()
 	writeJSON(w, http.StatusOK, object{
 		"accounts": []object{{
-			"id": login.Account, "structure": "personal", "plan_type": login.opts.Plan,
+			"id": account, "structure": "personal", "plan_type": login.opts.Plan,
 			"workspace_backend_origin": "https://" + chatgpt, "account_routing_override": "NO_CONSTRAINT",
 		}},
-		"account_ordering": []string{login.Account}, "default_account_id": login.Account,
+		"account_ordering": []string{account}, "default_account_id": account,
 	})
 }
 

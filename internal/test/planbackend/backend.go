@@ -1,6 +1,7 @@
 package planbackend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -49,6 +50,7 @@ type Backend struct {
 	mu       sync.Mutex
 	logins   []*Login
 	devices  []*device
+	stranger *authority        // signs the certificates while it is set, see Intercept
 	expected []string          // see Expect
 	models   []json.RawMessage // nil: those of the program
 	pictures pictures
@@ -79,7 +81,7 @@ func Listen(opts Options) (*Backend, error) {
 		Handler: b, ReadHeaderTimeout: headerTimeout,
 		// Codex begins a connection for each turn. Go computes this curve in assembly, where looking for
 		// races costs nothing.
-		TLSConfig:   &tls.Config{GetCertificate: ca.forHost, CurvePreferences: []tls.CurveID{tls.CurveP256}},
+		TLSConfig:   &tls.Config{GetCertificate: b.certificateFor(ca), CurvePreferences: []tls.CurveID{tls.CurveP256}},
 		ConnContext: withConn,
 		ErrorLog:    log.New(io.Discard, "", 0), // clients that leave
 	}
@@ -88,6 +90,33 @@ func Listen(opts Options) (*Backend, error) {
 		_ = b.http.ServeTLS(b.proxy, "", "") // returns on Close
 	}()
 	return b, nil
+}
+
+// Intercept cuts all connections, and serves later ones with the certificates of an authority that
+// Codex does not know, as a company's proxy does that reads what is sent, until heal is called.
+func (b *Backend) Intercept() (heal func(), err error) {
+	stranger, err := newAuthority()
+	if err != nil {
+		return nil, err
+	}
+	set := func(a *authority) {
+		b.mu.Lock()
+		b.stranger = a
+		b.mu.Unlock()
+		b.Cut()
+	}
+	set(stranger)
+	return func() { set(nil) }, nil
+}
+
+// certificateFor returns what chooses the certificate of a connection.
+func (b *Backend) certificateFor(ca *authority) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		b.mu.Lock()
+		stranger := b.stranger
+		b.mu.Unlock()
+		return cmp.Or(stranger, ca).forHost(hello)
+	}
 }
 
 func (b *Backend) certificate() string { return filepath.Join(b.dir, "ca.pem") }

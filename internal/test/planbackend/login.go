@@ -36,6 +36,7 @@ type Login struct {
 	refresh string               // the one that is taken; empty: none
 	newest  codexhome.Login
 	use     Use
+	left    bool // see LeaveWorkspace
 	resets  []resetCredit
 	// redeemed are the identities of the requests that have spent one.
 	redeemed []string

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,13 +59,18 @@ func TestProviderCodes(t *testing.T) {
 	})
 }
 
+// wordsOf has the provider's words for codes of which Codex passes on the text only.
+var wordsOf = map[string]string{
+	"usage_limit_reached":      "The usage limit has been reached",
+	"bio_policy":               "This content was flagged for possible biological risk.",
+	"content_policy_violation": "Your request was rejected as a result of our safety system.",
+	"invalid_prompt":           "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+}
+
 // checkCode checks a row of the table.
 func checkCode(s *e2e.Site, code string, row []string) {
 	s.T.Helper()
-	words := "these are the words for " + code
-	if code == "usage_limit_reached" { // Codex passes on the text only
-		words = "The usage limit has been reached"
-	}
+	words := cmp.Or(wordsOf[code], "these are the words for "+code)
 	for end, want := range map[scriptedmodel.End][]string{
 		scriptedmodel.Failed{Code: code, Message: words}:                 row[2:4],
 		scriptedmodel.HTTPError{Status: 400, Code: code, Message: words}: row[4:6],

@@ -119,7 +119,7 @@ var troubles = map[string]func(p *trouble) string{
 	"does not print its catalogue of models": func(p *trouble) string {
 		return p.start("app_server " + p.program(`case "$*" in *debug*) exit 3;; esac; exec `+e2e.CodexBinary+` "$@"`) + " app-server {\nhome " + p.Home + "\n}")
 	},
-	"does not tell where the workspace of Codex's login is": func(p *trouble) string {
+	"does not say which account this server has": func(p *trouble) string {
 		e2e.WithLogin(p.t)
 		home := e2e.NewHome(p.t, p.Model, codexhome.Options{})
 		home.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
@@ -16,27 +17,23 @@ const slow = 4 * time.Second
 
 // outages are ways in which the account back end fails, with what the readiness says then.
 var outages = []struct {
-	name    string
-	fault   planbackend.Fault
-	account string
+	name  string
+	fault planbackend.Fault
+	cause loginstate.Cause
 }{
-	{"all down", planbackend.Down(), "cannot be reached"},
-	{"down", planbackend.Down(), "the account back end"},
-	{"silent", planbackend.Silent(), "does not answer"},
-	{"slow", planbackend.Slow(slow), "does not answer"},
-	{"500", planbackend.Status(http.StatusInternalServerError), "the account back end answers 500"},
-	{"429", planbackend.Status(http.StatusTooManyRequests), "the account back end answers 429"},
-	{"403 HTML", planbackend.HTML(http.StatusForbidden), "the account back end answers 403"},
+	{"all down", planbackend.Down(), loginstate.ProviderDown},
+	{"down", planbackend.Down(), loginstate.ProviderDown},
+	{"silent", planbackend.Silent(), loginstate.ProviderDown},
+	{"slow", planbackend.Slow(slow), loginstate.ProviderDown},
+	{"500", planbackend.Status(http.StatusInternalServerError), loginstate.ProviderDown},
+	{"429", planbackend.Status(http.StatusTooManyRequests), loginstate.RateLimited},
+	{"403 HTML", planbackend.HTML(http.StatusForbidden), loginstate.Forbidden},
 }
 
-// readyAccount returns what the readiness says of the account.
-func readyAccount(s *e2e.Site) (code int, account string) {
+// waitStarted waits until the app-server has started, with or without an account.
+func waitStarted(s *e2e.Site) {
 	s.T.Helper()
-	response := s.Do(http.MethodGet, "/readyz", nil, nil)
-	text := s.Read(response)
-	_, rest, _ := strings.Cut(text, `"account":"`)
-	account, _, _ = strings.Cut(rest, `"`)
-	return response.StatusCode, account
+	e2e.WaitFor(s.T, "the app-server", func() bool { _, now := s.Readiness(); return now.AppServer == "ready" })
 }
 
 // ask asks the model once. It returns whether that was answered, what was said, and how long
@@ -50,8 +47,7 @@ func ask(s *e2e.Site) (served bool, said string, took time.Duration) {
 }
 
 // TestAccountOutage starts, reloads and kills a server while the back end's calls for the
-// account fail. It is ready all the time and says what is wrong, and serves soon after the end
-// of that.
+// account fail. It says what is wrong, and serves soon after the end of that.
 func TestAccountOutage(t *testing.T) {
 	e2e.WithLogin(t)
 	for _, outage := range outages {
@@ -66,17 +62,17 @@ func TestAccountOutage(t *testing.T) {
 			}
 			begin := time.Now()
 			s.Serve("")
-			s.WaitReady()
+			waitStarted(s)
 			ready := time.Since(begin)
-			e2e.WaitFor(t, "the account to be reported", func() bool {
-				code, said := readyAccount(s)
-				late := outage.name == "slow" && time.Since(begin) > slow && code == http.StatusOK && said == "" // it is not to be seen any more
-				return late || strings.Contains(said, outage.account)
+			e2e.WaitFor(t, "the outage to be reported", func() bool {
+				code, now := s.Readiness()
+				late := outage.name == "slow" && time.Since(begin) > slow && code == http.StatusOK // it is not to be seen any more
+				return late || code == http.StatusServiceUnavailable && now.Login == "failing" && now.Reason == outage.cause.Reason()
 			})
 			reported := time.Since(begin)
 			_, said, took := ask(s)
 			s.Load(s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv A B\n}", e2e.CodexBinary, s.Home))) // another process
-			s.WaitReady()
+			waitStarted(s)
 			s.Plan.Heal()
 			begin = time.Now()
 			e2e.WaitFor(t, "an answer", func() bool {
@@ -84,10 +80,7 @@ func TestAccountOutage(t *testing.T) {
 				return served
 			})
 			answered := time.Since(begin)
-			e2e.WaitFor(t, "the account to be known", func() bool {
-				code, said := readyAccount(s)
-				return code == http.StatusOK && said == ""
-			})
+			s.WaitReady()
 			t.Logf("ready after %s, reported after %s; a request in the outage took %s: %.200s; after its end the first answer after %s, the account known after %s",
 				ready, reported, took, said, answered, time.Since(begin))
 		})
@@ -101,12 +94,9 @@ func TestAccountAnswersAgain(t *testing.T) {
 	s := e2e.NewUnstarted(t)
 	s.Plan.Fail(planbackend.Accounts, planbackend.Silent())
 	s.Serve("")
-	s.WaitReady()
+	waitStarted(s)
 	old := e2e.AppServers()
-	e2e.WaitFor(t, "the account to be reported", func() bool {
-		_, said := readyAccount(s)
-		return strings.Contains(said, "does not answer")
-	})
+	e2e.WaitFor(t, "the outage to be reported", func() bool { code, _ := s.Readiness(); return code == http.StatusServiceUnavailable })
 	s.Plan.Heal()
 	begin := time.Now()
 	e2e.WaitFor(t, "an answer", func() bool {

@@ -51,7 +51,7 @@ func TestPlanOfALogin(t *testing.T) {
 				}
 			}
 			e := awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool { return data["app_server"] == id })
-			if e.data["state"] != "spent" || e.data["before"] != "unknown" || e.data["reason"] != "the plan is spent" || e.data["resets_at"] == "" {
+			if e.data["state"] != "spent" || e.data["before"] != "unknown" || e.data["cause"] != "plan_spent" || !strings.HasPrefix(e.data["reason"].(string), "the plan is spent") || e.data["resets_at"] == "" {
 				t.Errorf("%+v", e)
 			}
 			_, text := admin.Get("/metrics")

@@ -1,0 +1,76 @@
+package loginstate
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// maxModels bounds the models that are remembered for a login, of each kind.
+const maxModels = 64
+
+// models remembers which models have worked with a login, and which ones the provider refuses.
+type models struct {
+	worked  map[string]bool
+	refused map[string]modelRefusal
+}
+
+// modelRefusal is the refusal of a model with a plain 401.
+type modelRefusal struct {
+	failure error
+	until   time.Time // until then, no turn tries the model with this login
+}
+
+func (m *models) work(model string) {
+	if m.worked == nil {
+		m.worked = make(map[string]bool)
+	}
+	if len(m.worked) < maxModels {
+		m.worked[model] = true
+	}
+	delete(m.refused, model)
+}
+
+// anyWorks reports whether a model has worked and was not refused after that.
+func (m *models) anyWorks() bool {
+	for model := range m.worked {
+		if _, refused := m.refused[model]; !refused {
+			return true
+		}
+	}
+	return false
+}
+
+// IsPlainRefusal reports whether the provider has answered a turn with a 401, while Codex does not
+// say that the login has ended. The provider may refuse only the model of the turn.
+func IsPlainRefusal(failure *codexrpc.TurnError) bool {
+	return failure.HTTPStatus == http.StatusUnauthorized && failure.Code != codexrpc.CodeUnauthorized
+}
+
+// RefuseModel records that the provider has refused a turn with this model, see [IsPlainRefusal].
+// For a minute, no turn tries the model with this login. The login counts as signed out only if no
+// model works with it; even then, turns with other models try it.
+func (l *Login) RefuseModel(model string, failure error) {
+	l.update(func() {
+		m, now := &l.models, time.Now()
+		if m.refused == nil || len(m.refused) >= maxModels {
+			m.refused = make(map[string]modelRefusal) // what is forgotten is asked again
+		}
+		until := now.Add(signedOutRest)
+		m.refused[model] = modelRefusal{failure, until}
+		if !m.anyWorks() && !l.cause.OfLogin() {
+			l.setState(SignedOut, Refused, nil, until)
+		}
+	})
+}
+
+// ModelRefusal returns why no turn with this model is to use the login now, or nil.
+func (l *Login) ModelRefusal(model string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refusal, ok := l.models.refused[model]; ok && time.Now().Before(refusal.until) {
+		return refusal.failure
+	}
+	return nil
+}
