@@ -19,11 +19,13 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "codex",
 		Usage: "<command>",
-		Short: "Shows, checks and signs in the app-servers of the codex handlers, spends reset credits, and makes API keys",
+		Short: "Shows, checks, restarts, and signs in or out the app-servers of the codex handlers, spends reset credits, and makes API keys",
 		CobraFunc: func(cmd *cobra.Command) {
 			command.Group(cmd,
 				command.Status(configuredAppServers),
 				command.Login(configuredAppServers),
+				command.Logout(configuredAppServers),
+				command.Restart(),
 				command.Credit(),
 				command.Check(configuredAppServers),
 				command.Key(configuredKeyFiles),

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,9 +34,59 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 	return withConfig(cmd, configured.signIn)
 }
 
-// signIn runs `codex login` for an app-server. If a Caddy is running, signIn then restarts this
-// app-server there, so that the app-server uses the new login.
+// Logout returns the command `caddy codex logout`.
+func Logout(configured AppServersFunc) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "logout [<app_server>] [--config <path> [--adapter <name>]] [--address <admin>]",
+		Short: "Signs an app-server out",
+		Long: `
+Signs an app-server out with codex logout, which removes the login from the CODEX_HOME
+that it uses. An app-server is named as for caddy codex login. A Caddy that runs uses
+the login for no new request. Run it as the user that Caddy runs as.`,
+	}
+	adminFlag(cmd)
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		return configured.runForLogin(ctx, cmd, fl, "Signing out", "Signed out", "logout")
+	})
+}
+
+// Restart returns the command `caddy codex restart`.
+func Restart() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restart [<id>] [--address <admin>] [--config <path> [--adapter <name>]]",
+		Short: "Replaces app-servers without ending their turns",
+		Long: `
+Replaces all app-servers of the Caddy that runs by new ones, or the one with the id, as
+in caddy codex status. Turns that run go on.`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	adminFlag(cmd)
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		path := "/codex/restart"
+		if len(fl.Args()) > 0 {
+			path += "?app_server=" + url.QueryEscape(fl.Args()[0])
+		}
+		var answer struct{ Restarted []string }
+		if err := callAdmin(ctx, fl, http.MethodPost, path, nil, &answer); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(answer.Restarted, ", "))
+		return nil
+	})
+}
+
+// signIn runs `codex login` for an app-server.
 func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	flag := "--device-auth"
+	if fl.Bool("with-api-key") {
+		flag = "--with-api-key"
+	}
+	return configured.runForLogin(ctx, cmd, fl, "Signing in", "Signed in", "login", flag)
+}
+
+// runForLogin runs a command of codex that changes the login of an app-server. If a Caddy is running,
+// it then restarts this app-server there, so that the app-server uses the new login, or none.
+func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, doing, done, command string, args ...string) error {
 	servers, err := configured.load(fl)
 	if err != nil {
 		return err
@@ -45,11 +96,7 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 		return err
 	}
 	server := &chosen[0]
-	flag := "--device-auth"
-	if fl.Bool("with-api-key") {
-		flag = "--with-api-key"
-	}
-	login, err := server.Config.LoginCommand(ctx, flag)
+	login, err := server.Config.LoginCommand(ctx, command, args...)
 	if err != nil {
 		return err
 	}
@@ -61,19 +108,19 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 		return fmt.Errorf("making the CODEX_HOME: %w", err)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "Signing in %s: %s\n", server.title(), server.description())
+	fmt.Fprintf(out, "%s %s: %s\n", doing, server.title(), server.description())
 	login.Stdin, login.Stdout, login.Stderr = cmd.InOrStdin(), out, cmd.ErrOrStderr()
 	if err := login.Run(); err != nil {
-		return fmt.Errorf("codex login: %w", err)
+		return fmt.Errorf("codex %s: %w", command, err)
 	}
 	restarted, err := restartAll(ctx, fl, server.IDs)
 	switch {
 	case err != nil:
-		fmt.Fprintf(out, "Signed in. Whether a Caddy runs that uses it is not known (%v).\n", err)
+		fmt.Fprintf(out, "%s. Whether a Caddy runs with this app-server is not known (%v).\n", done, err)
 	case restarted == 0:
-		fmt.Fprintln(out, "Signed in. The Caddy that runs has no such app-server; load its configuration.")
+		fmt.Fprintln(out, done+". The Caddy that runs has no such app-server; load its configuration.")
 	default:
-		fmt.Fprintln(out, "Signed in. The Caddy that runs uses it now; `caddy codex status` shows how it does.")
+		fmt.Fprintln(out, done+". The Caddy that runs uses it now; `caddy codex status` shows how it does.")
 	}
 	return nil
 }

@@ -1,0 +1,211 @@
+package operations
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// served checks that requests are served for a while.
+func served(s *e2e.Site, what string) {
+	s.T.Helper()
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		if served, said, _ := ask(s); !served {
+			s.T.Errorf("%s: %s", what, said)
+			return
+		}
+	}
+}
+
+// TestReplacedDuringAnOutage restarts an app-server and loads another configuration while the back end
+// does not tell the account. The app-server that works goes on until its successor knows the account.
+func TestReplacedDuringAnOutage(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	served(s, "at first")
+	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
+	response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
+	if text := s.Read(response); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	served(s, "while the successor does not know its account")
+	s.Load(strings.Replace(s.Caddyfile(strings.Replace(s.AppServer(), "{\n", "{\nenv A B\n", 1)), "admin off", "admin "+admin.Addr, 1))
+	served(s, "after a reload")
+	if code, text := s.Get("/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	if all := admin.Status().AppServers; len(all) != 2 {
+		t.Errorf("%d app-servers, want the old one and the new one", len(all))
+	}
+	s.Plan.Heal()
+	e2e.WaitFor(t, "the end of the old app-server", func() bool { return len(admin.Status().AppServers) == 1 && len(e2e.AppServers()) == 1 })
+	served(s, "at last")
+}
+
+// TestSuccessorAfterTheEnd kills an app-server whose successor waits for its account: the successor
+// takes over.
+func TestSuccessorAfterTheEnd(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	served(s, "at first")
+	heal := s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
+	old := admin.Status().AppServers[0].PID
+	for range 2 { // the second successor replaces the first one
+		e2e.WaitFor(t, "the start of a successor", func() bool { // which the one before must have ended
+			response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
+			s.Read(response)
+			return response.StatusCode == http.StatusOK
+		})
+		e2e.WaitFor(t, "two app-servers", func() bool { return len(e2e.AppServers()) == 2 })
+	}
+	if now := admin.Status().AppServers[0]; now.PID != old {
+		t.Errorf("the app-server was replaced: %+v", now)
+	}
+	heal()
+	heal = s.Plan.Fail(planbackend.Accounts, planbackend.Silent())
+	if process, err := os.FindProcess(old); err != nil || process.Kill() != nil {
+		t.Fatal(err)
+	}
+	e2e.WaitFor(t, "the successor", func() bool { now := admin.Status().AppServers[0]; return now.State == "ready" && now.PID != old })
+	heal()
+	e2e.WaitFor(t, "an answer", func() bool { served, _, _ := ask(s); return served })
+}
+
+// TestRefusedAccount checks that a login is refused whose account the back end answers with a 401, if
+// it cannot be renewed: clients are told so, and requests ask the back end no more.
+func TestRefusedAccount(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusUnauthorized))
+	s.Plan.Fail(planbackend.Issuer, planbackend.Status(http.StatusBadRequest))
+	s.Serve("")
+	e2e.WaitFor(t, "the refusal", func() bool { code, text := s.Get("/readyz"); return code == 503 && strings.Contains(text, "refuses") })
+	e2e.WaitFor(t, "the second refusal", func() bool {
+		before := s.Plan.Count(planbackend.Accounts)
+		_, said, _ := ask(s)
+		if !strings.HasPrefix(said, "503 ") || !strings.Contains(said, "codex_unauthorized") {
+			t.Error(said)
+		}
+		return s.Plan.Count(planbackend.Accounts) == before
+	})
+	before := s.Plan.Count(planbackend.Accounts)
+	for range 10 {
+		if _, said, _ := ask(s); !strings.Contains(said, "codex_unauthorized") {
+			t.Error(said)
+		}
+	}
+	if asked := s.Plan.Count(planbackend.Accounts) - before; asked > 9 { // one question of the app-server itself, in three attempts with their renewals
+		t.Errorf("ten requests asked the back end %d times", asked)
+	}
+	s.Plan.Heal()
+	s.WaitReady()
+	served(s, "after that")
+}
+
+// TestRefusedModel checks that the 401 for one model keeps turns of this model from the logins, and no
+// others.
+func TestRefusedModel(t *testing.T) {
+	accounts := []*account{newAccount(t, nil), newAccount(t, nil)}
+	for _, a := range accounts {
+		a.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			return scriptedmodel.Script{End: signedOut}, r.Model == "gpt-6-sol"
+		})
+	}
+	s := e2e.NewSite(t, accounts[0].block+accounts[1].block)
+	s.WaitMembers(2)
+	post := func(model string, want int) {
+		t.Helper()
+		if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
+			t.Errorf("%s: %s %s", model, response.Status, text)
+		}
+	}
+	for range 3 {
+		post("gpt-6-sol", http.StatusServiceUnavailable)
+		asked := accounts[0].asked() + accounts[1].asked()
+		post("gpt-6-sol", http.StatusServiceUnavailable)
+		if more := accounts[0].asked() + accounts[1].asked() - asked; more > 0 {
+			t.Errorf("the logins were asked %d times more for the refused model", more)
+		}
+		for range 4 {
+			post("gpt-6-luna", http.StatusOK)
+		}
+		if code, text := s.Get("/readyz"); code != http.StatusOK {
+			t.Errorf("/readyz: %d %s", code, text)
+		}
+	}
+}
+
+// TestLoginFile removes the login of an app-server and puts another one in its place, while the
+// app-server works.
+func TestLoginFile(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	served(s, "at first")
+	other := s.Plan.AddLogin(planbackend.LoginOptions{})
+	if err := other.Write(s.Home); err != nil {
+		t.Fatal(err)
+	}
+	used := func() int {
+		return s.Plan.Count(planbackend.Responses, other) + s.Plan.Count(planbackend.Socket, other)
+	}
+	e2e.WaitFor(t, "the use of the other login", func() bool { ask(s); return used() > 0 })
+	if err := os.Remove(filepath.Join(s.Home, "auth.json")); err != nil {
+		t.Fatal(err)
+	}
+	e2e.WaitFor(t, "the missing login", func() bool {
+		code, text := s.Get("/readyz")
+		return code == http.StatusServiceUnavailable && admin.Status().AppServers[0].Login.Cause == "not_signed_in" && strings.Contains(text, "signed_out")
+	})
+	if _, said, _ := ask(s); !strings.Contains(said, "codex_unauthorized") {
+		t.Error(said)
+	}
+	if err := s.Login.Write(s.Home); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitReady()
+	served(s, "at last")
+}
+
+// TestLogoutCommand checks that `caddy codex logout` and `restart` do what they say.
+func TestLogoutCommand(t *testing.T) {
+	ownTemp(t)
+	s, admin := newLoginSite(t, "", "")
+	logIn(s, "sk-1")
+	s.WaitReady()
+	authorization(s)
+	config := filepath.Join(t.TempDir(), "Caddyfile")
+	e2e.WriteFile(t, config, strings.Replace(s.Caddyfile(s.AppServer()), "admin off", "admin "+admin.Addr, 1))
+	before := admin.Status().AppServers[0]
+	for _, args := range [][]string{{"restart"}, {"restart", before.ID}} {
+		old := admin.Status().AppServers[0].PID
+		if output, err := runCommand("", append(args, "--config", config)...); err != nil || !strings.Contains(output, before.ID) {
+			t.Fatal(output, err)
+		}
+		e2e.WaitFor(t, "another process", func() bool { now := admin.Status().AppServers[0]; return now.State == "ready" && now.PID != old })
+	}
+	if _, err := runCommand("", "restart", "none", "--config", config); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Error(err)
+	}
+	if output, err := runCommand("", "logout", "--config", config); err != nil || !strings.Contains(output, "Signed out") {
+		t.Fatal(output, err)
+	}
+	e2e.WaitFor(t, "the missing login", func() bool {
+		_, said, _ := ask(s)
+		code, _ := s.Get("/readyz")
+		return strings.Contains(said, "codex_unauthorized") && code == http.StatusServiceUnavailable
+	})
+	if _, err := os.Stat(filepath.Join(s.Home, "auth.json")); !os.IsNotExist(err) {
+		t.Error("the login is still there: ", fmt.Sprint(err))
+	}
+}
