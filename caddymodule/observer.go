@@ -52,10 +52,7 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 // TurnsEnded counts and logs the turns of a request, and adds their data to the request's trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
-		usageBook.TurnEnded(turns[i])
-		if o.sharedUsage != nil {
-			o.sharedUsage.TurnEnded(turns[i])
-		}
+		addUsage(o.sharedUsage, turns[i])
 		logTurn(o.turnLogger, &turns[i])
 		countTurn(&turns[i])
 		reportLimits(&turns[i])

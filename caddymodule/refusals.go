@@ -50,15 +50,12 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 		return
 	}
 	now := time.Now()
+	chosen, leftOut := h.refusals.choose(failure.Code.Label(), now)
 	record := gateway.Record{
 		Time: now, Route: gateway.Route(route), RequestID: r.Header.Get(requestIDHeader),
-		User: h.accountOf(r), Status: failure.Status, Code: failure.Code,
+		User: h.accountOf(r), Status: failure.Status, Code: failure.Code, Unlisted: !chosen,
 	}
-	chosen, leftOut := h.refusals.choose(failure.Code.Label(), now)
-	usageBook.RequestRefused(record, chosen)
-	if h.sharedUsage != nil {
-		h.sharedUsage.RequestRefused(record, chosen)
-	}
+	addUsage(h.sharedUsage, record)
 	if chosen {
 		h.logRefusal(r, failure, &record, leftOut)
 	}
@@ -82,15 +79,9 @@ func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *g
 	}
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	h.refusalLogger.Log(level, message, append(more,
-		zap.String("request_id", record.RequestID),
-		zap.String("user", record.User),
-		zap.String("route", string(record.Route)),
-		zap.Int("status", failure.Status),
-		zap.String("code", failure.Code.Label()),
-		zap.String("param", shorten(failure.Param)),
-		zap.String("client_ip", address),
-		zap.String("method", shorten(r.Method)),
-		zap.String("path", shorten(r.URL.Path)),
-		zap.String("user_agent", shorten(r.UserAgent())),
+		zap.String("request_id", record.RequestID), zap.String("user", record.User), zap.String("route", string(record.Route)),
+		zap.Int("status", failure.Status), zap.String("code", failure.Code.Label()), zap.String("param", shorten(failure.Param)),
+		zap.String("client_ip", address), zap.String("user_agent", shorten(r.UserAgent())),
+		zap.String("method", shorten(r.Method)), zap.String("path", shorten(r.URL.Path)),
 	)...)
 }

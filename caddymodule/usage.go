@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -59,6 +60,15 @@ func storeLateCounts() {
 	usageKeeper.Flush()
 	keyLedgerKeeper.Flush()
 	storemodules.StoreLateCounts()
+}
+
+// addUsage adds a turn or a refused request to the usage. shared is nil if there is no usage of all
+// nodes.
+func addUsage(shared *usage.Shared, r gateway.Record) {
+	usageBook.Add(r)
+	if shared != nil {
+		shared.Add(r)
+	}
 }
 
 // userOf returns the name of the authenticated user in a form that can be stored, or "" if no user

@@ -32,7 +32,7 @@ func TestUsageACL(t *testing.T) {
 		pool.close(key, e)
 	})
 	for range 2 {
-		e.Usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK, Time: time.Now()})
+		e.Usage.Add(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK, Time: time.Now()})
 		if err := e.Usage.Store(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func testUnsettled(t *testing.T, end func(p *openStorePool, key string, release,
 	server.Kill()
 	exit(func() {
 		grants[0].Close(20)
-		first.Usage.TurnEnded(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
+		first.Usage.Add(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
 	})
 	files := func() []string {
 		found, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "codex", "unsettled-*"))

@@ -43,20 +43,14 @@ func New() *Book {
 	return &Book{started: now, since: now, accounts: make(map[string]*account)}
 }
 
-// TurnEnded counts and lists a turn.
-func (b *Book) TurnEnded(r gateway.Record) { b.count(r, true) }
-
-// RequestRefused counts a request that was refused before its turns. Its record has no model and no
-// mode. If listed is true, Raw lists the request.
-func (b *Book) RequestRefused(r gateway.Record, listed bool) { b.count(r, listed) }
-
-func (b *Book) count(r gateway.Record, listed bool) {
+// Add counts and lists a turn or a refused request.
+func (b *Book) Add(r gateway.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)
 	b.changes++
 	b.account(r.User).countTurn(&r)
-	if listed {
+	if !r.Unlisted {
 		b.addEntry(newEntry(&r, b.lastEntry()))
 	}
 }

@@ -31,11 +31,11 @@ func record(user, id string) gateway.Record {
 
 func TestAccounts(t *testing.T) {
 	b := New()
-	b.TurnEnded(record("alice", "1"))
+	b.Add(record("alice", "1"))
 	failed := record("alice", "2")
 	failed.Status = 502
-	b.TurnEnded(failed)
-	b.TurnEnded(record("bob", "3"))
+	b.Add(failed)
+	b.Add(record("bob", "3"))
 
 	alice := b.Account("alice")
 	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{30, 20, 6, 2, 10, 4}) {
@@ -53,7 +53,7 @@ func TestAccounts(t *testing.T) {
 	}
 	choice := record("alice", "2")
 	choice.Choice = 1
-	b.TurnEnded(choice)
+	b.Add(choice)
 	if more := b.Account("alice"); more.Requests != 2 || more.Tokens.InputTokens != 30 {
 		t.Errorf("a second choice: %+v", more)
 	}
@@ -65,8 +65,8 @@ func TestAccounts(t *testing.T) {
 func TestRawIsOnesOwn(t *testing.T) {
 	b := New()
 	for i := range 3 {
-		b.TurnEnded(record("alice", fmt.Sprint("a", i)))
-		b.TurnEnded(record("bob", fmt.Sprint("b", i)))
+		b.Add(record("alice", fmt.Sprint("a", i)))
+		b.Add(record("bob", fmt.Sprint("b", i)))
 	}
 	var ids []string
 	for _, e := range b.Raw("alice").Data {
@@ -89,7 +89,7 @@ func TestBounds(t *testing.T) {
 			for i := range maxUsers {
 				r := record(fmt.Sprint("user", worker, "-", i), "id")
 				r.Model = strings.Repeat("ü", 10_000)
-				b.TurnEnded(r)
+				b.Add(r)
 			}
 		})
 	}
@@ -117,9 +117,9 @@ func TestTurnAllocations(t *testing.T) {
 	r.Tools = turn.Report{}
 	for range 2 * maxEntries { // as many as are kept
 		r.Model = string(body)[len(`{"model":"`):][:len("gpt-5")]
-		b.TurnEnded(r)
+		b.Add(r)
 	}
-	if n := testing.AllocsPerRun(100, func() { b.TurnEnded(r) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { b.Add(r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if last := b.entries[len(b.entries)-1]; last.Model != r.Model || unsafe.StringData(last.Model) == unsafe.StringData(r.Model) {
@@ -130,7 +130,7 @@ func TestTurnAllocations(t *testing.T) {
 func TestAll(t *testing.T) {
 	b := New()
 	for _, user := range []string{"bob", "alice", "bob"} {
-		b.TurnEnded(record(user, user))
+		b.Add(record(user, user))
 	}
 	all := b.Account(Everybody)
 	if all.Requests != 3 || all.Tokens.InputTokens != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
@@ -156,7 +156,7 @@ func TestByModel(t *testing.T) {
 	for i := range maxModels + 5 {
 		r := record("alice", "id")
 		r.Model = fmt.Sprintf("model-%02d", i)
-		b.TurnEnded(r)
+		b.Add(r)
 	}
 	a := b.Account("alice")
 	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Model != "model-00" || a.ByModel[0].Requests != 1 {
@@ -171,7 +171,7 @@ func TestByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New() // at midnight
 		for range 4 {
-			b.TurnEnded(record("alice", "id"))
+			b.Add(record("alice", "id"))
 			time.Sleep(30 * time.Minute)
 		}
 		a := b.Account("alice")
@@ -198,9 +198,9 @@ func TestPrices(t *testing.T) {
 	for _, price := range []turn.Price{250_000_000, 0, 500_000_000} {
 		r := record("alice", "1")
 		r.Price, r.Estimated = price, price == 0
-		b.TurnEnded(r)
+		b.Add(r)
 	}
-	b.TurnEnded(record("bob", "2"))
+	b.Add(record("bob", "2"))
 	stored, _ := b.Document(0)
 	content, err := json.Marshal(stored)
 	if err != nil {
@@ -235,12 +235,12 @@ func refusal(user, id string) gateway.Record {
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
-		b.TurnEnded(record("alice", "1"))
+		b.Add(record("alice", "1"))
 		time.Sleep(time.Second)
-		b.RequestRefused(refusal("alice", "2"), true)
+		b.Add(refusal("alice", "2"))
 		time.Sleep(time.Second)
-		b.TurnEnded(record("alice", "3"))
-		b.RequestRefused(refusal("alice", "not listed"), false)
+		b.Add(record("alice", "3"))
+		b.Add(gateway.Record{User: "alice", RequestID: "not listed", Status: 404, Unlisted: true})
 		a, raw := b.Account("alice"), b.Raw("alice")
 		if a.Requests != 4 || a.Errors != 2 || len(a.ByModel) != 1 || a.ByModel[0].Requests != 2 {
 			t.Errorf("%+v", a)
@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for range 3 * maxEntries {
-			b.RequestRefused(refusal("", "flood"), true)
+			b.Add(refusal("", "flood"))
 		}
 		document, _ := b.Document(0)
 		content, err := json.Marshal(document)

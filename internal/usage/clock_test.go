@@ -12,7 +12,7 @@ func TestClockSetBack(t *testing.T) {
 	at := func(b *Book, when time.Time) {
 		r := record("ann", "1")
 		r.Time = when
-		b.TurnEnded(r)
+		b.Add(r)
 	}
 	ahead := New()
 	at(ahead, now.AddDate(70, 0, 0))

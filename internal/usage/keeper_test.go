@@ -19,7 +19,7 @@ func run(t *testing.T, file string, turns int) (after Account, raw Raw) {
 	b := New()
 	release := storedbook.NewKeeper(b, "the usage", SaveInterval).Hold(slog.New(slog.NewTextHandler(t.Output(), nil)), file)
 	for range turns {
-		b.TurnEnded(record("alice", "id"))
+		b.Add(record("alice", "id"))
 	}
 	release()
 	return b.Account("alice"), b.Raw("alice")
@@ -79,7 +79,7 @@ func FuzzDecode(f *testing.F) {
 		if b.Restore(content) != nil {
 			return
 		}
-		b.TurnEnded(record("a", "id"))
+		b.Add(record("a", "id"))
 		b.Account(Everybody)
 		stored, _ := b.Document(0)
 		again, err := json.Marshal(stored)
@@ -100,7 +100,7 @@ func BenchmarkDocument(b *testing.B) {
 			r := record(fmt.Sprint("user", user), "id")
 			r.Time = r.Time.Add(time.Duration(i) * 24 * time.Hour)
 			r.Model = fmt.Sprint("model", i%maxModels)
-			book.TurnEnded(r)
+			book.Add(r)
 		}
 	}
 	b.ReportAllocs()

@@ -15,7 +15,7 @@ func TestOddUsers(t *testing.T) {
 	users := []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "Jürgen", "J\ufffdrgen", othersAccount, "others", long + "a", long + "b", "a\nb", `a"b`, "<a>", "a b", "ann#1"}
 	b := New()
 	for _, user := range users {
-		b.TurnEnded(record(user, "of "+user))
+		b.Add(record(user, "of "+user))
 	}
 	restarted := New()
 	restore(t, restarted, b)
@@ -53,9 +53,9 @@ func restore(t *testing.T, into, from *Book) {
 // shared account.
 func TestSharedAccountAndOthers(t *testing.T) {
 	b := New()
-	b.TurnEnded(record("others", "1"))
+	b.Add(record("others", "1"))
 	for i := range maxUsers + 1 {
-		b.TurnEnded(record("user "+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2"))
+		b.Add(record("user "+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2"))
 	}
 	var sum int64
 	for _, u := range b.Account(Everybody).ByUser {
@@ -71,7 +71,7 @@ func TestLongCodes(t *testing.T) {
 	b := New()
 	r := record("ann", "1")
 	r.Code = apierror.Code(strings.Repeat("x", 1000))
-	b.TurnEnded(r)
+	b.Add(r)
 	if got := b.Raw("ann").Data[0].Code; len(got) != maxName {
 		t.Errorf("%d bytes", len(got))
 	}

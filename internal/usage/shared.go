@@ -50,19 +50,11 @@ func NewShared(run func(ctx context.Context, script *redis.Script, tag string, a
 	return &Shared{run: run, started: time.Now(), nodeID: rand.Text(), pending: New()}
 }
 
-// TurnEnded counts a turn.
-func (s *Shared) TurnEnded(r gateway.Record) {
+// Add counts and lists a turn or a refused request.
+func (s *Shared) Add(r gateway.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending.TurnEnded(r)
-	s.startStoring()
-}
-
-// RequestRefused does the same as [Book.RequestRefused].
-func (s *Shared) RequestRefused(r gateway.Record, listed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending.RequestRefused(r, listed)
+	s.pending.Add(r)
 	s.startStoring()
 }
 

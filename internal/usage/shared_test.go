@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -46,9 +47,9 @@ func TestShared(t *testing.T) {
 				if i%5 == 0 {
 					r.Status = 502
 				}
-				node.TurnEnded(r)
+				node.Add(r)
 				mu.Lock()
-				whole.TurnEnded(r)
+				whole.Add(r)
 				mu.Unlock()
 			}
 			if err := node.Store(t.Context()); err != nil {
@@ -95,7 +96,7 @@ func TestSharedBounds(t *testing.T) {
 	for i := range maxUsers + 5 {
 		r := record(fmt.Sprint("user", i), "id")
 		r.Model = fmt.Sprint("model", i%(maxModels+5))
-		node.TurnEnded(r)
+		node.Add(r)
 		if i%400 == 0 {
 			if err := node.Store(t.Context()); err != nil {
 				t.Fatal(err)
@@ -120,7 +121,7 @@ func TestSharedKeys(t *testing.T) {
 	server := redisserver.Start(t)
 	node := newNode(t, server)
 	for range 100 {
-		node.TurnEnded(record("ann", "id"))
+		node.Add(record("ann", "id"))
 		if err := node.Store(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +148,10 @@ func TestSharedRestored(t *testing.T) {
 		return run(ctx, script, tag, args...)
 	}
 	down.Store(true)
-	node.TurnEnded(record("ann", "1"))
+	node.Add(record("ann", "1"))
 	waiting := node.Unstored()
 	down.Store(false)
-	node.TurnEnded(record("ann", "2"))
+	node.Add(record("ann", "2"))
 	if err := node.Store(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestSharedOutage(t *testing.T) {
 		return run(ctx, script, tag, args...)
 	}
 	for range 50 {
-		node.TurnEnded(record("ann", "id"))
+		node.Add(record("ann", "id"))
 	}
 	if _, err := node.Account(t.Context(), "ann"); err == nil {
 		t.Error("it shows what it does not know")
@@ -196,11 +197,11 @@ func TestSharedOutage(t *testing.T) {
 func TestSharedRefusals(t *testing.T) {
 	server := redisserver.Cluster(t)
 	one, other := newNode(t, server), newNode(t, server)
-	one.TurnEnded(record("ann", "turn"))
+	one.Add(record("ann", "turn"))
 	for i := range 2 * maxEntries {
-		one.RequestRefused(refusal("ann", fmt.Sprint(i)), true)
+		one.Add(refusal("ann", fmt.Sprint(i)))
 	}
-	one.RequestRefused(refusal("ann", "not listed"), false)
+	one.Add(gateway.Record{User: "ann", RequestID: "not listed", Status: 404, Unlisted: true})
 	if err := one.Store(t.Context()); err != nil {
 		t.Fatal(err)
 	}

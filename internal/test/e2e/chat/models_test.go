@@ -84,6 +84,7 @@ func TestSerialCalls(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := newSiteOfModels(t)
+		e2e.WaitFor(t, "the list of the back end", func() bool { return slices.Contains(s.Models(), "gpt-7") })
 		for model, lite := range map[string]bool{"gpt-6-sol": true, "gpt-7": true, "gpt-5.5": false, "gpt-7-full": false, "no-list-has-it": false} {
 			messages := []any{e2e.Fields{"role": "user", "content": "say:ok"}}
 			for _, parallel := range []bool{false, true, false} {

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -26,14 +27,15 @@ func TestRefusedRequests(t *testing.T) {
 		s.WaitReadyAs(e2e.Bearer("sk-right"))
 	}
 	load("max_queue 1 10m")
-	id := 0
+	number, run := 0, rand.Text() // the usage has no end
 	ask := func(status int, code, method, path, key, body string) {
 		t.Helper()
 		metric := fmt.Sprintf("codex_request_errors_total{code=%q}", code)
 		before := s.Samples()[metric]
-		id++
+		number++
+		id := fmt.Sprint(run, "-", number)
 		header := e2e.Bearer(key)
-		header.Set("X-Request-Id", fmt.Sprint("refused-", id))
+		header.Set("X-Request-Id", id)
 		response := s.Do(method, path, strings.NewReader(body), header)
 		text := s.Read(response)
 		if response.StatusCode != status || !strings.Contains(text, code) {
@@ -42,13 +44,13 @@ func TestRefusedRequests(t *testing.T) {
 		if after := s.Samples()[metric]; after != before+1 {
 			t.Errorf("%s: %v → %v", metric, before, after)
 		}
-		if raw, _ := usageAs(s, e2e.Bearer("sk-right")); strings.Count(raw, fmt.Sprintf(`"request_id":"refused-%d"`, id)) != 1 || !strings.Contains(raw, fmt.Sprintf(`"status":%d,"code":%q`, status, code)) {
+		if raw, _ := usageAs(s, e2e.Bearer("sk-right")); strings.Count(raw, fmt.Sprintf(`"request_id":%q`, id)) != 1 || !strings.Contains(raw, fmt.Sprintf(`"status":%d,"code":%q`, status, code)) {
 			t.Errorf("%d %s is not listed once: %s", status, code, raw)
 		}
 		e2e.WaitFor(t, "the line of the log", func() bool {
-			return strings.Contains(e2e.ReadFile(t, log), fmt.Sprintf(`"request_id":"refused-%d"`, id))
+			return strings.Contains(e2e.ReadFile(t, log), fmt.Sprintf(`"request_id":%q`, id))
 		})
-		if n := strings.Count(e2e.ReadFile(t, log), fmt.Sprintf(`"request_id":"refused-%d"`, id)); n != 1 {
+		if n := strings.Count(e2e.ReadFile(t, log), fmt.Sprintf(`"request_id":%q`, id)); n != 1 {
 			t.Errorf("%d lines about %d %s", n, status, code)
 		}
 	}
