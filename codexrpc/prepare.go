@@ -16,7 +16,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 		return false
 	}
 	var t *Thread
-	c.background(closeTimeout, func(deadline time.Time) {
+	c.background(func(deadline time.Time) {
 		defer func() { <-c.calls.slots }()
 		var err error
 		// The call is urgent, so that it takes no second slot and is not retried.

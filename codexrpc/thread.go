@@ -81,7 +81,7 @@ func (s *startingThread) onAnswer(answer message, late bool) {
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
 	case late:
-		t.conn.background(closeTimeout, t.unsubscribe, nil)
+		t.conn.background(t.unsubscribe, nil)
 	default:
 		t.registered = t.conn.addThread(t)
 	}

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// closeTimeout bounds work in the background, except the unloading of a thread.
+	// closeTimeout bounds work in the background, and the unloading of a thread after its turn.
 	closeTimeout = 20 * time.Second
-	// unloadTimeout bounds the unloading of a thread. It is long, since an interruption does not
-	// end the decoding of images. finishTimeout is the part of it that waits for the end of the
-	// turn.
-	unloadTimeout = 2 * time.Minute
-	finishTimeout = unloadTimeout - closeTimeout
+	// interruptTimeout is how long an interruption may wait for its answer.
+	interruptTimeout = 15 * time.Second
+	// finishTimeout is how long the unloading waits for the end of the turn. It is long, since an
+	// interruption does not end the decoding of images.
+	finishTimeout = 100 * time.Second
 	// refusedGrace is how long to wait for turn/completed if the app-server has refused to interrupt
 	// the turn, usually because the turn has just ended by itself.
 	refusedGrace = time.Second
@@ -23,7 +23,7 @@ const (
 // unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread.
 // After that, even after a failure, it calls the function released, unless that is nil. This
 // function may close the connection. Close must not be called twice.
-func (t *Thread) Close(released func()) { t.conn.background(unloadTimeout, t.unload, released) }
+func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
 // nothing and returns false.
@@ -36,11 +36,11 @@ func (c *Conn) addTask() bool {
 	return c.err == nil
 }
 
-// background runs f in a goroutine, for which Conn.Close waits. The deadline of f is the timeout
+// background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
 // from now. After f, background calls onDone if it is not nil. If the connection has ended,
 // background runs both without a goroutine, since every call that f makes fails immediately.
-func (c *Conn) background(timeout time.Duration, f func(deadline time.Time), onDone func()) {
-	deadline := time.Now().Add(timeout)
+func (c *Conn) background(f func(deadline time.Time), onDone func()) {
+	deadline := time.Now().Add(closeTimeout)
 	if !c.addTask() {
 		f(deadline)
 		if onDone != nil {
@@ -59,11 +59,12 @@ func (c *Conn) background(timeout time.Duration, f func(deadline time.Time), onD
 	}()
 }
 
-// unload does the background work of Close.
+// unload does the background work of Close. If it had to wait for the turn, the deadline begins anew.
 func (t *Thread) unload(deadline time.Time) {
 	t.queue.drop(errClosedThread)
 	if t.isRunning() {
 		t.interruptAndWait()
+		deadline = time.Now().Add(closeTimeout)
 	}
 	t.answerParked(deadline)
 	t.unsubscribe(deadline)
@@ -83,7 +84,7 @@ func (t *Thread) unregister() {
 // makes the thread refuse further calls. It is for a model response that breaks off after tool
 // calls: Codex reports the break only when the calls are answered. After the turn, the caller must
 // close the thread.
-func (t *Thread) RefuseCalls() { t.conn.background(closeTimeout, t.answerParked, nil) }
+func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn with a failure, and makes the thread
 // refuse further calls.
@@ -110,9 +111,11 @@ var errClosedThread = errors.New("the thread was closed")
 
 // interruptAndWait interrupts the turn and waits for its end, at most for finishTimeout.
 func (t *Thread) interruptAndWait() {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), finishTimeout, ErrTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
-	if err := t.Interrupt(ctx); err != nil {
+	answered, cancelAnswer := context.WithTimeoutCause(ctx, interruptTimeout, ErrTimeout)
+	defer cancelAnswer()
+	if err := t.Interrupt(answered); err != nil {
 		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)
 		if _, refused := errors.AsType[*CallError](err); refused {
 			var stop context.CancelFunc

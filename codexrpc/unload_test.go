@@ -68,7 +68,7 @@ func TestCloseReleasesOnce(t *testing.T) {
 			p.refuse(unload, codeOverloaded, "later")
 			p.answer(p.expect(methodThreadUnsubscribe), `{}`)
 		},
-		"silent": func(*Conn, *peer, heard) { time.Sleep(unloadTimeout) },
+		"silent": func(*Conn, *peer, heard) { time.Sleep((finishTimeout + closeTimeout)) },
 		"late": func(_ *Conn, p *peer, unload heard) {
 			time.Sleep(closeTimeout)
 			p.answer(unload, `{}`)
@@ -230,8 +230,8 @@ func TestTurnThatDoesNotEnd(t *testing.T) {
 		}
 		p.expect(methodThreadUnsubscribe) // and that is not answered, either
 		releasedOnce(t, released)
-		if took := time.Since(begin); took != unloadTimeout {
-			t.Errorf("it took %s, want %s", took, unloadTimeout)
+		if took := time.Since(begin); took != (finishTimeout + closeTimeout) {
+			t.Errorf("it took %s, want %s", took, (finishTimeout + closeTimeout))
 		}
 		if n := c.Threads(); n != 0 {
 			t.Errorf("%d threads are left", n)

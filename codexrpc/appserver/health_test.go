@@ -190,6 +190,7 @@ func TestMuteMethods(t *testing.T) {
 					t.Fatal("it serves on")
 				}
 				closed(open(t, fresh))
+				time.Sleep(2 * time.Minute) // as long as the end of a turn is waited for
 				awaitDrained(t, p)
 				if s := p.Status(); s.State != StateReady || s.Restarts != 0 || s.Replacements != 1 || !old.wasKilled() {
 					t.Errorf("it became %+v", s)
