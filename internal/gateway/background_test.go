@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -335,6 +336,36 @@ func TestBackgroundAtExit(t *testing.T) {
 	if how, stored := ended(t, url+"/"+idIn(t, begun)); how != "failed" || !strings.Contains(stored, `"server_error"`) {
 		t.Error(stored)
 	}
+}
+
+// TestFollowersAtExit checks that the followers of a background response get its end at the exit.
+func TestFollowersAtExit(t *testing.T) {
+	exit, begin := context.WithCancel(t.Context())
+	defer begin()
+	url, g := backgroundServer(t, Options{Exit: exit, DrainTimeout: 10 * time.Millisecond}, fakecodex.Faults{StallAfter: 6})
+	_, answer := call(t, http.MethodPost, url, `{"model":"m","background":true,"input":"x"}`, -1)
+	id := idIn(t, answer)
+	var followers sync.WaitGroup
+	var following atomic.Int32
+	for range 4 {
+		followers.Go(func() {
+			response, err := http.Get(url + "/" + id + "?stream=true")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer response.Body.Close()
+			if following.Add(1) == 4 {
+				begin()
+			}
+			text, err := io.ReadAll(response.Body)
+			if events := strings.Count(string(text), "event: response.failed"); err != nil || events != 1 || !strings.Contains(string(text), `"code":"server_error"`) {
+				t.Errorf("%v after %q", err, text)
+			}
+		})
+	}
+	followers.Wait()
+	waitForAll(t, g)
 }
 
 // TestBackgroundFails: a response that could not begin has failed, and says why.

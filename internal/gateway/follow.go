@@ -25,6 +25,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 	defer func() { _ = writer.Close() }()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
+	ctx := r.Context()
 	for {
 		events, changed, err := log.Next(position, claim)
 		if err != nil && !writer.Started() {
@@ -45,11 +46,22 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		case changed == nil:
 			return requestOutcome{streamed: true}
 		}
-		if err := g.awaitEvents(r.Context(), writer, wake, changed); err != nil {
+		err = g.awaitEvents(ctx, writer, wake, changed)
+		if ctx == r.Context() && errors.Is(err, turn.ErrShutdown) {
+			// If this server makes the response, the exit ends the response, too, and its last events
+			// are about to come.
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), lastEventsWait, err)
+			defer cancel()
+		} else if err != nil {
 			return undeliveredStream(err)
 		}
 	}
 }
+
+// lastEventsWait is how long a stream waits for the last events of a response after the exit of the
+// server has ended the request.
+const lastEventsWait = 2 * time.Second
 
 // undeliveredStream returns the outcome of a stream that its client did not get completely.
 func undeliveredStream(err error) requestOutcome {

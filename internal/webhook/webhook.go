@@ -106,6 +106,10 @@ func (h *Webhook) postAll(ctx context.Context, address string) {
 	}
 }
 
+// client follows no redirects: after most of them, the event would be lost, since a GET would follow
+// the POST, and the new address would get the URL as Referer.
+var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 func post(ctx context.Context, address string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -114,7 +118,7 @@ func post(ctx context.Context, address string, body []byte) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/cloudevents+json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		if urlErr := (*url.Error)(nil); errors.As(err, &urlErr) {
 			err = urlErr.Err // without the URL, which is often a secret
@@ -122,7 +126,7 @@ func post(ctx context.Context, address string, body []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
+	if resp.StatusCode >= 300 { // also a redirect
 		return errors.New(resp.Status)
 	}
 	return nil

@@ -73,3 +73,19 @@ func TestSlowReceiver(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRedirect checks that a redirect is an error without the URL, and that its target gets nothing.
+func TestRedirect(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the target gets %s with the Referer %q", r.Method, r.Referer())
+	}))
+	defer target.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		receiver := httptest.NewServer(http.RedirectHandler(target.URL, status))
+		err := post(t.Context(), receiver.URL+"/secret", []byte("{}"))
+		receiver.Close()
+		if err == nil || !strings.Contains(err.Error(), http.StatusText(status)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
