@@ -125,10 +125,10 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 }
 
 // maxCallSilence bounds how long the model may be silent after a call. Then the call is refused. If
-// the model's response broke off, the refusal makes Codex report the failure before the idle
-// timeout is over. But if the model is only writing another call, the refusal does harm: the thread
-// cannot be kept for the next request.
-const maxCallSilence = 30 * time.Second
+// the model's response broke off, the refusal makes Codex report it, and the turn ends with the
+// call. Nothing shows it earlier. But if the model is only writing another call, the refusal does
+// harm: the thread cannot be kept for the next request.
+const maxCallSilence = 5 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
 // off, or if the model was silent until refuseAt. next is the time at which refuseCalls has to be
