@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The environment of the test binary when it plays the app-server.
@@ -46,6 +47,9 @@ func printModels(is map[string]bool) int {
 		return 6
 	}
 	fmt.Println(`{"models":[{"slug":"known"}]}`)
+	if is["stubborn"] { // nothing but a kill ends it
+		time.Sleep(time.Hour)
+	}
 	return 0
 }
 
@@ -90,7 +94,7 @@ func runChild(mode string) int {
 			return 4
 		}
 	case is["stubborn"]: // nothing but a kill ends it
-		select {}
+		time.Sleep(time.Hour)
 	}
 	return 0
 }

@@ -24,7 +24,8 @@ func ownPrivateDir() int {
 		return 1
 	}
 	fmt.Println(d.path)
-	select {}
+	time.Sleep(time.Hour)
+	return 0
 }
 
 // startOwner starts a program with a private directory.

@@ -33,7 +33,8 @@ func ownProgram() int {
 		return 1
 	}
 	fmt.Println(program.PID, printing.cmd.Process.Pid)
-	select {}
+	time.Sleep(time.Hour)
+	return 0
 }
 
 // TestKilledParent checks that programs that do not read the end of their input end when their

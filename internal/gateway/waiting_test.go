@@ -198,7 +198,6 @@ var waiting = map[string]string{
 	"gateway.imagesRequest.resolve":   "pictures of a request",
 	"caddymodule.servePage":           "what is short, or the same for all",
 	"caddymodule.writeAdmin":          "what is short, or the same for all",
-	"caddymodule.Handler.logWrongKey": "what is short, or the same for all",
 	"caddymodule.logTurn":             "what is short, or the same for all",
 }
 

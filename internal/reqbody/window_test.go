@@ -128,9 +128,9 @@ func TestWindowsTogether(t *testing.T) {
 		crowd.Note(user)
 		go func() {
 			claim := p.Claim(user)
-			defer claim.Release()
 			_, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
 			out.CloseWithError(err)
+			claim.Release()
 			ends <- err
 		}()
 		_, _ = in.Write(body)
