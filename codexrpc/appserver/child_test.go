@@ -47,7 +47,7 @@ func printModels(is map[string]bool) int {
 		return 6
 	}
 	fmt.Println(`{"models":[{"slug":"known"}]}`)
-	if is["stubborn"] { // nothing but a kill ends it
+	if is["models-hang"] { // nothing but a kill ends it
 		time.Sleep(time.Hour)
 	}
 	return 0

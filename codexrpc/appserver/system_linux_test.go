@@ -21,7 +21,7 @@ func ownProgram() int {
 	if err != nil {
 		return 1
 	}
-	cfg, env := &Config{Command: []string{self, appServerCommand}}, append(os.Environ(), childEnv+"=stubborn")
+	cfg, env := &Config{Command: []string{self, appServerCommand}}, append(os.Environ(), childEnv+"=stubborn models-hang")
 	program, err := cfg.startProgram(os.TempDir(), env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
