@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // TestClientsLeaveWhileCodexDecodes checks that Codex decodes one large image at a time, also after
@@ -67,7 +68,7 @@ func TestClientsLeaveWhileCodexDecodes(t *testing.T) {
 func ownMemory(t *testing.T, pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if _, missing := os.Stat("/proc"); missing != nil {
-		t.Skip("needs /proc")
+		needs.Missing(t, "the memory of Codex is read in /proc: run this test on Linux")
 	}
 	_, rest, found := strings.Cut(string(status), "RssAnon:")
 	if err != nil || !found {
