@@ -2,6 +2,7 @@ package turn
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -109,15 +110,17 @@ func (m *Machine) Price() Price { return m.usage.price }
 func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
 // failWith sends the withheld text, and ends the turn with the failure err. But if the client
-// already has all that it will get, the turn ends without a failure. So it does if its calls were
-// refused: the model's response broke off after calls that are whole, and the client can run them. A block that is still open
+// already has all that it will get, the turn ends without a failure. So it does if Codex reports a
+// failure after its calls were refused: the model's response broke off after calls that are whole,
+// and the client can run them. A block that is still open
 // becomes text, and blockReason is counted as the reason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
+	_, reported := errors.AsType[*codexrpc.TurnError](err)
 	switch {
 	case m.done:
 		return
-	case m.clientHasAll(), m.structured.refused && m.report.Calls > 0:
+	case m.clientHasAll(), reported && m.structured.refused && m.report.Calls > 0:
 		m.emitFinish(m.finishReason())
 		return
 	}

@@ -62,6 +62,7 @@ type appServer struct {
 	state      string          // exit status
 	opened     map[string]bool // open threads
 	running    map[string]bool // threads with a running turn
+	decoding   map[string]bool // threads whose turn decodes an image, see decode
 	asked      map[string]call // unanswered calls by id
 	random     *rand.Rand      // for the latency
 }
@@ -103,6 +104,7 @@ func (r *run) start() (*appserver.Program, error) {
 
 // serve runs the app-server until it ends.
 func (s *appServer) serve() {
+	s.life.Faults.Linger = s.run.plan.Linger
 	err := fakecodex.Serve(s.ctx, reader{s.stdin}, writer{s.stdout}, fakecodex.Options{
 		Transcripts: s.run.recordings, Faults: s.life.Faults,
 		Turn: s.turn, Heard: s.heard, Told: s.told,
@@ -177,6 +179,9 @@ func (s *appServer) dead() bool {
 
 // turn returns the messages of a turn.
 func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step {
+	if strings.Contains(asked.Params, leaverText) {
+		return s.decode(asked)
+	}
 	return s.run.perform(s.number, asked)
 }
 
@@ -217,6 +222,7 @@ func (s *appServer) told(line string) {
 		s.running[m.Get("params.threadId").Str] = true
 	case "turn/completed":
 		delete(s.running, m.Get("params.threadId").Str)
+		s.decoded(m.Get("params.threadId").Str)
 	}
 }
 

@@ -15,7 +15,7 @@
 // conversation of another client.
 //
 // In some plans a user takes all of one thing that can be held: bodies, answers that are not
-// read, events that are not followed, background responses with large instructions, or the
+// read, the memory of app-servers by clients that leave, events that are not followed, background responses with large instructions, or the
 // store. What another user needs beside that must be served at once.
 //
 // Each request has a token, and everything that the app-server says in its turns is

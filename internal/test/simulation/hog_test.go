@@ -67,6 +67,8 @@ const (
 	// hogBackground are background responses with large instructions, whose first answers are not
 	// read, and that end meanwhile.
 	hogBackground = "background responses"
+	// hogLeavers are clients that leave while Codex decodes their images, see [plan.addLeavers].
+	hogLeavers = "leavers"
 )
 
 const (
@@ -210,6 +212,9 @@ func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation
 		return
 	case hogTurns: // its client takes them
 		return
+	case hogLeavers:
+		r.leave(ctx, client)
+		return
 	case hogSockets:
 		if socket, _, err := dialSocket(ctx, client, hogUser); err == nil {
 			<-ctx.Done()
@@ -312,10 +317,15 @@ func (r *run) modest(ctx context.Context) {
 func (r *run) checkShares() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	codex := 0
 	for _, g := range r.gateways {
 		held, bodies := g.Held(), r.plan.Config.BodyMemory-r.plan.Config.MaxBody
+		codex += held.Codex
 		if held.Answers > answerMemory*3/4 || r.unread.Load() > answerMemory*3/4 || held.Bodies >= bodies || held.Places > 1500 {
 			r.failures = append(r.failures, fmt.Sprintf("beside a hog: %+v is held, of %d bytes of bodies, and %d wait to be read", held, bodies, r.unread.Load()))
 		}
+	}
+	if computes := r.decoding.Load(); int64(codex) < computes*leaverMemory {
+		r.failures = append(r.failures, fmt.Sprintf("%d MiB are claimed while Codex decodes %d images", codex, computes))
 	}
 }

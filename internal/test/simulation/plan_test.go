@@ -23,6 +23,7 @@ type plan struct {
 	Clients []client
 	Events  []event
 	Hogs    []hog
+	Linger  time.Duration // how long an interrupted turn goes on
 }
 
 // config holds the limits of a gateway.
@@ -150,6 +151,7 @@ func newPlan(seed uint64) *plan {
 		}
 	}
 	p.addHogs()
+	p.addLeavers()
 	return p
 }
 

@@ -61,6 +61,7 @@ type run struct {
 	pool         *pool
 	generation   int // generation of the app-servers in the configuration
 
+	decoding  atomic.Int64 // how many images the app-servers decode
 	started   sync.Mutex
 	instances []*appServer
 	healed    bool // instances have no faults from now on
@@ -240,7 +241,7 @@ func (r *run) nextInstance() *appServer {
 	s := &appServer{
 		number: len(r.instances), run: r, random: rand.New(rand.NewPCG(r.plan.Seed, uint64(len(r.instances)))),
 		stdin: newPipe(1 << 20), stdout: newPipe(64 << 10), stderr: newPipe(64 << 10), exited: make(chan struct{}),
-		opened: make(map[string]bool), running: make(map[string]bool), asked: make(map[string]call),
+		opened: make(map[string]bool), running: make(map[string]bool), decoding: make(map[string]bool), asked: make(map[string]call),
 	}
 	s.ctx, s.die = context.WithCancelCause(context.Background())
 	if !r.healed && s.number < len(r.plan.Lives) {
@@ -350,7 +351,7 @@ func (r *run) heal() {
 }
 
 // patience is enough virtual time for everything that ends by itself.
-const patience = 70 * time.Second
+const patience = 130 * time.Second
 
 // probe sends a request for all slots, which must succeed.
 func (r *run) probe() {
