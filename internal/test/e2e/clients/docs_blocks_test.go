@@ -127,6 +127,8 @@ func kindOf(b block) string {
 		return "caddyfile"
 	case regexp.MustCompile(`^[A-Z_]+=\S+$`).MatchString(first): // a variable of the environment
 		return "text"
+	case word == "ACL": // a command of Redis, which TestACL runs
+		return "text"
 	case commands[strings.TrimLeft(word, "(")] != nil:
 		return "sh"
 	}
