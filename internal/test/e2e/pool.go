@@ -56,7 +56,6 @@ func NewPoolSite(t *testing.T, more string, members int) *Site {
 	s := NewSite(t, "")
 	s.Load(s.Caddyfile(s.Pool(more)))
 	s.WaitMembers(members)
-	// The process of the first configuration is not in the pool.
-	WaitFor(t, "the processes of the pool alone", func() bool { return len(AppServers()) == members })
+	s.WaitSuccessor(members) // the process of the first configuration is not in the pool
 	return s
 }

@@ -162,6 +162,14 @@ func (s *Site) WaitReady() {
 	})
 }
 
+// WaitSuccessor waits until the site is ready and only this number of app-servers is left. Those of
+// the configuration before serve until the new ones know their account.
+func (s *Site) WaitSuccessor(n int) {
+	s.T.Helper()
+	s.WaitReady()
+	WaitFor(s.T, "the successors alone", func() bool { return len(AppServers()) == n })
+}
+
 // WaitReadyAs is WaitReady for a site where probes need a login.
 func (s *Site) WaitReadyAs(header http.Header) {
 	s.T.Helper()

@@ -160,7 +160,7 @@ func (s *strictSite) begin() {
 	s.round++
 	caddyfile := s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv ROUND %d\n}\n%s", e2e.CodexBinary, s.Home, s.round, s.options))
 	s.Load(strings.Replace(caddyfile, "admin off", "admin "+s.admin.Addr+"\nlog default {\noutput file "+s.log+"\n}", 1))
-	s.WaitReady()
+	s.WaitSuccessor(1)
 	s.seen = s.Model.Stats().Requests
 }
 

@@ -170,7 +170,7 @@ func TestSerialModels(t *testing.T) {
 		s := newCountedSite(t, "")
 		s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 			if strings.Contains(string(r.Body), "flagged") {
-				return scriptedmodel.Script{End: scriptedmodel.Failed{Code: "invalid_prompt", Message: "Not this."}}, true
+				return scriptedmodel.Script{End: scriptedmodel.Failed{Code: "invalid_prompt", Message: "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}}, true
 			}
 			refused := r.ParallelToolCalls != nil && *r.ParallelToolCalls && r.Model == "gpt-6-sol" || strings.Contains(string(r.Body), "wrong")
 			return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: http.StatusBadRequest, Message: "Unsupported form."}}, refused
@@ -250,7 +250,7 @@ func TestDefaultModel(t *testing.T) {
 	}
 	e2e.WriteFile(t, config, "model = \"gpt-5\"\n"+provider)
 	s.Load(s.Caddyfile("app_server {\ncommand " + e2e.CodexBinary + " app-server\nhome " + s.Home + "\nenv A B\n}")) // another process
-	s.WaitReady()
+	s.WaitSuccessor(1)
 	ask("gpt-5")
 }
 

@@ -55,13 +55,13 @@ func TestUsersOfTwoSites(t *testing.T) {
 			t.Errorf("%q: the owner gets %d %s", options, code, text)
 		}
 		e2e.WaitFor(t, "the count", func() bool { return requests("one") > 0 })
+		if now := requests("two"); meet != (now > before) {
+			t.Errorf("%q: the usage on the other site went from %d to %d", options, before, now)
+		}
 		code, _ = ask("two", http.MethodGet, "/v1/responses/"+made.ID, "")
 		continued, _ := ask("two", http.MethodPost, "/v1/responses", `{"model":"gpt-5","input":"say:more","previous_response_id":"`+made.ID+`"}`)
 		if meet != (code == http.StatusOK) || meet != (continued == http.StatusOK) {
 			t.Errorf("%q: on the other site it is %d, continued %d", options, code, continued)
-		}
-		if now := requests("two"); meet != (now > before) {
-			t.Errorf("%q: the usage on the other site went from %d to %d", options, before, now)
 		}
 	}
 }

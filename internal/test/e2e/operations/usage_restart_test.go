@@ -69,18 +69,18 @@ func TestUsageOverRestarts(t *testing.T) {
 	r := run(t)
 	var first usageBody
 	for round := 1; round <= 3; round++ {
-		e2e.WaitFor(t, "what was stored", func() bool { return usage(r).Requests == 2*(round-1) })
+		e2e.WaitFor(t, "what was stored", func() bool { return usage(r).Requests == 3*(round-1) })
 		for range 2 {
 			if response, text := r.Post(e2e.ChatBody("say:PRIVATE-ANSWER", nil), e2e.Bearer(e2e.SecretKey)); response.StatusCode != http.StatusOK {
 				t.Fatal(response.Status, text)
 			}
 		}
-		r.Post("{PRIVATE-BAD", e2e.Bearer(e2e.SecretKey))
+		r.Post("{PRIVATE-BAD", e2e.Bearer(e2e.SecretKey)) // counts, but for no model
 		got := usage(r)
 		if round == 1 {
 			first = got
 		}
-		if got.Requests != 2*round || got.Usage.Prompt != round*first.Usage.Prompt || got.Usage.Prompt == 0 || got.Since != first.Since ||
+		if got.Requests != 3*round || got.Usage.Prompt != round*first.Usage.Prompt || got.Usage.Prompt == 0 || got.Since != first.Since ||
 			len(got.ByModel) != 1 || got.ByModel[0].Requests != 2*round {
 			t.Errorf("round %d: %+v, at first %+v", round, got, first)
 		}
