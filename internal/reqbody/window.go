@@ -24,14 +24,15 @@ const (
 )
 
 // newZstdDecoder returns a decoder for a body, and claims its memory: the decoder allocates the window
-// that the head of a frame declares. The first frame says how large the windows of all frames may be.
-// The error is ErrNoMemory, or that of the decoder.
+// that the head of a frame declares. The first frame says how large the windows of all frames may be,
+// unless it is empty. The error is ErrNoMemory, or that of the decoder.
 func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, error) {
 	body := bufio.NewReader(encoded)
 	start, _ := body.Peek(zstd.HeaderMaxSize) // a short body, or an error, is the decoder's to tell
 	window := uint64(maxWindow)
 	var head zstd.Header
-	if head.Decode(start) == nil && !head.Skippable {
+	empty := func() bool { return head.Skippable || head.HasFCS && head.FrameContentSize == 0 }
+	if head.Decode(start) == nil && !empty() {
 		if window = head.WindowSize; head.SingleSegment {
 			window = head.FrameContentSize
 		}

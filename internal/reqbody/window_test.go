@@ -40,6 +40,9 @@ func head(size, kind int, last bool) []byte {
 	return binary.LittleEndian.AppendUint32(nil, bits)[:3]
 }
 
+// emptyFrame says that it has no content.
+var emptyFrame = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0}
+
 // skipped returns a frame that decoders skip.
 func skipped(size int) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte{0x5a, 0x2a, 0x4d, 0x18}, uint32(size)), make([]byte, size)...)
@@ -80,6 +83,7 @@ func TestWindows(t *testing.T) {
 		"first":           {append(frame(13, 10), frame(0, 20)...), strings.Repeat("x", 30), 8 << 20},
 		"many":            {slices.Concat(frame(5, 1), frame(0, 1), frame(3, 1), frame(5, 1), frame(1, 1)), "xxxxx", 32 << 10},
 		"behind skipped":  {slices.Concat(skipped(0), skipped(5000), frame(13, 10), skipped(100)), strings.Repeat("x", 10), 8 << 20},
+		"behind empty":    {slices.Concat(emptyFrame, frame(13, 10)), strings.Repeat("x", 10), 8 << 20},
 		"no window":       {zstandard(t, text), string(text), int64(len(text))},
 		"checksums":       {slices.Concat(withSum(t, text), frame(0, 1), withSum(t, text)), string(text) + "x" + string(text), 32 << 10},
 		"nothing":         {nil, "", 8 << 20},
