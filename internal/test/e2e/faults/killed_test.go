@@ -20,8 +20,10 @@ func TestCodexKilled(t *testing.T) {
 			s := s.At(t)
 			if name == "launcher" {
 				name = "sh"
+				before := e2e.AppServers()
 				s.Load(s.Caddyfile(fmt.Sprintf("app_server sh -c `exec 3<&0; %s \"$@\" <&3 & wait` sh app-server {\nhome %s\n}", e2e.CodexBinary, s.Home)))
 				s.WaitReady()
+				e2e.WaitFor(t, "the launched codex to serve alone", e2e.AllGone(before))
 			}
 			s.WaitOpen(0) // earlier streams have ended
 			var wg sync.WaitGroup
