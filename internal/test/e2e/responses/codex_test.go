@@ -41,7 +41,8 @@ func codexExecIn(s *e2e.Site, home, dir string, arguments ...string) (string, er
 	s.T.Helper()
 	command := exec.CommandContext(e2e.Context(s.T), e2e.CodexBinary, append([]string{"exec",
 		"--skip-git-repo-check", "--sandbox", "danger-full-access", "--cd", dir}, arguments...)...)
-	command.Env = append(os.Environ(), "CODEX_HOME="+home)
+	// Codex runs commands in a login shell: what this user's profile does may take long.
+	command.Env = append(os.Environ(), "CODEX_HOME="+home, "HOME="+home)
 	output, err := command.CombinedOutput()
 	return string(output), err
 }
