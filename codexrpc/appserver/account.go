@@ -191,8 +191,9 @@ func refusesTurns(failure *codexrpc.TurnError) bool {
 }
 
 // CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
-// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with the back end or the login. It may quote Codex, with paths and addresses,
-// which clients must not see.
+// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with
+// the back end or the login. It may quote Codex, with paths and addresses, which clients must not
+// see.
 func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)

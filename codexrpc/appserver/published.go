@@ -88,8 +88,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	s.status = next
 }
 
-// setServing publishes the serving instance. If old
-// is not nil, setServing publishes old as draining.
+// setServing publishes the serving instance. If old is not nil, setServing publishes old as draining.
 func (s *publishedStatus) setServing(in, old *instance) {
 	s.update(func() {
 		if old != nil {

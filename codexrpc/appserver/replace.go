@@ -25,8 +25,8 @@ const (
 
 // Restart replaces the app-server without ending its turns. It launches a new app-server, or
 // connects to the remote one again, and returns without waiting for the handshake. When the new
-// app-server is ready and knows its account, it gets all new turns. The old one is stopped when it is idle, or after
-// drainLimit. In StateBackoff, Restart starts the app-server immediately.
+// app-server is ready and knows its account, it gets all new turns. The old one is stopped when it is
+// idle, or after drainLimit. In StateBackoff, Restart starts the app-server immediately.
 //
 // Restart fails if there is no app-server to replace (for example while the first one is still
 // starting), if a replacement is already starting, or if maxDraining app-servers are draining.

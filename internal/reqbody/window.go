@@ -31,8 +31,8 @@ func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, erro
 	start, _ := body.Peek(zstd.HeaderMaxSize) // a short body, or an error, is the decoder's to tell
 	window := uint64(maxWindow)
 	var head zstd.Header
-	empty := func() bool { return head.Skippable || head.HasFCS && head.FrameContentSize == 0 }
-	if head.Decode(start) == nil && !empty() {
+	known := head.Decode(start) == nil && !head.Skippable
+	if known && (!head.HasFCS || head.FrameContentSize > 0) {
 		if window = head.WindowSize; head.SingleSegment {
 			window = head.FrameContentSize
 		}

@@ -361,9 +361,9 @@ func (r *Redis) GetPart(ctx context.Context, user, id, text string) (*stores.Ent
 	return r.getSettled(ctx, user, id, part, text, stores.MaxEntry)
 }
 
-// getSettled returns a part of an entry, of at most maxBytes; see getScript. The process that makes a response is its owner,
-// and keeps a lease on the response. If a response is running without a lease, its owner has
-// stopped. Then getSettled stores that the response has failed, and reads it again.
+// getSettled returns a part of an entry, of at most maxBytes; see getScript. The process that makes a
+// response is its owner, and keeps a lease on the response. If a response is running without a lease,
+// its owner has stopped. Then getSettled stores that the response has failed, and reads it again.
 func (r *Redis) getSettled(ctx context.Context, user, id, part, text string, maxBytes int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.getEntry(ctx, user, id, part, text, 0, maxBytes)

@@ -112,8 +112,8 @@ func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 // failWith sends the withheld text, and ends the turn with the failure err. But if the client
 // already has all that it will get, the turn ends without a failure. So it does if Codex reports a
 // failure after its calls were refused: the model's response broke off after calls that are whole,
-// and the client can run them. A block that is still open
-// becomes text, and blockReason is counted as the reason.
+// and the client can run them. A block that is still open becomes text, and blockReason is counted as
+// the reason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	_, reported := errors.AsType[*codexrpc.TurnError](err)
