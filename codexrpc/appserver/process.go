@@ -142,15 +142,15 @@ func (p *Process) Stop() {
 }
 
 // Conn returns the connection to a ready app-server. If none is ready, Conn waits for one. It fails
-// with a *NotReadyError if the process was stopped, or if the next start is more than maxRetryWait
-// away. It fails with the cause of ctx if ctx ends.
+// with a *NotReadyError if the process was stopped, if nobody is signed in, or if the next start is
+// more than maxRetryWait away. It fails with the cause of ctx if ctx ends.
 func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	for {
 		status, conn, changed := p.published.read()
 		switch {
 		case status.State == StateReady && conn.Err() == nil:
 			return conn, nil
-		case p.ctx.Err() != nil, status.State == StateBackoff && time.Until(status.RetryAt) > maxRetryWait:
+		case p.ctx.Err() != nil, status.State == StateBackoff && (status.SignedOut || time.Until(status.RetryAt) > maxRetryWait):
 			return nil, status.notReady()
 		}
 		select {

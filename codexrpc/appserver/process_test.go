@@ -184,6 +184,17 @@ func TestConnWaitsForAStart(t *testing.T) {
 	}
 }
 
+// TestConnWithoutLogin checks that Conn does not wait for the next start while nobody is signed in.
+func TestConnWithoutLogin(t *testing.T) {
+	p := newTestProcess(t, "", nil)
+	p.setStatus(Status{State: StateBackoff, SignedOut: true, RetryAt: time.Now().Add(maxRetryWait / 2)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Conn(ctx); !errors.As(err, new(*NotReadyError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestStopWithoutStart(t *testing.T) {
 	p := newTestProcess(t, "", nil)
 	p.Stop()
