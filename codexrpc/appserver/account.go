@@ -207,8 +207,8 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	case !ok, strings.Contains(callErr.Message, "timed out"):
 		return errSilent
 	}
-	if err := p.CheckBackend(ctx, conn); err != nil {
-		return err
+	if _, failure := p.CheckBackend(ctx, conn); failure != nil {
+		return failure
 	}
 	return &codexrpc.TurnError{Code: "other", Message: fmt.Sprintf("the account back end does not tell the account: codex says %q", callErr.Message)}
 }
@@ -217,28 +217,28 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 // HTTP status.
 var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 
-// CheckBackend makes Codex ask the account back end for the limits of the plan. It returns nil if
+// CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if
 // the back end answers, or if Codex does not say how it has answered.
-func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
-	_, err := conn.RateLimits(ctx)
+func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits codexrpc.RateLimits, failure *codexrpc.TurnError) {
+	limits, err := conn.RateLimits(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
-	if err != nil && !ok {
-		return errSilent
-	}
-	if err == nil {
-		return nil
+	switch {
+	case err == nil:
+		return limits, nil
+	case !ok:
+		return limits, errSilent
 	}
 	if found := statusInMessage.FindStringSubmatch(callErr.Message); found != nil {
 		status, _ := strconv.Atoi(found[2]) // three digits
-		return accountFailure(status, "the account back end answers "+found[1])
+		return limits, accountFailure(status, "the account back end answers "+found[1])
 	}
 	if !strings.Contains(callErr.Message, "error sending request") && !strings.Contains(callErr.Message, "timed out") {
-		return nil
+		return limits, nil
 	}
-	if err := p.checkCertificate(ctx); err != nil {
-		return err
+	if untrusted := p.checkCertificate(ctx); untrusted != nil {
+		return limits, untrusted
 	}
-	return accountFailure(0, "the account back end cannot be reached; check the network and HTTPS_PROXY")
+	return limits, accountFailure(0, "the account back end cannot be reached; check the network and HTTPS_PROXY")
 }
 
 // checkCertificate connects to the account back end as Codex does. It returns an error only if the

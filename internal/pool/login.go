@@ -20,7 +20,7 @@ import (
 const (
 	// loginPoll is the pause between two checks of a login.
 	loginPoll = 2 * time.Second
-	// lookupTimeout bounds a request to an app-server for the limits of a spent plan.
+	// lookupTimeout bounds a request to an app-server for the limits of a plan.
 	lookupTimeout = 5 * time.Second
 	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. One item
 	// of reasoning has some kilobytes.
@@ -45,10 +45,9 @@ type login struct {
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
-	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it yet
-	limitsAskedAt time.Time                         // when Codex was last asked about a spent plan
-	backendAsked  time.Time                         // when Codex last asked the back end of a failing login
-	backendFailed bool                              // the answer was a failure
+	mustAsk       bool                              // the plan is spent, and the back end was not asked about it yet
+	askedAt       time.Time                         // when the back end was last asked
+	backendFailed bool                              // the login is failing, and the answer was a failure
 
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
@@ -123,11 +122,8 @@ func (l *login) watch(ctx context.Context) {
 			switch {
 			case l.hasNewSignIn, l.lastReported.State == loginstate.SignedOut:
 				l.applyNewLogin(all)
-			case l.replaceLogin(all):
-			case l.lastReported.State == loginstate.Spent:
-				l.askLimits(ctx, all)
-			case l.lastReported.State == loginstate.Failing:
-				l.askBackend(ctx, all)
+			case !l.replaceLogin(all):
+				l.askBackend(ctx, all[0])
 			}
 		}
 		select {
@@ -158,7 +154,7 @@ func (l *login) report(all []*Process) {
 		return
 	}
 	l.backendFailed = l.backendFailed && now.State == loginstate.Failing
-	l.mustAskLimits = now.State == loginstate.Spent
+	l.mustAsk = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
 		l.oldFiles = make(map[*Process]appserver.LoginFiles)
 		for _, p := range all {
@@ -250,53 +246,44 @@ func (l *login) applyNewLogin(all []*Process) {
 	}
 }
 
-// askLimits asks Codex for the limits of a spent plan: soon after the plan was spent, and again
-// shortly before turns are to use the login again. It asks at most once a minute.
-func (l *login) askLimits(ctx context.Context, all []*Process) {
-	now := time.Now()
-	due := l.mustAskLimits || l.Status().RestsUntil.Before(now.Add(2*loginPoll))
-	if !due || now.Before(l.limitsAskedAt.Add(time.Minute)) {
-		return
-	}
-	for _, p := range all {
-		conn := p.Serving()
-		if conn == nil {
-			continue
-		}
-		l.mustAskLimits, l.limitsAskedAt = false, now
-		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-		limits, err := conn.RateLimits(ctx)
-		cancel()
-		if err == nil {
-			l.Recheck(limits)
-		}
-		return
-	}
-}
+// failingPause and spentPause are the shortest pauses between two questions of askBackend.
+const failingPause, spentPause = 5 * time.Second, time.Minute
 
-// backendPause is the pause between two questions for the back end of a failing login.
-const backendPause = 5 * time.Second
-
-// askBackend makes Codex ask the back end of a failing login, every backendPause, so that the end of
-// an outage is noticed without a turn. While the back end fails, the login goes on resting. When it
-// answers again, one turn tries the login. If it has answered all the time, only a turn can show
-// whether the provider works: turns try the login after its rest.
-func (l *login) askBackend(ctx context.Context, all []*Process) {
-	now := time.Now()
-	conn := all[0].Serving()
-	if conn == nil || !conn.HasPlan() || !all[0].Status().AccountKnown || now.Before(l.backendAsked.Add(backendPause)) {
+// askBackend makes Codex ask the account back end about a login that is failing or spent.
+//
+// A failing login is asked about every failingPause, so that the end of an outage is noticed without a
+// turn. While the back end fails, the login goes on resting. When it answers again, one turn tries the
+// login. If it has answered all the time, only a turn can show whether the provider works: turns try
+// the login after its rest.
+//
+// A spent plan is asked about soon after it was spent, and again shortly before turns are to use the
+// login again.
+func (l *login) askBackend(ctx context.Context, p *Process) {
+	conn, status, now, pause := p.Serving(), l.Status(), time.Now(), failingPause
+	switch {
+	case conn == nil || !conn.HasPlan() || !p.Status().AccountKnown:
 		return // without its account, the process itself asks again
+	case status.State == loginstate.Spent && (l.mustAsk || status.RestsUntil.Before(now.Add(2*loginPoll))):
+		pause = spentPause
+	case status.State != loginstate.Failing:
+		return
 	}
-	l.backendAsked = now
+	if now.Before(l.askedAt.Add(pause)) {
+		return
+	}
+	l.mustAsk, l.askedAt = false, now
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	switch failure := all[0].CheckBackend(ctx, conn); {
-	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
-		l.backendFailed = true
-		l.Fail(failure, 2*backendPause)
-	case failure == nil && l.backendFailed:
+	limits, failure := p.CheckBackend(ctx, conn)
+	switch recovered := l.backendFailed && failure == nil; {
+	case status.State == loginstate.Spent:
+		l.Recheck(limits)
+	case recovered:
 		l.backendFailed = false
 		l.Recover()
+	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
+		l.backendFailed = true
+		l.Fail(failure, 2*failingPause)
 	}
 }
 
