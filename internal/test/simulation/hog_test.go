@@ -318,10 +318,11 @@ func (r *run) checkShares() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	codex := 0
+	mostUnread := answerMemory * 3 / 4 * int64(len(r.gateways)) // a reload makes a gateway with a memory of its own
 	for _, g := range r.gateways {
 		held, bodies := g.Held(), r.plan.Config.BodyMemory-r.plan.Config.MaxBody
 		codex += held.Codex
-		if held.Answers > answerMemory*3/4 || r.unread.Load() > answerMemory*3/4 || held.Bodies >= bodies || held.Places > 1500 {
+		if held.Answers > answerMemory*3/4 || r.unread.Load() > mostUnread || held.Bodies >= bodies || held.Places > 1500 {
 			r.failures = append(r.failures, fmt.Sprintf("beside a hog: %+v is held, of %d bytes of bodies, and %d wait to be read", held, bodies, r.unread.Load()))
 		}
 	}
