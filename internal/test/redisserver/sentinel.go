@@ -18,8 +18,10 @@ func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr)
 	replica := Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
-	waitFor(t, "the replica", func() bool {
-		return strings.Contains(replica.Do("INFO replication"), "master_link_status:up")
+	_, own, _ := net.SplitHostPort(replica.Addr)
+	waitFor(t, "the replica", func() bool { // the master may learn later that the replica has all
+		return strings.Contains(replica.Do("INFO replication"), "master_link_status:up") &&
+			strings.Contains(s.Do("INFO replication"), "port="+own+",state=online")
 	})
 	return replica
 }
