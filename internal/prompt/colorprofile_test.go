@@ -32,8 +32,9 @@ func profile(size int) []byte {
 // TestColorProfiles checks that a PNG whose profile becomes large is refused, wherever the profile
 // stands, and others are not.
 func TestColorProfiles(t *testing.T) {
-	text := bytes.Repeat([]byte("comment"), 10_000)
-	twice := append(pngWith("iCCP", profile(maxColorProfile+1))[:len(pngWith("iCCP", profile(maxColorProfile+1)))-8], pngWith("iCCP", profile(64<<20))[33:]...)
+	text, huge := bytes.Repeat([]byte("comment"), 10_000), profile(64<<20)
+	tooLarge := pngWith("iCCP", profile(maxColorProfile+1))
+	twice := append(bytes.Clone(tooLarge[:len(tooLarge)-8]), pngWith("iCCP", huge)[33:]...)
 	pngs := func(chunks ...[]byte) []byte { // the beginning of a PNG with several chunks
 		file := bytes.Clone(pngHeader(6, 4))
 		for _, c := range chunks {
@@ -44,8 +45,7 @@ func TestColorProfiles(t *testing.T) {
 	wrongSum := pngWith("iCCP", profile(3<<10))
 	wrongSum[len(wrongSum)-9]++
 	unpacked, half := pngWith("iCCP", []byte("name\x00\x00plain")), pngWith("iCCP", profile(maxColorProfile/2+1))
-	tooLarge := pngWith("iCCP", profile(maxColorProfile+1))
-	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], pngWith("iCCP", profile(maxColorProfile+1))[33:]...)
+	behind := append(pngWith("tEXt", text)[:len(pngWith("tEXt", text))-8], tooLarge[33:]...)
 	for name, c := range map[string]struct {
 		file  []byte
 		taken bool
@@ -53,8 +53,8 @@ func TestColorProfiles(t *testing.T) {
 		"none":               {pngHeader(6, 4), true},
 		"small":              {pngWith("iCCP", profile(3<<10)), true},
 		"largest":            {pngWith("iCCP", profile(maxColorProfile)), true},
-		"too large":          {pngWith("iCCP", profile(maxColorProfile+1)), false},
-		"far too large":      {pngWith("iCCP", profile(64<<20)), false},
+		"too large":          {tooLarge, false},
+		"far too large":      {pngWith("iCCP", huge), false},
 		"behind a comment":   {behind, false},
 		"twice":              {twice, false},
 		"two small ones":     {pngs(wrongSum, wrongSum), true},
@@ -62,13 +62,13 @@ func TestColorProfiles(t *testing.T) {
 		"behind a plain one": {pngs(unpacked, tooLarge), false},
 		"behind many":        {pngs(append(slices.Repeat([][]byte{wrongSum}, 100), tooLarge)...), false},
 		"large together":     {pngs(half, half), false},
-		"cut while large":    {pngWith("iCCP", profile(64<<20))[:60<<10], false},
-		"cut":                {pngWith("iCCP", profile(64<<20))[:100], true},
+		"cut while large":    {pngWith("iCCP", huge)[:60<<10], false},
+		"cut":                {pngWith("iCCP", huge)[:100], true},
 		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},
 		"without a name":     {pngWith("iCCP", []byte("name")), true},
 		"of another size":    {append(pngHeader(6, 4), "\xff\xff\xff\xffiCCPx\x00\x00"...), true},
 		"behind the pixels":  {append(pngHeader(6, 4), "\x00\x00\x00\x00IEND"...), true},
-		"in a large comment": {pngWith("tEXt", profile(64<<20)), true},
+		"in a large comment": {pngWith("tEXt", huge), true},
 	} {
 		_, f := CheckImage(dataURLOf(c.file))
 		if (f == nil) != c.taken || f != nil && !strings.Contains(f.Problem, "colour profile") {
