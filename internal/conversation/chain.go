@@ -13,13 +13,9 @@ import (
 type Link struct {
 	// Hash is the hash of this history.
 	Hash Hash
-	// First is the index of the answer's first item in the history.
-	First int
 	// Items is how many items the history has up to the end of the answer. If a thread has this
 	// history, only the request's later items are new to the thread.
 	Items int
-	// HasReasoning reports whether the history contains the reasoning of this answer.
-	HasReasoning bool
 	// Calls are the ids that the request gives to the answer's calls, in order. The results of the
 	// calls follow the answer, and refer to these ids.
 	Calls []string
@@ -31,6 +27,8 @@ type Chain struct {
 	Links []Link
 	// Size is the approximate size of the history in bytes.
 	Size int
+	// HasReasoning reports whether the history has reasoning of the model.
+	HasReasoning bool
 
 	state Hash // hash of the whole history
 	calls int  // number of calls in the history
@@ -63,13 +61,11 @@ func (c *Chain) After(a *Answer) Hash {
 
 // chainReader reads the items of a history one after the other, and computes the chain.
 type chainReader struct {
-	chain        *Chain
-	ordinals     map[string]int // the position of each call among all calls of the history, by the id of the call
-	answer       *Answer        // the answer that is being read; nil: none
-	answerStart  int            // index of the first item of answer
-	callIDs      []string       // the ids of the calls of answer
-	hasReasoning bool           // the history has reasoning in answer, or just before it
-	scratch      []byte         // the buffer for the method bytes
+	chain    *Chain
+	ordinals map[string]int // the position of each call among all calls of the history, by the id of the call
+	answer   *Answer        // the answer that is being read; nil: none
+	callIDs  []string       // the ids of the calls of answer
+	scratch  []byte         // the buffer for the method bytes
 }
 
 // The types of items that have a canonical form of their own.
@@ -90,23 +86,22 @@ func (r *chainReader) readItem(index int, item wirejson.Value) {
 	)
 	switch {
 	case kind.Is(typeReasoning):
-		r.hasReasoning = true
+		r.chain.HasReasoning = true
 		return // reasoning is not hashed, since clients may leave it out
 	case kind.Is(typeMessage) && role.Is("assistant"):
-		r.beginAnswer(index)
+		r.beginAnswer()
 		r.answer.Gap()
 		for p := range parts(content) {
 			r.answer.add(r.bytes(p.text))
 		}
 		return
 	case kind.Is(typeCall):
-		r.beginAnswer(index)
+		r.beginAnswer()
 		r.callIDs = append(r.callIDs, textOf(id))
 		r.answer.Call(textOf(name), textOf(arguments))
 		return
 	}
 	r.endAnswer(index)
-	r.hasReasoning = false
 	d := r.nextDigest()
 	switch {
 	case kind.Is(typeMessage):
@@ -169,11 +164,11 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// beginAnswer begins an answer whose first item is at index. If an answer has begun already, the
-// item belongs to that answer, and beginAnswer does nothing.
-func (r *chainReader) beginAnswer(index int) {
+// beginAnswer begins an answer. If an answer has begun already, the next item belongs to that
+// answer, and beginAnswer does nothing.
+func (r *chainReader) beginAnswer() {
 	if r.answer == nil {
-		r.answer, r.answerStart, r.callIDs = &Answer{}, index, nil
+		r.answer, r.callIDs = &Answer{}, nil
 	}
 }
 
@@ -193,9 +188,7 @@ func (r *chainReader) endAnswer(index int) {
 		r.chain.calls++
 	}
 	r.chain.state = d.sum()
-	r.chain.Links = append(r.chain.Links, Link{
-		Hash: r.chain.state, First: r.answerStart, Items: index, HasReasoning: r.hasReasoning, Calls: r.callIDs,
-	})
+	r.chain.Links = append(r.chain.Links, Link{Hash: r.chain.state, Items: index, Calls: r.callIDs})
 	r.answer = nil
 }
 

@@ -78,6 +78,9 @@ func TestSameConversation(t *testing.T) {
 			t.Errorf("%s: not the same", name)
 			continue
 		}
+		if c.HasReasoning != (name == "reasoning") {
+			t.Errorf("%s: has reasoning: %t", name, c.HasReasoning)
+		}
 		if at := c.Links[1]; at.Items != 3+len(answer) || len(at.Calls) != 2 {
 			t.Errorf("%s: after %d items and with the calls %q", name, at.Items, at.Calls)
 		}

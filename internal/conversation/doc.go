@@ -17,7 +17,4 @@
 // canonical form. In that form, these changes make no difference: white space around texts, joined
 // or split messages, other ids of calls, arguments in another spelling, and reasoning, which is
 // left out. Everything else has to be equal.
-//
-// [Memory] stores the reasoning of answers. If no kept thread fits a request, the Session starts a
-// new thread with the history of the request and this reasoning.
 package conversation

@@ -67,7 +67,6 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 		return
 	}
 	current := s.current
-	current.threads.memory.Remember(s.historyHash, state.Reasoning)
 	kept := &keptThread{
 		hash: s.historyHash, user: s.request.User, size: s.chain.Size + s.answer.Size(),
 		thread: current.thread, place: current.place, usage: current.usageBefore.Add(usage),
@@ -79,27 +78,4 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 	current.threads.keepWhenIdle(kept, announcement)
 	current.memory.Release()
 	current.onClose() // a kept thread does not count as a use of its process
-}
-
-// restoreReasoning returns a copy of the plan whose history also has the reasoning from the memory.
-// It returns nil if there is no reasoning to add, or if that reasoning was refused before. The plan
-// itself does not change, since other attempts use it.
-func (s *Session) restoreReasoning(plan *prompt.Plan) *prompt.Plan {
-	if s.current.threads == nil || s.reasoningRefused || s.chain == nil {
-		return nil
-	}
-	history, added := s.current.threads.memory.Restore(s.chain.Links, plan.History)
-	if added == 0 {
-		return nil
-	}
-	restored := *plan
-	restored.History = history
-	return &restored
-}
-
-// forgetReasoning removes the reasoning for this history from the memory, because Codex or the
-// provider has refused it.
-func (s *Session) forgetReasoning() {
-	s.current.reasoningRestored, s.reasoningRefused = false, true
-	s.current.threads.memory.Forget(s.chain.Links)
 }

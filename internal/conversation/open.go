@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -223,34 +222,16 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 // can read calls for other turns between them.
 const maxInjectedBytes = 1 << 20
 
-// injectHistory injects the history into the thread, with the reasoning that the memory has for the
-// history. If Codex refuses this reasoning, injectHistory injects the history without it. A history
-// with reasoning is injected by one call: if Codex refused the second of several calls, the thread
-// would already have the items of the first.
+// injectHistory injects the history of the request into the thread.
 func (s *Session) injectHistory(ctx context.Context) error {
-	plan := s.request.Plan
-	if restored := s.restoreReasoning(plan); restored != nil {
-		s.current.reasoningRestored = true
-		err := s.current.inject(ctx, restored, math.MaxInt)
-		if _, refused := errors.AsType[*codexrpc.CallError](err); !refused {
-			return err
-		}
-		s.forgetReasoning()
-	}
-	return s.current.inject(ctx, plan, 1)
-}
-
-// inject injects the history of a plan into the thread. Each call has at least minItems items, if
-// so many are left. It has more only if all its items together have at most maxInjectedBytes bytes.
-func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, minItems int) error {
-	_, history := plan.WithPlacement(a.place.Instructions)
+	_, history := s.request.Plan.WithPlacement(s.current.place.Instructions)
 	for len(history) > 0 {
 		n, size := 1, len(history[0])
-		for n < len(history) && (n < minItems || size+len(history[n]) <= maxInjectedBytes) {
+		for n < len(history) && size+len(history[n]) <= maxInjectedBytes {
 			size += len(history[n])
 			n++
 		}
-		if err := a.thread.InjectItems(ctx, history[:n]); err != nil {
+		if err := s.current.thread.InjectItems(ctx, history[:n]); err != nil {
 			return err
 		}
 		history = history[n:]

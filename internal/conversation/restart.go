@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -81,27 +80,13 @@ var remedies = [...]remedy{{
 	},
 	start: restartOnNewThread,
 }, {
-	name:    "no reasoning that was remembered",
-	mayHelp: func(s *Session) bool { return s.current.reasoningRestored },
-	fits: func(s *Session, f *turnFailure) bool {
-		return s.current.reasoningRestored && !f.instructionsRefused && failures.APIError(f.err).Status == http.StatusBadRequest
-	},
-	start: func(ctx context.Context, s *Session, _ *turnFailure) (bool, error) {
-		s.forgetReasoning()
-		return true, s.startAt(ctx, s.current.place)
-	},
-}, {
-	name: "no reasoning of another login", optional: true,
+	name:    "no reasoning of another login",
 	mayHelp: (*Session).hasReasoning,
 	fits: func(s *Session, f *turnFailure) bool {
 		return s.hasReasoning() && failures.RefusesReasoning(f.err)
 	},
-	start: func(ctx context.Context, s *Session, f *turnFailure) (bool, error) {
-		without := withoutReasoning(s.request.Plan)
-		if len(without.History) == len(s.request.Plan.History) { // the history has no reasoning any more
-			return false, f.err
-		}
-		s.request.Plan = without
+	start: func(ctx context.Context, s *Session, _ *turnFailure) (bool, error) {
+		s.request.Plan, s.chain.HasReasoning = withoutReasoning(s.request.Plan), false
 		return true, s.startAt(ctx, s.current.place)
 	},
 }, {
@@ -159,9 +144,7 @@ func (s *Session) Repeatable() bool {
 // hasReasoning reports whether the history of the client's request has reasoning. Such reasoning
 // comes from the client or from stored responses. It is encrypted: only the login that made it can
 // use it.
-func (s *Session) hasReasoning() bool {
-	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.HasReasoning })
-}
+func (s *Session) hasReasoning() bool { return s.chain != nil && s.chain.HasReasoning }
 
 // withoutReasoning returns a plan whose history has no reasoning.
 func withoutReasoning(plan *prompt.Plan) *prompt.Plan {

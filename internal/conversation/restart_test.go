@@ -34,11 +34,9 @@ func TestRemedies(t *testing.T) {
 		"continued":               {now: attempt{origin: Continued}, f: turnFailure{err: refused}, want: []string{"a new thread instead of a kept one"}},
 		"resumed":                 {now: attempt{origin: Resumed}, f: turnFailure{err: gone}, want: []string{"a new thread instead of a kept one"}},
 		"continued, at exit":      {now: attempt{origin: Continued}, f: turnFailure{err: turn.ErrShutdown}},
-		"restored":                {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: refused}, want: []string{"no reasoning that was remembered"}},
-		"restored, other":         {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: gone}},
 		"other login's reasoning": {now: attempt{origin: New}, history: true, f: turnFailure{err: unreadable}, want: []string{"no reasoning of another login"}},
 		"history, refused":        {now: attempt{origin: New}, history: true, f: turnFailure{err: refused}},
-		"instructions":            {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: refused, instructionsRefused: true}, want: []string{"the instructions behind Codex's own prompt"}},
+		"instructions":            {now: attempt{origin: New}, f: turnFailure{err: refused, instructionsRefused: true}, want: []string{"the instructions behind Codex's own prompt"}},
 		"parallel":                {now: attempt{origin: New, triesParallelCalls: true}, f: turnFailure{err: refused}, want: []string{"one call at a time"}},
 		"parallel, flagged":       {now: attempt{origin: New, triesParallelCalls: true}, f: turnFailure{err: flagged}},
 		"prepared":                {now: attempt{origin: Prepared}, f: turnFailure{err: gone}, want: []string{"a new thread instead of a prepared one"}},
@@ -50,7 +48,7 @@ func TestRemedies(t *testing.T) {
 		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
 	} {
 		c.now.place.Process = process
-		s := &Session{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{Links: []Link{{HasReasoning: c.history}}}, request: Request{Plan: new(prompt.Plan)}}
+		s := &Session{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {
 			if remedies[i].fits(s, &c.f) {

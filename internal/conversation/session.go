@@ -68,12 +68,11 @@ type Session struct {
 	chain         *Chain // the hashes of the request's history; nil: not computed, or they cannot be computed
 	chainComputed bool   // historyChain was called: chain does not change any more
 
-	current          attempt
-	retries          int   // how often the turn was started again after a wait
-	loginSwitches    int   // how often another login was tried because the provider failed
-	reasoningRefused bool  // Codex or the provider has refused the reasoning from the memory
-	serialReason     error // the failure after which the turn was restarted with one tool call at a time; nil: there was no such restart
-	answered         bool  // the turn has had an output
+	current       attempt
+	retries       int   // how often the turn was started again after a wait
+	loginSwitches int   // how often another login was tried because the provider failed
+	serialReason  error // the failure after which the turn was restarted with one tool call at a time; nil: there was no such restart
+	answered      bool  // the turn has had an output
 
 	answer       Answer        // what the client has got so far
 	historyHash  Hash          // hash of the history and the whole answer; zero: the thread will not be kept
@@ -86,7 +85,6 @@ type attempt struct {
 	place              Place
 	thread             *codexrpc.Thread // nil: there is none
 	usageBefore        codexrpc.Usage   // what earlier turns of the thread have used
-	reasoningRestored  bool             // the thread has got reasoning from the memory
 	triesParallelCalls bool             // see the function triesParallelCalls
 	begun              time.Time        // when the turn was started, if the thread was not kept
 	threads            *Threads         // where the thread may be kept later; nil: the thread will not be kept
@@ -107,7 +105,6 @@ const (
 	Prepared  Origin = "prepared"  // the thread was started before its request
 	Continued Origin = "continued" // the thread has had turns for earlier requests
 	Resumed   Origin = "resumed"   // the turn waited for the results of tool calls, and goes on
-	Restored  Origin = "restored"  // the thread has got reasoning from the memory
 )
 
 // wasKept reports whether the thread was kept after an earlier request.
@@ -134,12 +131,7 @@ func (s *Session) Place() *Place { return &s.current.place }
 func (s *Session) Spent() codexrpc.Usage { return s.current.usageBefore }
 
 // Origin returns where the thread comes from.
-func (s *Session) Origin() Origin {
-	if s.current.reasoningRestored {
-		return Restored
-	}
-	return s.current.origin
-}
+func (s *Session) Origin() Origin { return s.current.origin }
 
 // explainTimeout bounds the time of each request that asks Codex for details about a failure.
 const explainTimeout = 2 * time.Second

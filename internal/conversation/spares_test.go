@@ -96,7 +96,7 @@ func (a *appServer) counts() (started, loaded int) {
 // newTestThreads returns conversations with so many spare threads.
 func newTestThreads(t *testing.T, spares int) *Threads {
 	limits := Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: spares}
-	c := NewThreads(limits, NewMemory(1<<10), func() bool { return false })
+	c := NewThreads(limits, func() bool { return false })
 	t.Cleanup(c.Close)
 	return c
 }

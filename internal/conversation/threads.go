@@ -17,7 +17,6 @@ import (
 // its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
 // safe for concurrent use.
 type Threads struct {
-	memory        *Memory       // the reasoning of answers; all processes of a login share it
 	announcements announcements // of threads that will soon be kept
 	keeper        *keeper
 	spares        spares
@@ -32,22 +31,18 @@ type Threads struct {
 
 // NewThreads returns an empty Threads. memoryScarce reports whether the memory of the app-server is
 // scarce; if so, fewer threads are kept.
-func NewThreads(limits Limits, memory *Memory, memoryScarce func() bool) *Threads {
-	t := &Threads{memory: memory, memoryScarce: memoryScarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
+func NewThreads(limits Limits, memoryScarce func() bool) *Threads {
+	t := &Threads{memoryScarce: memoryScarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
 	t.keeper = newKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
 	t.SetLimits(limits)
 	return t
 }
 
-// SetLimits changes the limits, and drops threads that exceed them. If no threads may be kept, it
-// also clears the memory of reasoning.
+// SetLimits changes the limits, and drops threads that exceed them.
 func (t *Threads) SetLimits(limits Limits) {
 	t.mu.Lock()
 	t.parksTurns = limits.Parked > 0
 	t.mu.Unlock()
-	if limits.Max == 0 {
-		t.memory.Clear()
-	}
 	t.keeper.setLimits(limits)
 	t.spares.setLimit(limits.Spares)
 }

@@ -84,7 +84,7 @@ func TestSpareThreadThatIsRefused(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			u := newServedUpstream(t, answering(t, refusing(method)))
 			limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-			u.conversations = conversation.NewThreads(limits, conversation.NewMemory(1<<10), func() bool { return false })
+			u.conversations = conversation.NewThreads(limits, func() bool { return false })
 			t.Cleanup(u.conversations.Close)
 			g := newGateway(u, Options{MaxConcurrent: 1})
 			for i := range 4 {
@@ -129,7 +129,7 @@ func TestNoSpareThreadAgain(t *testing.T) {
 		return ""
 	}))
 	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-	u.conversations = conversation.NewThreads(limits, conversation.NewMemory(1<<10), func() bool { return false })
+	u.conversations = conversation.NewThreads(limits, func() bool { return false })
 	t.Cleanup(u.conversations.Close)
 	g := newGateway(u, Options{MaxConcurrent: 1})
 	ask := func(messages string) string {
@@ -168,7 +168,7 @@ func TestSilenceInASpareThread(t *testing.T) {
 		return ""
 	}))
 	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-	u.conversations = conversation.NewThreads(limits, conversation.NewMemory(1<<10), func() bool { return false })
+	u.conversations = conversation.NewThreads(limits, func() bool { return false })
 	t.Cleanup(u.conversations.Close)
 	g := newGateway(u, Options{MaxConcurrent: 1})
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusGatewayTimeout} {

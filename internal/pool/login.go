@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
@@ -22,17 +21,13 @@ const (
 	loginPoll = 2 * time.Second
 	// lookupTimeout bounds a request to an app-server for the limits of a plan.
 	lookupTimeout = 5 * time.Second
-	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. One item
-	// of reasoning has some kilobytes.
-	maxReasoningBytes = 32 << 20
 )
 
 // login is the login of all processes of an app_server.
 type login struct {
 	*loginstate.Login
 	supervisor *Supervisor
-	key        string // see member.loginKey
-	memory     *conversation.Memory
+	key        string        // see member.loginKey
 	wake       chan struct{} // capacity 1: wakes watch
 	cancel     context.CancelFunc
 	done       chan struct{}
@@ -58,7 +53,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
 		l := &login{
-			Login: new(loginstate.Login), supervisor: s, key: key, memory: conversation.NewMemory(maxReasoningBytes),
+			Login: new(loginstate.Login), supervisor: s, key: key,
 			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
 			lastReported: loginstate.Status{State: loginstate.Unknown},
 		}

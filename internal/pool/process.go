@@ -47,7 +47,7 @@ func newProcess(m *member) *Process {
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
 		login: s.acquireLogin(m.loginKey()), limitsSemaphore: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	p.Conversations = conversation.NewThreads(m.threadLimits, p.login.memory, p.isMemoryScarce)
+	p.Conversations = conversation.NewThreads(m.threadLimits, p.isMemoryScarce)
 	return p
 }
 

@@ -21,7 +21,6 @@ type fleet struct {
 	processes map[string]*process
 	all       []*process
 	stops     sync.WaitGroup
-	memory    *conversation.Memory // of the login of all
 }
 
 // process is a process with a number of references.
@@ -40,7 +39,7 @@ func (f *fleet) acquire(key string) *process {
 		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
-		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, f.memory, func() bool { return false })
+		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
 		f.processes[key] = p

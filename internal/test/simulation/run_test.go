@@ -16,7 +16,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
@@ -84,7 +83,7 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 		r.requests[p.Hogs[i].Background.Token] = &p.Hogs[i].Background
 	}
 	r.exit, r.exitNow = context.WithCancel(context.Background())
-	r.fleet = &fleet{run: r, processes: make(map[string]*process), memory: conversation.NewMemory(64 << 10)}
+	r.fleet = &fleet{run: r, processes: make(map[string]*process)}
 	r.configure(true)
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), Protocols: new(http.Protocols), ErrorLog: log.New(&r.serverLog, "", 0)}
 	r.server.Protocols.SetHTTP1(true)

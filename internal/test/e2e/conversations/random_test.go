@@ -175,8 +175,9 @@ func (t *talk) ask(random *rand.Rand) {
 
 // minds checks the reasoning in requests to the model.
 type minds struct {
-	asked    map[int]mind // by the number of the request
-	restored int          // items of reasoning in requests of fresh threads
+	asked map[int]mind   // by the number of the request
+	first map[string]int // the number of the first request in a thread, by the key of the thread
+	given int            // items of reasoning in requests of kept threads
 }
 
 // mind is the request that some reasoning answers.
@@ -191,17 +192,21 @@ func (m *minds) learn(user string, requests []scriptedmodel.Request) {
 	for _, request := range requests {
 		if _, known := m.asked[request.Number]; !known {
 			m.asked[request.Number] = mind{user, spokenTo(request)}
+			m.first[request.PromptCacheKey] = cmp.Or(m.first[request.PromptCacheKey], request.Number)
 		}
 	}
 }
 
 // check checks that each item of reasoning was thought for the same user, as a part of
-// the answer in which it stands.
-func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, fresh bool) {
+// the answer in which it stands, and that a fresh thread has none.
+func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request) {
 	t.Helper()
 	for i, item := range request.Input {
 		if item.Type != "reasoning" {
 			continue
+		}
+		if m.first[request.PromptCacheKey] == request.Number {
+			t.Fatal("a fresh thread got reasoning")
 		}
 		var number, index int
 		if _, err := fmt.Sscanf(item.EncryptedContent, "scripted rs_%d_%d", &number, &index); err != nil {
@@ -216,9 +221,7 @@ func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, 
 		}) {
 			t.Fatalf("%s got reasoning of %s behind\n%s\nthat was behind\n%s", user, of.user, strings.Join(lines, "\n"), strings.Join(of.lines, "\n"))
 		}
-		if fresh {
-			m.restored++
-		}
+		m.given++
 	}
 }
 
@@ -238,7 +241,7 @@ func testRandomConversations(t *testing.T, all bool) {
 		one.ask(random)
 		return one
 	}
-	thoughts := minds{asked: make(map[int]mind)}
+	thoughts := minds{asked: make(map[int]mind), first: make(map[string]int)}
 	keys, users, requests := make(map[string]int), make(map[string]string), 0
 	steps := 15
 	if all {
@@ -263,7 +266,7 @@ func testRandomConversations(t *testing.T, all bool) {
 		if user := users[mine.PromptCacheKey]; user != "" && user != one.user {
 			t.Fatalf("%s was answered in a thread of %s", one.user, user)
 		}
-		thoughts.check(t, one.user, mine, users[mine.PromptCacheKey] == "")
+		thoughts.check(t, one.user, mine)
 		users[mine.PromptCacheKey] = one.user
 		keys[mine.PromptCacheKey]++
 		requests++
@@ -272,8 +275,8 @@ func testRandomConversations(t *testing.T, all bool) {
 			talks = append(talks, one)
 		}
 	}
-	if thoughts.restored == 0 {
-		t.Error("no fresh thread got reasoning")
+	if thoughts.given == 0 {
+		t.Error("no kept thread had reasoning")
 	}
 	if hits := requests - len(keys); hits < requests/5 {
 		t.Errorf("%d of %d requests went on in a thread", hits, requests)
