@@ -26,8 +26,7 @@ const (
 	// pictures has the Name [PictureTool], which has a dot; names of clients' tools have no dot.
 	EventFunctionCall
 	// EventReasoningItem is the notification rawResponseItem/completed for a reasoning item.
-	// Fields: ItemID, Text (the encrypted content, or empty if the provider gave none) and Raw (the
-	// item as JSON).
+	// Fields: ItemID and Text (the encrypted content, or empty if the provider gave none).
 	EventReasoningItem
 	// EventWebSearch is the notification rawResponseItem/completed for a web_search_call. Fields:
 	// ItemID and Text (what the search did, as JSON, or empty).
@@ -110,7 +109,6 @@ type Event struct {
 	CallID      string
 	Name        string
 	Text        string
-	Raw         string
 	Status      string
 	Phase       string
 	Usage       *Usage
@@ -128,13 +126,7 @@ type Event struct {
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)
-	if e.Raw != "" {
-		e.Raw = strings.Clone(e.Raw)
-		e.Text = textAt(e.Raw, encryptedContent)
-	} else {
-		e.Text = strings.Clone(e.Text)
-	}
-	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
+	e.CallID, e.Name, e.Text, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Text), strings.Clone(e.Phase)
 }
 
 // copyItemID returns a copy of the id of an item. Consecutive events of one item share the copy.

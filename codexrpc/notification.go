@@ -265,16 +265,13 @@ const (
 // roleAssistant is the role of the messages that the model wrote.
 const roleAssistant = "assistant"
 
-// encryptedContent is the member with the content of a reasoning item.
-const encryptedContent = "encrypted_content"
-
 // rawItem has those members of a raw item (an item of the Responses API) that this client uses.
 // Codex also sends each item in a form of its own, but that form lacks the arguments as the model
 // wrote them, the encrypted content and the status.
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
-	action, annotations, tools, output, whole string // JSON; whole is the item itself, set only for a reasoning item
+	action, annotations, tools, output string // JSON
 }
 
 // rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays
@@ -282,8 +279,6 @@ type rawItem struct {
 // about the same item in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
-	s.Peek()
-	start := s.Pos()
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
 		case "type":
@@ -300,7 +295,7 @@ func (s *scanner) rawItem(e *Event) {
 			item.namespace = s.Text()
 		case "arguments":
 			item.arguments = s.Text()
-		case encryptedContent:
+		case "encrypted_content":
 			item.encrypted = s.Text()
 		case "action":
 			item.action = s.Value()
@@ -315,9 +310,6 @@ func (s *scanner) rawItem(e *Event) {
 		default:
 			s.Value()
 		}
-	}
-	if item.kind == ItemReasoning {
-		item.whole = s.From(start)
 	}
 	item.setEvent(e)
 }
@@ -347,7 +339,7 @@ func (item *rawItem) setEvent(e *Event) {
 	case itemCustomCall, itemShellCall, itemToolSearch:
 		e.Kind, e.Name = EventOwnCall, cmp.Or(item.name, item.kind)
 	case ItemReasoning:
-		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, item.whole
+		e.Kind, e.Text = EventReasoningItem, item.encrypted
 	case itemWebSearch:
 		e.Kind, e.Text = EventWebSearch, item.action
 	case itemMessage:

@@ -62,7 +62,6 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 		m.fail(err)
 	default:
 		m.out.forgetReasoning() // the reasoning belongs to the failed attempt
-		m.thread.forgetResponse()
 	}
 }
 

@@ -202,9 +202,6 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		m.attempt.itemCompleted(e)
 		switch {
 		case e.ItemType == codexrpc.ItemAgentMessage:
-			if e.Text != "" {
-				m.thread.items++
-			}
 			m.messageCompleted(e)
 		case e.ItemType == codexrpc.ItemPicture && m.opts.Pictures:
 			m.pictureItemCompleted(e)
@@ -300,7 +297,6 @@ func (m *Machine) emitReasoning(e *codexrpc.Event) {
 
 // reasoningItem processes the end of a reasoning item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
-	m.thread.addReasoning(e)
 	if m.opts.Items && !m.clientHasAll() {
 		m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 	}

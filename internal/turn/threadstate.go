@@ -15,14 +15,6 @@ type ThreadState struct {
 	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the
 	// calls. If there are none, Codex ends the turn by itself.
 	PendingCalls []string
-	// Reasoning has those reasoning items of the model's response that have encrypted content.
-	Reasoning []Reasoning
-}
-
-// Reasoning is a reasoning item of the model. Only the model's provider can read its content.
-type Reasoning struct {
-	Before int    // how many messages and calls of the response precede the item
-	Item   string // the item of the Responses API, as JSON
 }
 
 // threadTracker records what [Machine.ThreadState] returns.
@@ -30,27 +22,7 @@ type threadTracker struct {
 	pendingCalls  []string // see [ThreadState]
 	differs       bool     // the thread differs from what the client was given
 	modelFinished bool     // the turn ended after a complete response of the model
-
-	items          int // number of messages and calls of the model's response
-	reasoning      []Reasoning
-	reasoningBytes int
 }
-
-const (
-	maxReasoningItems = 64      // reasoning items of a turn that are recorded
-	maxReasoningBytes = 1 << 20 // bytes of all these items
-)
-
-// addReasoning records a reasoning item that has encrypted content. It drops items above the
-// limits.
-func (r *threadTracker) addReasoning(e *codexrpc.Event) {
-	if r.reasoningBytes += len(e.Raw); e.Text != "" && len(r.reasoning) < maxReasoningItems && r.reasoningBytes <= maxReasoningBytes {
-		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
-	}
-}
-
-// forgetResponse forgets the items of a response that broke off.
-func (r *threadTracker) forgetResponse() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
 // addCall records a structured call. clientsTool is true if the tool is the client's. The thread
 // differs from what the client was given in three cases: the tool is not the client's; the call has
@@ -61,7 +33,6 @@ func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 		r.differs = true
 		return
 	}
-	r.items++
 	if len(r.pendingCalls) < maxPendingCalls {
 		r.pendingCalls = append(r.pendingCalls, e.CallID)
 	}
@@ -80,5 +51,5 @@ func (m *Machine) ThreadState() ThreadState {
 	case m.opts.writesBlocks() && structured > 0, !m.opts.writesBlocks() && structured != report.Calls:
 		inSync = false // the client got calls in another form than the model wrote them
 	}
-	return ThreadState{InSync: inSync, PendingCalls: m.thread.pendingCalls, Reasoning: m.thread.reasoning}
+	return ThreadState{InSync: inSync, PendingCalls: m.thread.pendingCalls}
 }

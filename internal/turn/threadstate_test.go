@@ -2,7 +2,6 @@ package turn
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -82,41 +81,5 @@ func TestSpent(t *testing.T) {
 	})
 	if got := out[len(out)-1].End.Usage; got != (codexrpc.Usage{TotalTokens: 30, InputTokens: 20, OutputTokens: 10}) {
 		t.Errorf("spent %+v", got)
-	}
-}
-
-// TestRestOfReasoning checks the places of the reasoning in a response, and that what is
-// of no use is left out.
-func TestRestOfReasoning(t *testing.T) {
-	thought := func(id string) codexrpc.Event {
-		e := reasoned(id, "E")
-		e.Raw = id
-		return e
-	}
-	m := New(&Options{})
-	m.Feed([]codexrpc.Event{
-		thought("r1"), reasoned("r2", ""), delta("m1", "a"), whole("m1", "a"), whole("m2", ""), thought("r3"), thought("r4"),
-		call("c", "f", "{}"), thought("r5"), response(1),
-	})
-	want := []Reasoning{{0, "r1"}, {1, "r3"}, {1, "r4"}, {2, "r5"}}
-	if got := m.ThreadState().Reasoning; !slices.Equal(got, want) {
-		t.Errorf("the reasoning is %v, want %v", got, want)
-	}
-	m = New(&Options{})
-	long := thought("r")
-	long.Raw = strings.Repeat("x", maxReasoningBytes/2)
-	for range 3 {
-		m.Feed([]codexrpc.Event{long})
-	}
-	if got := m.ThreadState().Reasoning; len(got) != 2 {
-		t.Errorf("%d long items were kept", len(got))
-	}
-	m = New(&Options{})
-	m.Feed([]codexrpc.Event{
-		{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemReasoning, ItemID: "r1"}, thought("r1"),
-		{Kind: codexrpc.EventError, WillRetry: true, Err: &codexrpc.TurnError{Message: "again"}}, thought("r2"), response(1),
-	})
-	if got := m.ThreadState().Reasoning; !slices.Equal(got, []Reasoning{{0, "r2"}}) {
-		t.Errorf("after a retry the reasoning is %v", got)
 	}
 }
