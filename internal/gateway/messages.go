@@ -52,7 +52,7 @@ type messagesRequest struct {
 func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
-	options.Items, options.Encrypted = true, q.Thinking != messages.ThinkingOff
+	options.Items = true
 	a := &messageAnswer{meta: q.Meta("msg_" + id)}
 	a.meta.CallsInText = options.OutputMode == turn.ModeXML
 	return a

@@ -55,7 +55,7 @@ func (*responsesRequest) Choices() int { return 1 }
 
 // newAnswer returns the answer to the request.
 func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer {
-	options.Items, options.Encrypted = true, q.Encrypted
+	options.Items = true
 	options.IDSuffix = q.idSuffix[len(q.idSuffix)-idSuffixLength:]
 	a := &responseAnswer{
 		q: q, user: ex.user, requestID: requestID(ex.r),

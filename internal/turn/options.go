@@ -141,9 +141,6 @@ type Options struct {
 	// items are outputs, with their encrypted content.
 	Items bool
 
-	// Encrypted is for a client that wants the encrypted content of the reasoning.
-	Encrypted bool
-
 	// WebSearch is for a model that may search the web: its searches and the annotations of
 	// its messages are outputs.
 	WebSearch bool
