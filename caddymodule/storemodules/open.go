@@ -24,9 +24,6 @@ var openStores = openStorePool{byKey: make(map[string]*OpenStore)}
 // configuration may still run during this time, and use the store.
 const lingerTime = objects.MaxBackground + 5*time.Minute
 
-// lateCountsTimeout bounds the time in which [OpenStore.storeLateCounts] waits for a store.
-const lateCountsTimeout = 5 * time.Second
-
 // openStorePool holds the open stores by their [openStoreKey]. It is safe for concurrent use.
 type openStorePool struct {
 	mu    sync.Mutex
@@ -75,16 +72,12 @@ func States() map[string]status.Store {
 			s.State = status.StoreFails
 		}
 		if shared, ok := e.Store.(*responsestore.Redis); ok {
-			s.Unsettled += shared.Limits().UnsettledCount()
+			s.Unsettled += shared.Limits().Unsettled()
 		}
 		states[engine] = s
 	}
 	return states
 }
-
-// StoreLateCounts stores what requests have counted in stores after the last configurations with
-// these stores ended. It is called when the program exits.
-func StoreLateCounts() { openStores.storeLateCounts() }
 
 // open does what [Open] does, with the stores of p.
 func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
@@ -111,7 +104,6 @@ func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *OpenStore
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		e.started = true
-		e.restoreUnsettled(key)
 		return nil
 	}
 	return e, start, sync.OnceFunc(func() { p.release(key, e) })
@@ -129,7 +121,6 @@ func (p *openStorePool) release(key string, e *OpenStore) {
 	store, closable := e.Store.(stores.Closer)
 	if closable && e.started {
 		store.Pause()
-		e.saveUnsettled(key)
 		e.closeTimer = time.AfterFunc(lingerTime, func() { p.close(key, e) })
 		return
 	}
@@ -147,17 +138,6 @@ func (p *openStorePool) close(key string, e *OpenStore) {
 		return
 	}
 	delete(p.byKey, key)
-	e.storeLateCounts(key)
+	e.storeLateCounts()
 	_ = e.Store.(stores.Closer).Close() // an error does not matter: nobody uses the store
-}
-
-// storeLateCounts does what [StoreLateCounts] does, with the stores of p.
-func (p *openStorePool) storeLateCounts() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for key, e := range p.byKey {
-		if e.closeTimer != nil {
-			e.storeLateCounts(key)
-		}
-	}
 }

@@ -101,7 +101,7 @@ func (g *Grant) Close(used int64) {
 	o := Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved}
 	switch {
 	case g.isCounted && g.engineFailed: // after the operations that have failed before, such as an Undo
-		g.request.limits.Resettle([]Unsettled{{g.request.key, o}})
+		g.request.limits.settleLater(g.request.key, o)
 	case g.isCounted:
 		g.request.settle(o)
 	}

@@ -250,8 +250,8 @@ func TestSettleAgain(t *testing.T) {
 	lost = true
 	g.Close(300)
 	lost = false
-	if l.UnsettledCount() != 1 {
-		t.Errorf("%d turns are to be settled again", l.UnsettledCount())
+	if l.Unsettled() != 1 {
+		t.Errorf("%d turns are to be settled again", l.Unsettled())
 	}
 	l.Settle(t.Context())
 	if s := statesOf(l, k)[0]; s.Used != 300 || len(l.unsettled) > 0 {

@@ -23,7 +23,7 @@ type Limits struct {
 	mu        sync.Mutex
 	running   map[string]int     // how many turns run in this process, by account
 	refusals  map[string]refusal // the last refusal by a limit of requests, by account
-	unsettled []Unsettled        // see Limits.Settle
+	unsettled []unsettled        // see Limits.Settle
 }
 
 // refusal is a request that was refused by a limit of requests: the error, the states of the
@@ -42,10 +42,10 @@ const (
 	maxRefusals = 1000
 )
 
-// Unsettled is an operation that is not counted yet, since the engine has failed.
-type Unsettled struct {
-	Key *Key
-	Op  Op
+// unsettled is an operation that is not counted yet, since the engine has failed.
+type unsettled struct {
+	key *Key
+	op  Op
 }
 
 // maxUnsettled bounds the operations that are not counted yet. Further operations are dropped, and
@@ -170,7 +170,7 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 	result, err := r.do(ctx, o)
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotSent) { // perhaps only the answer was lost
 		o.Kind = Undo
-		r.limits.Resettle([]Unsettled{{r.key, o}}) // later, so that the client need not wait for a second timeout
+		r.limits.settleLater(r.key, o) // later, so that the client need not wait for a second timeout
 	}
 	uncounted := r.limits.allowsUncounted(err)
 	if err != nil && !uncounted {
@@ -250,42 +250,40 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 // operation later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // Engine.Do ends within seconds by itself
-		r.limits.Resettle([]Unsettled{{r.key, o}})
+		r.limits.settleLater(r.key, o)
+	}
+}
+
+// settleLater adds an operation that Settle will do.
+func (l *Limits) settleLater(k *Key, o Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsettled) < maxUnsettled {
+		l.unsettled = append(l.unsettled, unsettled{k, o})
 	}
 }
 
 // Settle does the operations that are not counted yet. If the engine fails again, Settle stops, and
 // keeps the remaining operations.
 func (l *Limits) Settle(ctx context.Context) {
-	all := l.Unsettled()
+	l.mu.Lock()
+	all := l.unsettled
+	l.unsettled = nil
+	l.mu.Unlock()
 	for i, u := range all {
-		if _, err := l.engine.Do(ctx, u.Key, u.Op); err != nil {
-			l.Resettle(all[i:])
+		if _, err := l.engine.Do(ctx, u.key, u.op); err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			rest := append(all[i:], l.unsettled...)
+			l.unsettled = rest[:min(len(rest), maxUnsettled)]
 			return
 		}
 	}
 }
 
-// Unsettled returns the operations that are not counted yet, and removes them from l.
-func (l *Limits) Unsettled() []Unsettled {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.unsettled
-	l.unsettled = nil
-	return all
-}
-
-// UnsettledCount returns the number of operations that are not counted yet.
-func (l *Limits) UnsettledCount() int {
+// Unsettled returns the number of operations that are not counted yet.
+func (l *Limits) Unsettled() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.unsettled)
-}
-
-// Resettle adds operations that Settle will do. They may be of an earlier process, see
-// [Limits.Unsettled].
-func (l *Limits) Resettle(all []Unsettled) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unsettled = append(l.unsettled, all[:min(len(all), max(0, maxUnsettled-len(l.unsettled)))]...)
 }

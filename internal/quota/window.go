@@ -59,15 +59,6 @@ func (w Window) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
-// MarshalText implements [encoding.TextMarshaler].
-func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (w *Window) UnmarshalText(text []byte) (err error) {
-	*w, err = ParseWindow(string(text))
-	return err
-}
-
 // partLength returns the length of a part, in whole microseconds. A period of the calendar is a whole
 // number of parts.
 func (w Window) partLength() time.Duration {

@@ -22,23 +22,25 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
+	nodeID  string // the first argument of each batch
 
 	storeMu sync.Mutex // held while batches are stored
 
 	mu         sync.Mutex
 	pending    *Book   // the turns that are in no batch yet
-	batches    []Batch // the batches that are not stored yet, the oldest first
+	batches    []batch // the batches that are not stored yet, the oldest first
 	isStoring  bool    // a goroutine is storing
-	nodeID     string  // the first argument of each new batch
-	batchCount int64   // how many batches were made with nodeID
+	batchCount int64   // how many batches were made
+	added      int     // how many turns and refused requests are in pending
+	batched    int     // how many of them are in batches
 }
 
-// Batch is what one call of a script stores. The first two of its Args are the node and the number
-// of the batch. By them, the script finds out whether the batch is stored already.
-type Batch struct {
-	Turns bool   // true: the arguments are the last turns; false: counts
-	Tag   string // see NewShared
-	Args  []string
+// batch is one call of a script that stores something. The first two of its args are the node and
+// the number of the batch. By them, the script finds out whether the batch is stored already.
+type batch struct {
+	script *redis.Script
+	tag    string // see NewShared
+	args   []any
 }
 
 // storeTimeout bounds the time to store one batch, and to read the counts or the turns.
@@ -55,42 +57,22 @@ func (s *Shared) Add(r gateway.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.Add(r)
-	s.startStoring()
-}
-
-// The tags of the lists of turns and of refused requests, see [NewShared].
-const turnsTag, refusedTag = "usage", "usage:refused"
-
-// startStoring starts a goroutine that stores what is not stored yet, if no such goroutine is
-// running. The caller holds s.mu.
-func (s *Shared) startStoring() {
+	s.added++
 	if !s.isStoring {
 		s.isStoring = true
 		go func() { _ = s.Store(context.Background()) }() // ends after the last batch, or when a batch cannot be stored
 	}
 }
 
-// Unstored returns the batches that are not stored yet, and removes them from s. The next batches of
-// s are those of another node: when one of them is stored before the returned batches, the script
-// does not take these for stored.
-func (s *Shared) Unstored() []Batch {
-	s.storeMu.Lock()
-	defer s.storeMu.Unlock()
+// Unstored returns the number of turns and refused requests that are not stored yet, or only in part.
+func (s *Shared) Unstored() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := append(s.batches, s.pending.batches(s.newBatchArgs)...)
-	s.batches, s.pending = nil, New()
-	s.nodeID, s.batchCount = rand.Text(), 0
-	return all
+	return s.added + s.batched
 }
 
-// Restore stores batches that [Shared.Unstored] has returned, in this process or an earlier one.
-func (s *Shared) Restore(all []Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches = append(s.batches, all...)
-	s.startStoring()
-}
+// The tags of the lists of turns and of refused requests, see [NewShared].
+const turnsTag, refusedTag = "usage", "usage:refused"
 
 // Store stores all turns that are not stored yet.
 func (s *Shared) Store(ctx context.Context) error {
@@ -113,28 +95,21 @@ func (s *Shared) Store(ctx context.Context) error {
 	}
 }
 
-func (s *Shared) storeBatch(ctx context.Context, b Batch) error {
+func (s *Shared) storeBatch(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	script, args := addCountsScript, make([]any, len(b.Args))
-	if b.Turns {
-		script = addEntriesScript
-	}
-	for i, arg := range b.Args {
-		args[i] = arg
-	}
-	_, err := s.run(ctx, script, b.Tag, args...)
+	_, err := s.run(ctx, b.script, b.tag, b.args...)
 	return err
 }
 
 // nextBatch returns the first batch. If there is no batch, it first makes batches of the pending
 // turns. found is false if nothing is left to store.
-func (s *Shared) nextBatch() (b Batch, found bool) {
+func (s *Shared) nextBatch() (b batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {
-		s.batches = s.pending.batches(s.newBatchArgs)
-		s.pending = New()
+		s.batches, s.batched = s.pending.batches(s.newBatchArgs), s.added
+		s.pending, s.added = New(), 0
 	}
 	if len(s.batches) == 0 {
 		s.isStoring = false
@@ -145,9 +120,9 @@ func (s *Shared) nextBatch() (b Batch, found bool) {
 
 // newBatchArgs returns the first two arguments of a new batch: the node and the number of the
 // batch.
-func (s *Shared) newBatchArgs() []string {
+func (s *Shared) newBatchArgs() []any {
 	s.batchCount++
-	return []string{s.nodeID, strconv.FormatInt(s.batchCount, 10)}
+	return []any{s.nodeID, s.batchCount}
 }
 
 // tagOf returns the tag of a user's account, see [NewShared].
@@ -158,19 +133,19 @@ func tagOf(user string) string {
 
 // batches returns the batches that store a book. A book without turns has none. newArgs returns the
 // first two arguments of a batch.
-func (b *Book) batches(newArgs func() []string) (all []Batch) {
+func (b *Book) batches(newArgs func() []any) (all []batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for user, a := range b.accounts {
-		userBatch := Batch{Tag: tagOf(user), Args: newArgs()}
+		userBatch := batch{addCountsScript, tagOf(user), newArgs()}
 		a.eachCount(func(field string, n *int64) {
 			if *n != 0 || strings.HasSuffix(field, ":requests") {
-				userBatch.Args = append(userBatch.Args, field, strconv.FormatInt(*n, 10))
+				userBatch.args = append(userBatch.args, field, *n)
 			}
 		})
-		everybody := Batch{Tag: tagOf(Everybody), Args: append(newArgs(), userBatch.Args[2:]...)}
+		everybody := batch{addCountsScript, tagOf(Everybody), append(newArgs(), userBatch.args[2:]...)}
 		a.Totals.eachCount("u."+user+":", func(field string, n *int64) {
-			everybody.Args = append(everybody.Args, field, strconv.FormatInt(*n, 10))
+			everybody.args = append(everybody.args, field, *n)
 		})
 		all = append(all, userBatch, everybody)
 	}
@@ -178,11 +153,11 @@ func (b *Book) batches(newArgs func() []string) (all []Batch) {
 		if len(entries) == 0 {
 			continue
 		}
-		raw := Batch{Turns: true, Tag: tag, Args: append(newArgs(), strconv.Itoa(maxEntries))}
+		raw := batch{addEntriesScript, tag, append(newArgs(), maxEntries)}
 		for _, e := range entries[max(0, len(entries)-maxEntries):] {
 			text, err := json.Marshal(e)
 			if err == nil {
-				raw.Args = append(raw.Args, string(text))
+				raw.args = append(raw.args, text)
 			}
 		}
 		all = append(all, raw)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,35 +134,6 @@ func TestSharedKeys(t *testing.T) {
 	}
 }
 
-// TestSharedRestored checks that batches which wait elsewhere are counted once, also if a later turn
-// of the same process was stored before them.
-func TestSharedRestored(t *testing.T) {
-	node := newNode(t, redisserver.Start(t))
-	run, outage := node.run, errors.New("down")
-	var down atomic.Bool
-	node.run = func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
-		if down.Load() {
-			return nil, outage
-		}
-		return run(ctx, script, tag, args...)
-	}
-	down.Store(true)
-	node.Add(record("ann", "1"))
-	waiting := node.Unstored()
-	down.Store(false)
-	node.Add(record("ann", "2"))
-	if err := node.Store(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	node.Restore(waiting)
-	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 2 {
-		t.Errorf("%d requests, %v", a.Requests, err)
-	}
-	if turns, err := node.Raw(t.Context(), "ann"); err != nil || len(turns.Data) != 2 {
-		t.Errorf("%d turns, %v", len(turns.Data), err)
-	}
-}
-
 // TestSharedOutage counts turns while Redis does not work: they are counted once it does.
 func TestSharedOutage(t *testing.T) {
 	node := newNode(t, redisserver.Start(t))
@@ -184,11 +154,17 @@ func TestSharedOutage(t *testing.T) {
 	if _, err := node.Account(t.Context(), "ann"); err == nil {
 		t.Error("it shows what it does not know")
 	}
+	if n := node.Unstored(); n != 50 {
+		t.Errorf("%d turns are not stored", n)
+	}
 	mu.Lock()
 	fails = false
 	mu.Unlock()
 	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 50 {
 		t.Errorf("%d requests, %v", a.Requests, err)
+	}
+	if n := node.Unstored(); n != 0 {
+		t.Errorf("%d turns are not stored", n)
 	}
 }
 

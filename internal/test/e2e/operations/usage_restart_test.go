@@ -115,7 +115,7 @@ func TestUsageOverRestarts(t *testing.T) {
 }
 
 // TestExitCountsBackground checks that a background response which ends while Caddy exits is counted
-// once: in files, in Redis, and if Redis fails then.
+// once, in files and in Redis. If Redis fails then, the log says that it is not counted.
 func TestExitCountsBackground(t *testing.T) {
 	server := redisserver.Start(t)
 	for name, c := range map[string]struct{ store, key string }{
@@ -140,6 +140,10 @@ func TestExitCountsBackground(t *testing.T) {
 			r.End()
 			if name == "Redis fails" {
 				server.Restart()
+				if log := r.Log.String(); strings.Count(log, "what Redis could not count is lost") != 1 || !strings.Contains(log, `"turns":1,`) {
+					t.Error(log)
+				}
+				return
 			}
 			for range 2 { // the second start has nothing to add
 				r.Start()

@@ -1,0 +1,151 @@
+package storemodules
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+)
+
+// TestLateCounts ends the use of a store while Redis is killed, before or after the last turn ends. If
+// Redis works again at the end of the store, what the turn has used, and its usage, are counted.
+// Otherwise, the log says that they are lost.
+func TestLateCounts(t *testing.T) {
+	for name, end := range map[string]func(p *openStorePool, key string){
+		"close": func(p *openStorePool, key string) { p.close(key, p.byKey[key]) },
+		"exit":  func(p *openStorePool, _ string) { p.storeLateCounts() },
+	} {
+		for when, turnFirst := range map[string]bool{"before": true, "after": false} {
+			t.Run(name+", a turn "+when+" the release", func(t *testing.T) { testLateCounts(t, true, turnFirst, end) })
+			t.Run(name+", a turn "+when+" the release, without Redis", func(t *testing.T) { testLateCounts(t, false, turnFirst, end) })
+		}
+	}
+}
+
+// testLateCounts calls end after a turn and a release. If works is true, Redis works again before.
+func testLateCounts(t *testing.T, works, turnFirst bool, end func(p *openStorePool, key string)) {
+	server, k, log := redisserver.Start(t), lateKey(t), new(bytes.Buffer)
+	module := lateModule(t, server)
+	pool, key := &openStorePool{byKey: make(map[string]*OpenStore)}, openStoreKey(module)
+	e, release := startStore(t, pool, module, slog.New(slog.NewTextHandler(log, nil)))
+	endTurn := lateTurn(t, e, k)
+	server.Kill()
+	if turnFirst {
+		endTurn()
+		release()
+	} else {
+		release()
+		endTurn()
+	}
+	if works {
+		server.Restart()
+	}
+	end(pool, key)
+	want := 1
+	if works {
+		want = 0
+	}
+	if got := strings.Count(log.String(), `level=ERROR msg="what Redis could not count is lost`); got != want || got != strings.Count(log.String(), " turns=1 ") {
+		t.Error(log)
+	}
+	if works {
+		other, release := startStore(t, &openStorePool{byKey: make(map[string]*OpenStore)}, module, slog.New(slog.DiscardHandler))
+		defer release()
+		wantCounted(t, other, k)
+	}
+}
+
+// TestLateCountsReload begins to use a store again after a turn that Redis could not count: it counts
+// the turn.
+func TestLateCountsReload(t *testing.T) {
+	server, k, logger := redisserver.Start(t), lateKey(t), slog.New(slog.DiscardHandler)
+	module := lateModule(t, server)
+	pool := &openStorePool{byKey: make(map[string]*OpenStore)}
+	e, release := startStore(t, pool, module, logger)
+	endTurn := lateTurn(t, e, k)
+	server.Kill()
+	release()
+	endTurn()
+	server.Restart()
+	again, release := startStore(t, pool, module, logger)
+	defer release()
+	wantCounted(t, again, k)
+}
+
+// lateModule returns a module for the store of a server. After as many failed dials as its pool may have
+// connections, the client would pause for a second before it dials again; so the pool is large.
+func lateModule(t *testing.T, server *redisserver.Server) *Redis {
+	t.Helper()
+	module := &Redis{URLs: []string{server.URL("") + "?pool_size=1000"}}
+	if err := module.Provision(caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
+	return module
+}
+
+// startStore opens and starts a store.
+func startStore(t *testing.T, p *openStorePool, module *Redis, logger *slog.Logger) (e *OpenStore, release func()) {
+	t.Helper()
+	e, start, release := p.open(module, logger)
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.close(openStoreKey(module), e) })
+	return e, release
+}
+
+// lateKey returns a key with a limit of tokens.
+func lateKey(t *testing.T) *quota.Key {
+	t.Helper()
+	window, err := quota.ParseWindow("1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
+}
+
+// lateTurn begins a turn of 20 tokens.
+func lateTurn(t *testing.T, e *OpenStore, k *quota.Key) (endTurn func()) {
+	t.Helper()
+	request, err := e.Store.(*responsestore.Redis).Limits().Begin(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants, err := request.Acquire(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := request.Reserve(t.Context(), grants, 100); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		grants[0].Close(20)
+		e.Usage.Add(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
+	}
+}
+
+// wantCounted waits until the turn of lateTurn is counted.
+func wantCounted(t *testing.T, e *OpenStore, k *quota.Key) {
+	t.Helper()
+	var account usage.Account
+	used := int64(0)
+	for deadline := time.Now().Add(30 * time.Second); used != 20 || account.Requests != 1; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tokens, %+v", used, account)
+		}
+		if states := e.Store.(*responsestore.Redis).Limits().States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
+			used = states[0].Used
+		}
+		account, _ = e.Usage.Account(t.Context(), "ann")
+	}
+}
