@@ -98,11 +98,11 @@ func (g *Grant) Close(used int64) {
 	}
 	g.closed = true
 	g.request.limits.releaseTurn(g.request.key)
+	if !g.isCounted {
+		return
+	}
 	o := Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved}
-	switch {
-	case g.isCounted && g.engineFailed: // after the operations that have failed before, such as an Undo
+	if _, ok := g.do(o); !ok { // later, after the operations that have failed before, such as an Undo
 		g.request.limits.settleLater(g.request.key, o)
-	case g.isCounted:
-		g.request.settle(o)
 	}
 }

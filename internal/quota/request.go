@@ -246,14 +246,6 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 	return at.Add(v.clockOffset)
 }
 
-// settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does the
-// operation later.
-func (r *Request) settle(o Op) {
-	if _, err := r.do(context.Background(), o); err != nil { // Engine.Do ends within seconds by itself
-		r.limits.settleLater(r.key, o)
-	}
-}
-
 // settleLater adds an operation that Settle will do.
 func (l *Limits) settleLater(k *Key, o Op) {
 	l.mu.Lock()
