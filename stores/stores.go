@@ -82,13 +82,14 @@ type Store interface {
 	SetObject(ctx context.Context, user, id string, object json.RawMessage) error
 }
 
-// Chains is a [Store] that reads a chain in one round trip. From any other store, the entries of a
-// chain are read one by one.
+// Chains is a [Store] that reads many links of a chain in one round trip. From any other store, the
+// entries of a chain are read one by one.
 type Chains interface {
 	Store
-	// Chain returns a response, or a conversation, and the responses before it, the newest first.
-	// It stops at a response that does not exist or is Running: next is the id of that response. At
-	// the end of the chain, next is empty. The error is ErrTooLong if there are more links than the
+	// Chain returns a response and the responses before it, the newest first. It stops at one that
+	// does not exist or is Running, and may stop at any other, or at a conversation: next is the id
+	// of what was not returned. If Chain returns nothing, next is read with Get. At the end of the
+	// chain, next is empty. The error is ErrTooLong if there are more links than the
 	// argument links, or more bytes in their entries than the argument bytes. release is never nil.
 	// The store may count the memory of the items until release is called, so the caller must count
 	// this memory itself before it calls release.

@@ -113,9 +113,6 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
-		if len(links) == 0 {
-			return nil, &MissingError{id}
-		}
 		for _, link := range links {
 			if link.Conversation != "" { // the items before this response are in the conversation
 				return nil, fmt.Errorf("%w: %s", ErrInConversation, link.Conversation)
@@ -131,11 +128,18 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 // readLinks returns the first links (responses) of the chain that begins with id, and the id of the
 // next link, or "" if there is none.
 func (r *Reader) readLinks(ctx context.Context, id string) (links []stores.Link, next string, err error) {
-	chains, ok := r.store.(stores.Chains)
-	if !ok || r.extraEntry != nil && id == r.extraID {
-		link, next, err := r.readLink(ctx, id)
-		return []stores.Link{link}, next, err
+	if chains, ok := r.store.(stores.Chains); ok && (r.extraEntry == nil || id != r.extraID) {
+		if links, next, err = r.readSeveral(ctx, chains, id); err != nil || len(links) > 0 {
+			return links, next, err
+		}
 	}
+	link, next, err := r.readLink(ctx, id)
+	return []stores.Link{link}, next, err
+}
+
+// readSeveral does what readLinks does, in one step. There are no links if the first of them has to be
+// read by itself.
+func (r *Reader) readSeveral(ctx context.Context, chains stores.Chains, id string) (links []stores.Link, next string, err error) {
 	links, next, release, err := chains.Chain(ctx, r.user, id, r.linksLeft, r.readLeft)
 	defer release()
 	if err != nil {

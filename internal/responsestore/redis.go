@@ -321,11 +321,10 @@ func listOf(id string, items []json.RawMessage) (list []any) {
 // readBounded runs a script whose last argument is the size in bytes that its answer may have. If
 // the answer is larger, the script returns the size of the answer instead. Then readBounded
 // reserves memory for this size, and runs the script again; release frees the memory. If the size
-// is above maxBytes or negative, the error is stores.ErrTooLong. For reserved bytes, the caller has
-// reserved memory already.
-func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, reserved, maxBytes int64, args ...any) (answer []any, release func(), err error) {
+// is above maxBytes or negative, the error is stores.ErrTooLong.
+func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, maxBytes int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
-	for limit := min(maxBytes, max(reserved, stores.FreeTransfer)); ; {
+	for limit := min(maxBytes, stores.FreeTransfer); ; {
 		result, err := r.run(ctx, script, user, append(args, limit)...)
 		if err != nil {
 			release()
@@ -349,7 +348,7 @@ func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user stri
 
 // Get implements [stores.Store].
 func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
-	return r.getSettled(ctx, user, id, "all", "", stores.MaxEntry)
+	return r.getSettled(ctx, user, id, "all", "")
 }
 
 // GetPart implements [stores.Parts].
@@ -358,15 +357,15 @@ func (r *Redis) GetPart(ctx context.Context, user, id, text string) (*stores.Ent
 	if text == "" {
 		part = "head"
 	}
-	return r.getSettled(ctx, user, id, part, text, stores.MaxEntry)
+	return r.getSettled(ctx, user, id, part, text)
 }
 
-// getSettled returns a part of an entry, of at most maxBytes; see getScript. The process that makes a
-// response is its owner, and keeps a lease on the response. If a response is running without a lease,
-// its owner has stopped. Then getSettled stores that the response has failed, and reads it again.
-func (r *Redis) getSettled(ctx context.Context, user, id, part, text string, maxBytes int64) (*stores.Entry, error) {
+// getSettled returns a part of an entry; see getScript. The process that makes a response is its
+// owner, and keeps a lease on the response. If a response is running without a lease, its owner has
+// stopped. Then getSettled stores that the response has failed, and reads it again.
+func (r *Redis) getSettled(ctx context.Context, user, id, part, text string) (*stores.Entry, error) {
 	for range 3 {
-		e, fields, leased, err := r.getEntry(ctx, user, id, part, text, 0, maxBytes)
+		e, fields, leased, err := r.getEntry(ctx, user, id, part, text)
 		if errors.Is(err, errChanging) {
 			continue
 		}
@@ -382,13 +381,13 @@ func (r *Redis) getSettled(ctx context.Context, user, id, part, text string, max
 	return nil, errChanging
 }
 
-// getEntry returns a part of an entry, and its fields in Redis; see getScript and readBounded. leased
-// reports whether the owner of the entry has a lease.
-func (r *Redis) getEntry(ctx context.Context, user, id, part, text string, reserved, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
+// getEntry returns a part of an entry, and its fields in Redis; see getScript. leased reports whether
+// the owner of the entry has a lease.
+func (r *Redis) getEntry(ctx context.Context, user, id, part, text string) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !isValidID(id) {
 		return nil, nil, false, stores.ErrNotFound
 	}
-	answer, release, err := r.readBounded(ctx, getScript, user, reserved, maxBytes, id, part, text)
+	answer, release, err := r.readBounded(ctx, getScript, user, stores.MaxEntry, id, part, text)
 	if err != nil {
 		return nil, nil, false, err
 	}

@@ -69,7 +69,7 @@ func (r *Redis) Events(ctx context.Context, user, id string, from, limit int64) 
 // stores.ErrDropped.
 func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
-	e, fields, leased, err := r.getEntry(ctx, user, id, "head", "", 0, stores.MaxEntry)
+	e, fields, leased, err := r.getEntry(ctx, user, id, "head", "")
 	if err != nil {
 		return events, err
 	}

@@ -118,16 +118,11 @@ var getScript = redis.NewScript(pagingFunction + `
 local key, part = KEYS[1] .. 'r:' .. ARGV[1], ARGV[2]
 local bytes = part == 'head' and redis.call('HSTRLEN', key, 'response') or tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[4]) then return bytes end
-local fields = {}
-if part == 'all' then
-	fields = redis.call('HGETALL', key)
-else
+local fields = part == 'all' and redis.call('HGETALL', key) or {}
+if part ~= 'all' then
 	for _, name in ipairs({'previous', 'conversation', 'running', 'response', 'bytes', 'events', 'over', 'removed'}) do
-		local value = redis.call('HGET', key, name)
-		if value then
-			table.insert(fields, name)
-			table.insert(fields, value)
-		end
+		table.insert(fields, name)
+		table.insert(fields, redis.call('HGET', key, name) or '')
 	end
 end
 local lease = redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1])
@@ -142,11 +137,11 @@ if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3]
 return page(ARGV[1], tonumber(ARGV[2]), ARGV[4])`)
 
 // chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
-// id, limit of links, limit of bytes. The answer is a list of some links, the id of the next link,
-// and 1 if the next link exists but is not in the list, else 0. A large link is never in the list.
-// Each link is its id, its conversation, the pieces of its input, and then its output items. If all links together have more bytes than
-// the limit, the answer is only their number of bytes. If there are more links than the limit, the
-// answer is -1.
+// id, the links that the chain may have, the bytes that it may have, limit of bytes. The answer is a
+// list of the first links, without those after the first MiB, and the id of the next
+// link. Each link is its id, its conversation, the pieces of its input, and then its output items. If
+// the links in the list have more bytes than the limit, the answer is only their number of bytes. If
+// the chain has more than it may, the answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -157,11 +152,14 @@ while id ~= '' do
 	table.insert(found, {id, e[4], tonumber(e[5]), tonumber(e[1])})
 	id = e[3]
 end
-if bytes > tonumber(ARGV[3]) then return bytes end
+if bytes > tonumber(ARGV[3]) then return -1 end
 local links, size = {}, 0
 for _, f in ipairs(found) do
+	if size + f[4] > 1048576 then
+		id = f[1]
+		break
+	end
 	size = size + f[4]
-	if size > 1048576 then return {links, f[1], 1} end
 	local key = KEYS[1] .. 'r:' .. f[1]
 	local link = {f[1], f[2], redis.call('LRANGE', KEYS[1] .. 'i:' .. f[1], 0, -1)}
 	local response = f[3] > 0 and redis.call('HGET', key, 'response')
@@ -172,7 +170,8 @@ for _, f in ipairs(found) do
 	end
 	table.insert(links, link)
 end
-return {links, id, 0}`)
+if size > tonumber(ARGV[4]) then return size end
+return {links, id}`)
 
 // deleteScript drops an entry. Argument: id.
 var deleteScript = redis.NewScript(sizingFunctions + `return drop(ARGV[1])`)

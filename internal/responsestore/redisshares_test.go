@@ -78,12 +78,10 @@ func TestPages(t *testing.T) {
 	if pages.n < 6 {
 		t.Errorf("%d calls", pages.n)
 	}
-	links, next, release, err := r.Chain(ctx, "u", at, 1, 64<<20)
-	if err != nil || next != "" || len(links) != 1 || len(links[0].Items) != items {
-		t.Fatal(len(links), next, err)
+	if found, err := NewReader(r, "u", 64<<20, always).Chain(ctx, at); err != nil || len(found) != items {
+		t.Fatal(len(found), err)
 	}
-	release()
-	if _, _, _, err := r.Chain(ctx, "u", at, 1, 1<<20); !errors.Is(err, stores.ErrTooLong) {
+	if _, err := NewReader(r, "u", 1<<20, always).Chain(ctx, at); !errors.Is(err, stores.ErrTooLong) {
 		t.Error(err)
 	}
 	var changed sync.Once
