@@ -89,10 +89,10 @@ type Chains interface {
 	// Chain returns a response and the responses before it, the newest first. It stops at one that
 	// does not exist or is Running, and may stop at any other, or at a conversation: next is the id
 	// of what was not returned. If Chain returns nothing, next is read with Get. At the end of the
-	// chain, next is empty. The error is ErrTooLong if there are more links than the
-	// argument links, or more bytes in their entries than the argument bytes. release is never nil.
-	// The store may count the memory of the items until release is called, so the caller must count
-	// this memory itself before it calls release.
+	// chain, next is empty. The error is ErrTooLong if there are more links than the argument links,
+	// or more bytes in their entries than the argument bytes. release is never nil. The store may
+	// count the memory of the items until release is called, so the caller must count this memory
+	// itself before it calls release.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
 }
 

@@ -187,7 +187,7 @@ func (r *Redis) monitor(ctx context.Context) {
 	r.state.Store(works) // otherwise the state could stay down, since nothing checks the server any more
 	last, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	r.limits.Settle(last) // the process may exit soon
+	r.limits.Settle(last) // the store may not be started again
 }
 
 // errDown is the error of all uses of the store while the server does not work.
@@ -280,11 +280,7 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 	defer release()
 	list := listOf(id, e.Input)
 	args := append([]any{id, r.processID, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size(), len(list)}, list...)
-	running := "0"
-	if e.Running {
-		running = "1"
-	}
-	args = append(args, "previous", e.Previous, "conversation", e.Conversation, "running", running,
+	args = append(args, "previous", e.Previous, "conversation", e.Conversation, "running", e.Running,
 		"response", []byte(e.Response), "bytes", e.Size(), "n", len(e.Output))
 	for i, o := range e.Output {
 		value := string(o.Own)
@@ -428,24 +424,22 @@ var errChanging = stores.Unavailable(errors.New("it changes too often to be read
 // allItems reads the list page by page, so that other clients of Redis do not wait long. Items that
 // are appended meanwhile are left out. If an item is removed meanwhile, the error is errChanging.
 func (r *Redis) allItems(ctx context.Context, user, id string, page []any, total int64, removed, text string) (items []any, err error) {
-	for next := int64(0); ; {
-		if len(page) == 0 {
-			return nil, errChanging
-		}
-		last := next
-		next, _ = page[0].(int64)
+	for from := int64(0); len(page) > 0; {
+		next, _ := page[0].(int64)
 		if items = append(items, page[1:]...); next >= total {
 			return items[:min(int64(len(items)), total)], nil
 		}
-		if next <= last {
-			return nil, errChanging
+		if next <= from {
+			break
 		}
+		from = next
 		answer, err := r.run(ctx, pageScript, user, id, next, removed, text)
 		if err != nil {
 			return nil, err
 		}
 		page, _ = answer.([]any)
 	}
+	return nil, errChanging
 }
 
 // asText returns a text in an answer of Redis, or "" if the value is no text.

@@ -13,11 +13,7 @@ func (r *Redis) channel() string { return r.prefix + ":changed" }
 
 // Continue implements [stores.Background].
 func (r *Redis) Continue(ctx context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
-	over := "0"
-	if events.Over {
-		over = "1"
-	}
-	args := []any{id, r.processID, r.leaseTime.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over, r.maxBytes, stores.ItemOverhead}
+	args := []any{id, r.processID, r.leaseTime.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, events.Over, r.maxBytes, stores.ItemOverhead}
 	for _, e := range events.Events {
 		args = append(args, e.Name, e.Data)
 	}

@@ -138,10 +138,10 @@ return page(ARGV[1], tonumber(ARGV[2]), ARGV[4])`)
 
 // chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
 // id, the links that the chain may have, the bytes that it may have, limit of bytes. The answer is a
-// list of the first links, without those after the first MiB, and the id of the next
-// link. Each link is its id, its conversation, the pieces of its input, and then its output items. If
-// the links in the list have more bytes than the limit, the answer is only their number of bytes. If
-// the chain has more than it may, the answer is -1.
+// list of the first links, of a MiB together at most, and the id of the next link. Each link is its id,
+// its conversation, the pieces of its input, and then its output items. If the links in the list have
+// more bytes than the limit, the answer is only their number of bytes. If the chain has more than it
+// may have, the answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -283,9 +283,10 @@ redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
 // eventsScript reads some events of a response. Arguments: id, number of the first event, most bytes
-// of events, bytes of an event besides its data. The answer is 1 if there is a lease; the number of all events until now; 0 if more
-// events come, 1 if none come, or 2 if none come because the owner was lost; the size of the first
-// event if that is above the limit, or 0; and the names and data of some events.
+// of events, bytes of an event besides its data. The answer is 1 if there is a lease; the number of
+// all events until now; 0 if more events come, 1 if none come, or 2 if none come because the owner was
+// lost; the size of the first event if that is above the limit, or 0; and the names and data of some
+// events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
 if not e[4] then return 'missing' end
