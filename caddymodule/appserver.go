@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,19 +18,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
-// AppServer is the configuration of a `codex app-server`: how it is started or, if it runs
-// elsewhere, how it is reached. Handlers whose AppServers are equal share the processes. A reload
-// keeps the processes of each AppServer that stays the same.
+// AppServer is the configuration of a `codex app-server`. Handlers whose AppServers are equal share
+// the processes. A reload keeps the processes of each AppServer that stays the same.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
 	Command []string `json:"command,omitempty"`
-
-	// Instead of a command: the address of an app-server that runs elsewhere, as
-	// `ws://host:port`, `wss://host/path` or `unix//path`.
-	Connect string `json:"connect,omitempty" option:"<name>"`
-
-	// The bearer token for `connect`. Default: none.
-	Token string `json:"token,omitempty"`
 
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty" option:"<n>"`
@@ -55,7 +44,7 @@ type AppServer struct {
 	// it; the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
-	// How long the app-server may take to answer after its start or a new connection. Default: `10s`.
+	// How long the app-server may take to answer after its start. Default: `10s`.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty" option:"<duration>"`
 
 	// How long a stop may take before the process is killed. Default: `5s`.
@@ -97,9 +86,6 @@ func (a *AppServer) complete() error {
 	if a == nil {
 		return errors.New("must not be null")
 	}
-	if err := a.checkConflicts(); err != nil {
-		return err
-	}
 	if err := option.Complete(a); err != nil {
 		return err
 	}
@@ -120,17 +106,14 @@ func (a *AppServer) complete() error {
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
+		StopTimeout:  time.Duration(a.StopTimeout),
+		MaxMemory:    max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
+		Provider:     appserver.Provider{Retries: defaultProviderRetries, ConnectTimeout: cmp.Or(time.Duration(a.ProviderTimeout), defaultProviderTimeout)},
 		Client:       codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
 	}
-	if a.Connect != "" {
-		return cfg, a.resolveRemote(&cfg, repl)
-	}
-	cfg.StopTimeout = time.Duration(a.StopTimeout)
-	cfg.Provider = appserver.Provider{Retries: defaultProviderRetries, ConnectTimeout: cmp.Or(time.Duration(a.ProviderTimeout), defaultProviderTimeout)}
 	if a.ProviderRetries != nil {
 		cfg.Provider.Retries = *a.ProviderRetries
 	}
-	cfg.MaxMemory = max(0, cmp.Or(a.MaxMemory, defaultMaxMemory))
 	if cfg.Home, err = option.AbsolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)
 	}
@@ -187,62 +170,6 @@ func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) 
 	return env, nil
 }
 
-// checkConflicts returns an error if connect is set together with an option for local processes, or
-// if token is set without connect.
-func (a *AppServer) checkConflicts() error {
-	switch {
-	case a.Connect == "" && a.Token != "":
-		return errors.New("token is for connect")
-	case a.Connect == "":
-		return nil
-	case len(a.Command) > 0:
-		return errors.New("either a command is run or connect is used, not both")
-	}
-	localOptions := slices.DeleteFunc(option.Of(a), func(o option.Option) bool { return !o.IsSet() || slices.Contains(remoteOptions, o.Name) })
-	if len(a.Env) > 0 {
-		localOptions = append(localOptions, option.Option{Name: "env"})
-	}
-	if len(localOptions) > 0 {
-		return fmt.Errorf("%s is for a process that is started here, not for connect", localOptions[0].Name)
-	}
-	return nil
-}
-
-// remoteOptions are the options with a tag `option` that can be set together with connect.
-var remoteOptions = []string{"connect", "start_timeout"}
-
-// resolveRemote sets the address and the token of a remote app-server, with their placeholders
-// replaced. The errors do not contain the token.
-func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (err error) {
-	if cfg.Connect, err = repl.ReplaceOrErr(a.Connect, true, true); err == nil {
-		err = codexrpc.CheckAddress(cfg.Connect)
-	}
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	token, err := repl.ReplaceOrErr(a.Token, true, true)
-	cfg.Token = strings.TrimSpace(token)
-	switch {
-	case err != nil:
-		return errors.New("the token has a placeholder that is empty or unknown: is its variable or file set?")
-	case cfg.Token == "" && a.Token != "":
-		return errors.New("the token is empty")
-	case strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("the token has a character that no header may have")
-	}
-	return nil
-}
-
-// sendsTokenUnencrypted reports whether the token is sent unencrypted over a network.
-func sendsTokenUnencrypted(cfg appserver.Config) bool {
-	u, err := url.Parse(cfg.Connect)
-	if cfg.Token == "" || err != nil || u.Scheme != "ws" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err != nil || !ip.IsLoopback()
-}
-
 // Conversations configures the threads that an app-server keeps after their turns. The next request
 // of a conversation continues in the thread that was kept for the conversation. Most of the prompt
 // is then in the cache of the model's provider.
@@ -259,8 +186,7 @@ type Conversations struct {
 	Idle caddy.Duration `json:"idle,omitempty" option:"<duration>" default:"10m"`
 
 	// How long a turn waits for the results of the tool calls that it made. Negative: turns do not
-	// wait, and the request with the results gets a fresh thread. On an app-server that runs
-	// elsewhere, turns never wait. Default: `30m`.
+	// wait, and the request with the results gets a fresh thread. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
 
 	// The most threads that each process starts in advance, for requests that begin a
@@ -285,15 +211,10 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return option.ParseBlock(d, c, nil)
 }
 
-// limits returns the limits for one process. On a remote process no turn waits for the results of
-// tool calls, since the turn could outlive this Caddy.
-func (c *Conversations) limits(remote bool) conversation.Limits {
+// limits returns the limits for one process.
+func (c *Conversations) limits() conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}
 	}
-	limits := conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)), Spares: *c.Spares}
-	if remote {
-		limits.Parked = 0
-	}
-	return limits
+	return conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)), Spares: *c.Spares}
 }

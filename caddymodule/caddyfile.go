@@ -35,8 +35,6 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    app_server <command> [<args>...]
 //	    app_server {
 //	        command          <command> [<args>...]
-//	        connect          ws://<address>|wss://<address>|unix/<path>
-//	        token            <bearer>
 //	        processes        <n>
 //	        home             <dir>
 //	        dir              <dir>
@@ -133,7 +131,6 @@ func (h *Handler) customOptions() map[string]option.Custom {
 func (a *AppServer) customOptions() map[string]option.Custom {
 	return map[string]option.Custom{
 		"command":       {Parse: a.parseCommand},
-		"token":         {Parse: a.parseToken},
 		"env":           {Parse: a.parseEnv, Repeats: true},
 		"conversations": {Parse: a.Conversations.parse},
 	}
@@ -143,13 +140,7 @@ func (a *AppServer) customOptions() map[string]option.Custom {
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
-	if err := option.ParseBlock(d, server, server.customOptions()); err != nil {
-		return err
-	}
-	if err := server.checkConflicts(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return option.ParseBlock(d, server, server.customOptions())
 }
 
 func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
@@ -157,13 +148,6 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 		return d.Err("the command is given twice: beside app_server and in its block")
 	}
 	return parseTexts(d, &a.Command)
-}
-
-func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
-	if !d.AllArgs(&a.Token) || a.Token == "" {
-		return d.Err("token takes one token, which must not be empty") // not ArgErr, which may show the token
-	}
-	return nil
 }
 
 func (a *AppServer) parseEnv(d *caddyfile.Dispenser) error {

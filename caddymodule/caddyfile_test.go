@@ -39,11 +39,10 @@ func TestDirective(t *testing.T) {
 				"env":{"A":"1","B":"two words","C":""},"start_timeout":20000000000,"stop_timeout":86400000000000}]}`,
 		},
 		"several app_servers": {
-			"codex {\napp_server one\napp_server {\ncommand two\nprocesses 3\nmax_memory 512MiB\n}\napp_server {\nconnect wss://codex.example/ws\ntoken {env.TOKEN}\nstart_timeout 3s\n}\n}",
+			"codex {\napp_server one\napp_server {\ncommand two\nprocesses 3\nmax_memory 512MiB\n}\napp_server {\nhome /srv\nstart_timeout 3s\n}\n}",
 			`{"app_servers":[{"command":["one"]},{"command":["two"],"processes":3,"max_memory":536870912},
-				{"connect":"wss://codex.example/ws","token":"{env.TOKEN}","start_timeout":3000000000}]}`,
+				{"home":"/srv","start_timeout":3000000000}]}`,
 		},
-		"a socket":                  {"codex {\napp_server {\nconnect unix//run/codex.sock\n}\n}", `{"app_servers":[{"connect":"unix//run/codex.sock"}]}`},
 		"no conversations":          {"codex {\napp_server {\nconversations off\n}\n}", `{"app_servers":[{"conversations":{"off":true}}]}`},
 		"conversations":             {"codex {\napp_server {\nconversations {\nmax 3\nidle 1m\nparked off\n}\n}\n}", `{"app_servers":[{"conversations":{"max":3,"idle":60000000000,"parked":-1}}]}`},
 		"conversations on":          {"codex {\napp_server {\nconversations on {\nparked 1h\n}\n}\n}", `{"app_servers":[{"conversations":{"parked":3600000000000}}]}`},

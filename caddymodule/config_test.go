@@ -35,8 +35,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("drain_timeout %v", time.Duration(h.DrainTimeout))
 	}
 	cfg := resolved(t, h.AppServers[0])
-	if cfg.MaxMemory != 1<<30 || cfg.Connect != "" || cfg.Token != "" {
-		t.Errorf("max_memory %d, connect %q, token %q", cfg.MaxMemory, cfg.Connect, cfg.Token)
+	if cfg.MaxMemory != 1<<30 {
+		t.Errorf("max_memory %d", cfg.MaxMemory)
 	}
 	if cfg.Provider.Retries != 1 || cfg.Provider.ConnectTimeout != 3*time.Second {
 		t.Errorf("provider %+v", cfg.Provider)
@@ -67,6 +67,7 @@ func TestRefusedConfigurations(t *testing.T) {
 	t.Setenv("CADDYMODULE_EMPTY", "")
 	for _, test := range []struct{ config, want string }{
 		{`{"no_such_option":1}`, `unknown field "no_such_option"`},
+		{`{"app_servers":[{"connect":"ws://a"}]}`, `unknown field "connect"`},
 		{`{"app_servers":[{"no_such_option":1}]}`, `unknown field "no_such_option"`},
 		{`{"api_keys":[{"key":"a","no_such_option":1}]}`, `unknown field "no_such_option"`},
 		{`{"max_body":"1MB"}`, "max_body"},
@@ -85,14 +86,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"processes":2},{}]}`, "app_server 2 is the same as one before it"},
 		{`{"app_servers":[{"processes":-1}]}`, "app_server: processes: must be a number above zero"},
 		{`{"app_servers":[{"processes":1025}]}`, "processes: must be at most 1024"},
-		{`{"app_servers":[{"token":"x"}]}`, "token is for connect"},
-		{`{"app_servers":[{"command":["codex"],"connect":"ws://a"}]}`, "either a command is run or connect is used"},
-		{`{"app_servers":[{"connect":"ws://a","max_memory":-1}]}`, "max_memory is for a process that is started here"},
-		{`{"app_servers":[{"connect":"ws://a"},{"connect":"ws://a"}]}`, "app_server 2 is the same"},
-		{`{"app_servers":[{"connect":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
-		{`{"app_servers":[{"connect":"ws://a","token":"{env.CADDYMODULE_EMPTY}"}]}`, "the token has a placeholder that is empty"},
-		{`{"app_servers":[{"connect":"ws://a","token":" "}]}`, "the token is empty"},
-		{`{"app_servers":[{"connect":"ws://a","token":"a\nb"}]}`, "the token has a character"},
 		{`{"drain_timeout":-1}`, "drain_timeout: must be a duration above zero"},
 		{`{"output_mode":"yaml"}`, `"yaml"`},
 		{`{"usage":"everybody"}`, `usage: "everybody" must be one of own, all`},

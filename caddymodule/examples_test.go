@@ -25,7 +25,7 @@ func exampleFiles(t *testing.T) []string {
 
 // TestExamples: every example is valid, and formatted as by caddy fmt.
 func TestExamples(t *testing.T) {
-	for _, name := range []string{"ALICE_KEY", "BOB_KEY", "CLIENT_KEY", "CODEX_WS_TOKEN", "REDIS_PASSWORD"} {
+	for _, name := range []string{"ALICE_KEY", "BOB_KEY", "CLIENT_KEY", "REDIS_PASSWORD"} {
 		t.Setenv(name, name)
 	}
 	t.Setenv("TURN_LOG", filepath.Join(t.TempDir(), "turns.log"))

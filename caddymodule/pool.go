@@ -62,12 +62,7 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		if err != nil {
 			return nil, fmt.Errorf("app_server %d: %w", i+1, err)
 		}
-		if sendsTokenUnencrypted(cfg) {
-			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
-		}
-		all = append(all, pool.Server{
-			Config: cfg, Processes: server.Processes, Limits: server.Conversations.limits(server.Connect != ""),
-		})
+		all = append(all, pool.Server{Config: cfg, Processes: server.Processes, Limits: server.Conversations.limits()})
 	}
 	p, err := app.servers.Pool(all, pool.Policy{Name: policy.Policy, Reserve: policy.Reserve})
 	if same, ok := errors.AsType[*pool.SameError](err); ok {

@@ -168,10 +168,10 @@ func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all app-servers together
 	defer cancel()
 	found := []rateLimits{}
-	homes := make(map[[2]string]bool)
+	homes := make(map[string]bool)
 	for _, p := range h.pool.Processes() {
 		cfg := p.Config()
-		home := [2]string{cmp.Or(cfg.Home, cfg.Env["CODEX_HOME"]), cfg.Connect}
+		home := cmp.Or(cfg.Home, cfg.Env["CODEX_HOME"])
 		if homes[home] {
 			continue
 		}

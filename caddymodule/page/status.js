@@ -65,7 +65,7 @@ function card(server, changed) {
     ]),
     ...(login.windows ?? []).map(planWindow),
     administers() && resetCredit(server, changed),
-    administers() && !server.address && signIn(server, changed),
+    administers() && signIn(server, changed),
     more.length > 0 && el('details', {}, el('summary', {}, 'More'), facts(more)),
   );
 }

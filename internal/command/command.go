@@ -37,12 +37,8 @@ type AppServersFunc func(config []byte) ([]AppServer, error)
 // title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// description describes the app-server in a message. It returns the program and CODEX_HOME, or that
-// the app-server runs elsewhere.
+// description describes the app-server in a message. It returns the program and CODEX_HOME.
 func (a *AppServer) description() string {
-	if a.Config.Connect != "" {
-		return "elsewhere, at an address"
-	}
 	program := filepath.Base(a.Config.Command[0])
 	home, err := a.Config.OperatorHome()
 	if err != nil || home == "" {
@@ -129,7 +125,7 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	home, _ := filepath.Abs(wanted)
 	for i, s := range servers {
 		serverHome, _ := s.Config.OperatorHome()
-		if wanted == strconv.Itoa(s.number) || slices.Contains(s.IDs, wanted) || wanted != "" && home == serverHome && s.Config.Connect == "" {
+		if wanted == strconv.Itoa(s.number) || slices.Contains(s.IDs, wanted) || wanted != "" && home == serverHome {
 			return servers[i : i+1], nil
 		}
 	}

@@ -55,10 +55,7 @@ func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Comm
 	fmt.Fprintf(out, "No Caddy can be asked (%v).\nThis is what its configuration says.\n", adminErr)
 	for i := range servers {
 		s := &servers[i]
-		fmt.Fprintf(out, "\n%s: not running\n  %s\n", s.title(), s.description())
-		if s.Config.Connect == "" {
-			fmt.Fprintf(out, "  login: %s\n", s.loginStatus(ctx))
-		}
+		fmt.Fprintf(out, "\n%s: not running\n  %s\n  login: %s\n", s.title(), s.description(), s.loginStatus(ctx))
 	}
 	return nil
 }
@@ -127,7 +124,7 @@ store {{$engine}}: {{$store.State}}
 {{- end}}
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
-  {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
+  {{.Program}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
 {{- with .Login}}
   login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{at "resets" .ResetsAt}}
 {{- range .Windows}}

@@ -61,12 +61,17 @@ type Custom struct {
 	Repeats bool                               // the option may be given several times
 }
 
-// renamedOptions maps options of earlier releases to the errors that advise what to write instead.
-var renamedOptions = map[string]string{
+// formerOptions maps options of earlier releases to the errors that advise what to do instead.
+var formerOptions = map[string]string{
+	"connect": noRemote,
+	"token":   noRemote,
 	"response_store": "response_store is called store now: " +
 		"`store memory`, with `size 64MiB` in its block, for `response_store memory 64MiB`, `store disk` for one node and " +
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
+
+// noRemote is the error for the options of an app-server that Caddy does not start.
+const noRemote = "an app-server elsewhere is no longer supported: run a Caddy with this module beside it, and `reverse_proxy` to that Caddy here"
 
 // ParseBlock reads the options of a block of the Caddyfile into a struct, to which the parameter
 // block points. Errors have file and line.
@@ -76,7 +81,7 @@ func ParseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]Cust
 		name := d.Val()
 		custom, isCustom := customOptions[name]
 		lineOptions := slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return o.LineName != name })
-		if advice := renamedOptions[name]; advice != "" {
+		if advice := formerOptions[name]; advice != "" {
 			return d.Err(advice)
 		}
 		if !isCustom && len(lineOptions) == 0 {
@@ -214,9 +219,6 @@ func (o *Option) Least() (least int64, isNumber bool) {
 	_, least, isNumber = o.quantity()
 	return least, isNumber
 }
-
-// IsSet reports whether the field of the option is not zero.
-func (o *Option) IsSet() bool { return !o.field.IsZero() }
 
 // set sets the field to a value that is written as in the Caddyfile.
 func (o *Option) set(arg string) error {

@@ -181,13 +181,13 @@ func (m *member) serving() (*Process, *member) {
 // the account back end fails would otherwise end what still works.
 func (m *member) inheritPredecessor(p *Process) {
 	home, err := m.cfg.OperatorHome()
-	if err != nil || m.cfg.Connect != "" || p.Status().AccountKnown {
+	if err != nil || p.Status().AccountKnown {
 		return
 	}
 	for _, old := range m.configuration.supervisor.processes.values() {
 		oldHome, err := old.creator.cfg.OperatorHome()
 		ofThis := slices.ContainsFunc(old.currentHolders(), func(other *member) bool { return other.configuration == m.configuration })
-		if err != nil || ofThis || oldHome != home || old.creator.cfg.Connect != "" || !old.Status().AccountKnown {
+		if err != nil || ofThis || oldHome != home || !old.Status().AccountKnown {
 			continue
 		}
 		if held := old.creator.acquire(); held != old { // it has just ended

@@ -186,8 +186,6 @@ func TestKey(t *testing.T) {
 		"values exchanged":    func(c *appserver.Config) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
 		"another start":       func(c *appserver.Config) { c.StartTimeout = 9 },
 		"another stop":        func(c *appserver.Config) { c.StopTimeout = 9 },
-		"another address":     func(c *appserver.Config) { c.Connect = "ws://a" },
-		"another token":       func(c *appserver.Config) { c.Token = "x" },
 		"another memory":      func(c *appserver.Config) { c.MaxMemory = 9 },
 		"another client name": func(c *appserver.Config) { c.Client.Version = "2" },
 	} {

@@ -190,13 +190,9 @@ func (s *signIn) setDropped() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process, or "" if it is not known
-// or the app-server is remote.
+// operatorHome returns the CODEX_HOME that has the login of the process, or "" if it is not known.
 func (p *Process) operatorHome() string {
 	cfg := p.Config()
-	home, err := cfg.OperatorHome()
-	if err != nil || cfg.Connect != "" {
-		return ""
-	}
+	home, _ := cfg.OperatorHome()
 	return home
 }

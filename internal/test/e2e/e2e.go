@@ -7,8 +7,8 @@
 //   - clients: SDKs, the page, the demo, and what the documentation shows them to do
 //   - conversations: threads that are kept for the next request, and calls of tools,
 //     structured or textual
-//   - faults: kills, hangs, disconnects and reloads under load; pools, app-servers that run
-//     elsewhere, and several Caddys that share a Redis, behind a balancer
+//   - faults: kills, hangs, disconnects and reloads under load; pools, and several Caddys
+//     that share a Redis, behind a balancer
 //   - messages: Anthropic's Messages API, with Claude Code
 //   - operations: configuration, logins, keys, metrics, commands, start and exit
 //   - responses: the Responses API, stored or not

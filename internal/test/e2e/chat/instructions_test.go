@@ -102,24 +102,6 @@ func TestEachTextOnce(t *testing.T) {
 	}
 }
 
-// TestEachTextOnceRemotely checks the same for a remote app-server with the catalogue of
-// docs/remote.md.
-func TestEachTextOnceRemotely(t *testing.T) {
-	l := e2e.NewUnstarted(t)
-	address, stop := l.Listen("ws://127.0.0.1:0", "-c", "model_catalog_json="+l.Catalogue())
-	defer stop()
-	s := e2e.NewSite(t, "")
-	models := append(s.Models(), "gpt-5")
-	s.Load(s.Caddyfile(e2e.Remote(address, "")))
-	s.WaitReady()
-	s.Model = l.Model
-	for _, model := range models {
-		for _, tools := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/%t", model, tools), func(t *testing.T) { checkOnce(s.At(t), model, tools, false) })
-		}
-	}
-}
-
 // strictSite has a provider that accepts only Codex's own prompt, and refuses others
 // after a while. The requests to the model are counted from 0.
 type strictSite struct {

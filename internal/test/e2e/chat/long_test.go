@@ -246,28 +246,3 @@ func TestContextLength(t *testing.T) {
 		}
 	}
 }
-
-// TestCompactionIsRefused checks an app-server that runs elsewhere without the catalogue of
-// docs/remote.md, which has Codex's own context windows. A conversation that it would summarise
-// is a context_length_exceeded, and the client does not get the summary.
-func TestCompactionIsRefused(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	address, _ := s.Listen("ws://127.0.0.1:0")
-	s.Load(s.Caddyfile(e2e.Remote(address, "")))
-	s.WaitReady()
-	body := e2e.Fields{"model": "gpt-5", "messages": []any{
-		e2e.Fields{"role": "user", "content": numbered(2e6)},
-		e2e.Fields{"role": "assistant", "content": "a"},
-		e2e.Fields{"role": "user", "content": "say:short"},
-	}}
-	for _, stream := range []bool{false, true} {
-		body["stream"] = stream
-		response, text := s.Post(e2e.EncodeJSON(body), nil)
-		if !isTooLong(response, text, stream) {
-			t.Errorf("stream %t: %s %.300s", stream, response.Status, text)
-		}
-		if strings.Contains(text, scriptedmodel.SummaryText) {
-			t.Error("the summary reached the client")
-		}
-	}
-}

@@ -75,7 +75,7 @@ func TestReleaseRefuses(t *testing.T) {
 // TestComponents checks the list of the components of a program, with modules that others
 // replace.
 func TestComponents(t *testing.T) {
-	jq, err := e2e.FindJQ()
+	jq, err := findJQ()
 	if err != nil {
 		needs.Missing(t, "jq is missing: make deps")
 	}
@@ -135,4 +135,16 @@ func TestWorkflows(t *testing.T) {
 	if w := read("release.yml"); !slices.Contains(w.On.Push.Tags, "v*") || w.Permissions["contents"] != "read" {
 		t.Errorf("%+v", w)
 	}
+}
+
+// findJQ returns jq on the PATH, or else the one of `make deps`.
+func findJQ() (string, error) {
+	if path, err := exec.LookPath("jq"); err == nil {
+		return path, nil
+	}
+	local, err := filepath.Abs("../../../../.cache/gojq")
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(local)
 }

@@ -3,12 +3,14 @@ package conversations
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
@@ -16,25 +18,17 @@ import (
 // own count that those above the limit are unloaded: the oldest of the user who has the
 // most. After their time, all are.
 func TestKeptThreadsAreBounded(t *testing.T) {
-	s := e2e.NewSite(t, "api_key ann-key ann\napi_key bob-key bob")
-	address, _ := s.Listen("unix://" + filepath.Join(t.TempDir(), "codex.sock"))
+	s, codex := e2e.NewUnstarted(t), newLoggedCodex(t)
+	options := func(limits string) string {
+		return "api_key ann-key ann\napi_key bob-key bob\n" + codex.appServer(s, "conversations {\nspares 0\n"+limits+"\n}")
+	}
 	limit := func(limits string) {
-		s.Load(s.Caddyfile("api_key ann-key ann\napi_key bob-key bob\napp_server {\nconnect " + address + "\nconversations {\nspares 0\n" + limits + "\n}\n}"))
+		s.Load(s.Caddyfile(options(limits)))
 		s.WaitReadyAs(e2e.Bearer("ann-key"))
 	}
-	limit("max 3")
-	conn, err := s.Process(appserver.Config{Connect: address}).Conn(e2e.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	loaded := func(n int64) {
-		t.Helper()
-		var last codexrpc.Diagnostics
-		e2e.WaitFor(t, fmt.Sprintf("%d threads in codex", n), func() bool {
-			last, err = conn.Diagnostics(e2e.Context(t))
-			return err == nil && last.LiveThreads == n
-		})
-	}
+	s.Serve(options("max 3"))
+	s.WaitReadyAs(e2e.Bearer("ann-key"))
+	loaded := codex.waitThreads
 	begin := func(user string, number int) (one talk, key string) {
 		one = talk{user: user, system: fmt.Sprint("Talk ", number), messages: []chatMessage{{"role": "user", "content": "say: hello"}}}
 		one.messages = append(one.messages, sayIn(t, s, &one, false), chatMessage{"role": "user", "content": "say: again"})
@@ -53,7 +47,7 @@ func TestKeptThreadsAreBounded(t *testing.T) {
 	for i := range 5 {
 		one, key := begin("ann", i)
 		talks, keys = append(talks, one), append(keys, key)
-		loaded(int64(min(3, i+2)))
+		loaded(min(3, int64(i)+2))
 	}
 	goesOn(&bobs, bobsKey, true)      // though it was the oldest
 	goesOn(&talks[4], keys[4], true)  // the newest
@@ -64,8 +58,54 @@ func TestKeptThreadsAreBounded(t *testing.T) {
 	limit("max 3")
 	begin("ann", 9)
 	loaded(1)
-	s.Load(s.Caddyfile("api_key ann-key ann\napp_server {\nconnect " + address + "\nconversations off\n}"))
+	s.Load(s.Caddyfile("api_key ann-key ann\n" + codex.appServer(s, "conversations off")))
 	loaded(0)
+}
+
+// loggedCodex is a codex whose output is also in a file. The file has what it answers to the probes,
+// which come every two seconds.
+type loggedCodex struct {
+	t            *testing.T
+	program, log string
+}
+
+func newLoggedCodex(t *testing.T) *loggedCodex {
+	t.Helper()
+	c := &loggedCodex{t: t, program: filepath.Join(t.TempDir(), "codex"), log: filepath.Join(t.TempDir(), "log")}
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = app-server ] || exec %[1]s \"$@\"\n%[1]s \"$@\" | tee -a %[2]s\n", e2e.CodexBinary, c.log)
+	e2e.WriteFile(t, c.program, script)
+	if err := os.Chmod(c.program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// appServer returns the app_server block with the codex and these options.
+func (c *loggedCodex) appServer(s *e2e.Site, options string) string {
+	return fmt.Sprintf("app_server %s app-server {\nhome %s\n%s\n}", c.program, s.Home, options)
+}
+
+// threadCounts returns the number of threads in codex at each probe so far.
+func (c *loggedCodex) threadCounts() (counts []int64) {
+	output, err := os.ReadFile(c.log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(output)) {
+		if count := gjson.Get(line, `result.gauges.#(name=="core.threads.live").value`); count.Exists() {
+			counts = append(counts, count.Int())
+		}
+	}
+	return counts
+}
+
+// waitThreads waits until codex has n threads.
+func (c *loggedCodex) waitThreads(n int64) {
+	c.t.Helper()
+	before := len(c.threadCounts())
+	e2e.WaitFor(c.t, fmt.Sprintf("%d threads in codex", n), func() bool {
+		return slices.Contains(c.threadCounts()[before:], n)
+	})
 }
 
 // TestFallbacks checks that requests whose thread is gone are counted, once each, with

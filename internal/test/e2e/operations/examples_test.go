@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +30,7 @@ type example struct {
 	check func(t *testing.T, s *e2e.Site)
 }
 
-// TestExamples runs every Caddyfile in examples/ that needs only one machine, with other
-// addresses. It adapts and validates the others; the tests of remote app-servers run
-// what those show.
+// TestExamples runs every Caddyfile in examples/ with other addresses.
 func TestExamples(t *testing.T) {
 	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, ok := strings.CutSuffix(r.Header.Get("X-Session"), "'s")
@@ -184,11 +181,15 @@ func TestExamples(t *testing.T) {
 		},
 	}
 	s, second := e2e.NewSite(t, ""), t.TempDir()
+	there := s.Node()
+	there.RunFile(there.Caddyfile("api_key bob's")).WaitUp()
+	examples["remote"] = example{
+		replace: []string{"codex.example.com", "SITE", "https://codex-1.example.com", there.URL},
+		header:  e2e.Bearer("bob's"),
+		check:   checkPassedOn,
+	}
 	e2e.WriteHome(t, second, s.Provider, codexhome.Options{})
 	for _, name := range exampleNames(t) {
-		if slices.Contains([]string{"remote", "app-server"}, name) {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			e, ok := examples[name]
 			if !ok {
@@ -196,6 +197,31 @@ func TestExamples(t *testing.T) {
 			}
 			e.run(t, s.At(t), name, second)
 		})
+	}
+}
+
+// checkPassedOn checks a Caddy that passes requests on to the one with the codex: the pieces of
+// streams arrive one by one, a WebSocket works, and a client that leaves ends its turn.
+func checkPassedOn(t *testing.T, s *e2e.Site) {
+	response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's"))
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("another key: %d %s", response.StatusCode, body)
+	}
+	for path, input := range map[string]e2e.Fields{
+		"/v1/chat/completions": {"model": "gpt-5", "messages": []e2e.Fields{{"role": "user", "content": "say:Half; hang"}}},
+		"/v1/responses":        {"model": "gpt-5", "input": "say:Half; hang"},
+	} {
+		input["stream"] = true
+		stream := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(input)), e2e.Bearer("bob's"))
+		e2e.ReadUntil(t, stream.Body, "Half") // while the answer goes on
+		s.WaitOpen(1)
+		_ = stream.Body.Close()
+		s.WaitOpen(0)
+	}
+	socket := s.DialResponses(e2e.Bearer("bob's"))
+	defer socket.Conn.CloseNow()
+	if r := socket.Respond(e2e.Asks("say:Over there.", nil)); r.Status != "completed" {
+		t.Errorf("over a WebSocket: %+v", r)
 	}
 }
 

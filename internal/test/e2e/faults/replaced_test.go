@@ -3,15 +3,10 @@ package faults
 import (
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,9 +19,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// local starts a local process.
-func local(l *e2e.Site, maxMemory int64) *appserver.Process {
-	return l.Process(appserver.Config{Command: []string{e2e.CodexBinary, "app-server"}, Home: l.Home, MaxMemory: maxMemory})
+// start starts a process, which the end of the test stops.
+func start(l *e2e.Site, maxMemory int64) *appserver.Process {
+	l.T.Helper()
+	p := appserver.New(appserver.Config{
+		Command: []string{e2e.CodexBinary, "app-server"}, Home: l.Home, MaxMemory: maxMemory,
+		Client: codexrpc.ClientInfo{Name: "e2e", Version: "1"}, StartTimeout: e2e.Deadline,
+	}, nil)
+	l.T.Cleanup(p.Stop)
+	p.Start()
+	return p
 }
 
 // begin starts the turn of a chat request.
@@ -118,195 +120,6 @@ func await(l *e2e.Site, p *appserver.Process, what string, done func(appserver.S
 	return p.Status()
 }
 
-// TestRemoteCodex checks that a remote codex serves turns over each transport, and unloads
-// their threads.
-func TestRemoteCodex(t *testing.T) {
-	for name, listen := range map[string]string{
-		"ws":   "ws://127.0.0.1:0",
-		"unix": "unix://" + filepath.Join(t.TempDir(), "codex.sock"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := e2e.NewUnstarted(t)
-			address, _ := l.Listen(listen)
-			p := l.Process(appserver.Config{Connect: address})
-			mustSay(l, p, "short")
-			mustSay(l, p, strings.Repeat("0123456789abcdef", 10_000))
-			status := p.Status()
-			if !status.Remote || status.Address != address || status.PID != 0 || status.Version == "" || status.Threads != 0 {
-				t.Errorf("it is %+v", status)
-			}
-			conn, err := p.Conn(e2e.Context(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Longer than codex accepts in one frame. The next call works.
-			thread, err := conn.StartThread(e2e.Context(t), codexrpc.ThreadStartParams{Ephemeral: true, Config: codexrpc.Config{Own: map[string]any{"thread_unload_delay_secs": 0}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			item := `{"type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("x", 17<<20) + `"}]}`
-			if err := thread.InjectItems(e2e.Context(t), []json.RawMessage{json.RawMessage(item)}); err != nil {
-				t.Error(err)
-			}
-			thread.Close(nil)
-			e2e.WaitFor(t, "its threads to be unloaded", func() bool {
-				d, err := conn.Diagnostics(e2e.Context(t))
-				return err == nil && d.LiveThreads == 0
-			})
-		})
-	}
-}
-
-// TestRemoteCodexDisconnected checks that the next connection ends the turns of a lost
-// one, which a remote codex continues.
-func TestRemoteCodexDisconnected(t *testing.T) {
-	l := e2e.NewUnstarted(t)
-	address, _ := l.Listen("ws://127.0.0.1:0")
-	wire := newWire(t, strings.TrimPrefix(address, "ws://"))
-	p := l.Process(appserver.Config{Connect: "ws://" + wire.addr})
-	var threads []*codexrpc.Thread
-	for range 3 {
-		thread, err := begin(l, p, "gpt-5", "hang")
-		if err != nil {
-			t.Fatal(err)
-		}
-		threads = append(threads, thread)
-	}
-	if _, err := l.Model.Wait(e2e.Context(t), func(now scriptedmodel.Stats) bool { return now.Open == 3 }); err != nil {
-		t.Fatal(err)
-	}
-	wire.cut()
-	for _, thread := range threads {
-		if _, err := finish(l, thread); !errors.Is(err, codexrpc.ErrClosed) {
-			t.Errorf("the turn ended with %v", err)
-		}
-	}
-	if _, err := l.Model.Wait(e2e.Context(t), func(now scriptedmodel.Stats) bool { return now.Open == 0 }); err != nil {
-		t.Error("turns go on: ", err)
-	}
-	mustSay(l, p, "connected again")
-}
-
-// wire forwards connections to an address until it is cut.
-type wire struct {
-	addr string
-
-	mu      sync.Mutex
-	conns   []net.Conn
-	dials   int
-	running int // number of pairs
-}
-
-// dialled returns the number of connections so far.
-func (w *wire) dialled() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials
-}
-
-// open returns the number of open connections.
-func (w *wire) open() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running
-}
-
-func newWire(t *testing.T, to string) *wire {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{addr: l.Addr().String()}
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = l.Close()
-		w.cut()
-		running.Wait()
-	})
-	running.Go(func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.conns = append(w.conns, near, far)
-			w.dials, w.running = w.dials+1, w.running+1
-			w.mu.Unlock()
-			var both sync.WaitGroup
-			for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
-				both.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1])
-					_ = pair[0].Close()
-				})
-			}
-			running.Go(func() {
-				both.Wait()
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.running--
-			})
-		}
-	})
-	return w
-}
-
-// cut closes all open connections.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, conn := range w.conns {
-		_ = conn.Close()
-	}
-	w.conns = nil
-}
-
-// TestRemoteCatalogue checks that a remote codex with the catalogue of docs/remote.md
-// offers no tools of its own.
-func TestRemoteCatalogue(t *testing.T) {
-	l := e2e.NewUnstarted(t)
-	path := l.Catalogue()
-	changed, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var catalogue struct {
-		Models []struct {
-			Slug string `json:"slug"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal(changed, &catalogue); err != nil || len(catalogue.Models) == 0 {
-		t.Fatalf("%d models, %v", len(catalogue.Models), err)
-	}
-	offered := func(args ...string) (most int) {
-		address, stop := l.Listen("ws://127.0.0.1:0", args...)
-		defer stop()
-		p := l.Process(appserver.Config{Connect: address})
-		defer p.Stop()
-		for _, m := range catalogue.Models {
-			if _, err := turn(l, p, m.Slug, "say:ok"); err != nil {
-				t.Fatalf("%s: %v", m.Slug, err)
-			}
-			last, _ := l.Model.Last()
-			most = max(most, len(last.Tools))
-		}
-		return most
-	}
-	if n := offered("-c", "model_catalog_json="+path); n != 0 {
-		t.Errorf("a model is offered %d tools", n)
-	}
-	if offered() == 0 {
-		t.Error("without the catalogue there are none, either: it is not needed any more")
-	}
-}
-
 // TestReplacedUnderStreams checks that an answer is complete although its codex is
 // replaced, because of its memory or by a restart.
 func TestReplacedUnderStreams(t *testing.T) {
@@ -320,7 +133,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := e2e.NewUnstarted(t)
-			p := local(l, test.maxMemory)
+			p := start(l, test.maxMemory)
 			half, replaced := strings.Repeat("0123456789abcdef", 25), make(chan struct{})
 			defer l.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
 				return scriptedmodel.Script{Output: []scriptedmodel.Output{
@@ -352,7 +165,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 // has what is its own.
 func TestMemoryIsRight(t *testing.T) {
 	l := e2e.NewUnstarted(t)
-	p := local(l, 0)
+	p := start(l, 0)
 	for range 10 {
 		mustSay(l, p, "ok")
 	}
