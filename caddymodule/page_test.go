@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 	if err != nil || w.Code != 200 || body.Get("app_servers.0.state").Str != "ready" || !body.Get("turns.running").Exists() || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %s (%v)", w.Code, w.Body, err)
 	}
-	for _, secret := range []string{"pid", "home", "program", "address"} {
+	for _, secret := range []string{"pid", "home", "program"} {
 		if found := body.Get("app_servers.0." + secret); found.Exists() {
 			t.Errorf("it shows %s", found.Raw)
 		}
@@ -53,7 +53,7 @@ func TestPage(t *testing.T) {
 // TestPublicStatus checks for every field of the status that somebody has decided whether
 // every caller may see it.
 func TestPublicStatus(t *testing.T) {
-	private := []string{"Program", "Home", "Address", "Reason", "PID"}
+	private := []string{"Program", "Home", "Reason", "PID"}
 	var all status.AppServer
 	at := time.Now()
 	value := reflect.ValueOf(&all).Elem()

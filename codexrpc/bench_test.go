@@ -1,17 +1,12 @@
 package codexrpc
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
 const (
@@ -195,39 +190,4 @@ func (t *echoTransport) Read() ([]byte, error) {
 func (t *echoTransport) Close() error {
 	close(t.closed)
 	return nil
-}
-
-// BenchmarkWebSocketRead reads deltas from a WebSocket.
-func BenchmarkWebSocketRead(b *testing.B) {
-	line := []byte(benchDelta("Grüße a"))
-	quit := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		defer ws.CloseNow()
-		for ws.Write(context.Background(), websocket.MessageText, line) == nil {
-			select {
-			case <-quit:
-				return
-			default:
-			}
-		}
-	}))
-	defer server.Close()
-	s, err := DialWebSocket(b.Context(), "ws"+strings.TrimPrefix(server.URL, "http"), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	defer close(quit)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(line)))
-	for b.Loop() {
-		if got, err := s.Read(); err != nil || len(got) != len(line) {
-			b.Fatal(len(got), err)
-		}
-	}
 }

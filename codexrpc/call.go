@@ -139,15 +139,9 @@ func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, e
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
 	line, err = encodeCall(c.out.takeBuffer(), id, spec.method, spec.params)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("encoding %s: %w", spec.method, err)
-	case c.out.maxWrite > 0 && len(line) > c.out.maxWrite:
-		err = tooLargeCall(spec.method, len(line), c.out.maxWrite)
-	}
 	if err != nil {
 		c.calls.freeSlot(p)
-		return id, p, nil, err
+		return id, p, nil, fmt.Errorf("encoding %s: %w", spec.method, err)
 	}
 	if err := c.calls.register(id, p); err != nil {
 		return id, p, nil, err // the connection has ended, so the slot need not be freed

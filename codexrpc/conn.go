@@ -1,11 +1,11 @@
 // Package codexrpc is a client of `codex app-server`, the JSON-RPC program behind OpenAI's Codex.
 //
 // A [Transport] reads and writes whole messages. [NewStdio] makes one for a pair of pipes, with a
-// JSON object on each line, and [DialWebSocket] makes one for a WebSocket. A [Conn] multiplexes
-// calls, notifications and the app-server's own requests over a transport. A [Thread] is one
-// conversation with Codex, and a turn is one answer of the model in it. One goroutine reads the
-// connection. This goroutine never waits for a consumer, since each Thread has a bounded queue. A
-// Thread gets only the events with its id and the id of its turn.
+// JSON object on each line. A [Conn] multiplexes calls, notifications and the app-server's own
+// requests over a transport. A [Thread] is one conversation with Codex, and a turn is one answer of
+// the model in it. One goroutine reads the connection. This goroutine never waits for a consumer,
+// since each Thread has a bounded queue. A Thread gets only the events with its id and the id of
+// its turn.
 //
 // Package appserver, in a subdirectory, starts and supervises the program. Neither package
 // depends on Caddy or on the OpenAI API. The types of the protocol follow codex-cli 0.169.0, as
@@ -41,10 +41,9 @@ type Conn struct {
 	loops         sync.WaitGroup // the goroutines of readLoop and writeLoop
 	tasks         sync.WaitGroup // background work, for which Close waits
 
-	mu         sync.Mutex
-	err        error // why the connection ended; nil: it has not ended; set before done is closed
-	threads    map[string]*Thread
-	unfinished []string // ids of the threads whose turns may have been running when the connection ended
+	mu      sync.Mutex
+	err     error // why the connection ended; nil: it has not ended; set before done is closed
+	threads map[string]*Thread
 }
 
 // inbox is state that only the goroutine that reads the connection uses.
@@ -74,7 +73,7 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	c := &Conn{
 		transport: t,
 		logger:    logger,
-		out:       newOutbox(t),
+		out:       newOutbox(),
 		calls:     newCallTable(),
 		server:    serverState{signInResult: make(chan error, 1)},
 		done:      make(chan struct{}),
@@ -140,7 +139,6 @@ func (c *Conn) Fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrClosed, cause)
 	c.err = err
 	threads := c.threads
-	c.unfinished = runningThreads(threads)
 	c.threads = nil // a nil map reads as empty; nothing is added after the end
 	c.mu.Unlock()
 	c.calls.fail(err)

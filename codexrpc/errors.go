@@ -31,7 +31,6 @@ var (
 
 // The JSON-RPC error codes that this client reads or writes.
 const (
-	codeInvalidParams  = -32602
 	codeMethodNotFound = -32601
 	codeOverloaded     = -32001
 )
@@ -56,17 +55,6 @@ func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// tooLargeCall returns the error of a call that is too large for the transport. The error has the
-// same code as the app-server's own error for an input that is too large.
-func tooLargeCall(method string, size, limit int) *CallError {
-	return &CallError{
-		Method:  method,
-		Code:    codeInvalidParams,
-		Message: fmt.Sprintf("the conversation is too large for a remote app-server: %d bytes, of %d at most", size, limit),
-		Data:    json.RawMessage(`{"input_error_code":"input_too_large"}`),
-	}
-}
-
 // ErrNotLoggedIn is matched by an error of [Conn.Initialize] or [Conn.RenewLogin] if the model
 // provider needs a login and nobody is logged in. Initialize checks this, since without a login
 // Codex would retry a turn for ever.
@@ -77,18 +65,9 @@ var ErrNotLoggedIn = errors.New("codex is not logged in")
 // another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
-// Errors of [DialWebSocket], [Conn.Initialize] and [Conn.SpendResetCredit].
-var (
-	// ErrTooOld is matched by the error if the release of Codex is too old for this client, or does
-	// not know the called method.
-	ErrTooOld = errors.New("is too old")
-	// ErrUnreachable is matched by the error if no app-server answers at an address: nothing
-	// answers there, or a server in front of it answers with an HTTP status of 500 or more.
-	ErrUnreachable = errors.New("cannot connect")
-	// ErrRefused is matched by the error if the server at an address answers with an HTTP status
-	// below 500 instead of a WebSocket.
-	ErrRefused = errors.New("the connection is refused")
-)
+// ErrTooOld is matched by an error of [Conn.Initialize] or [Conn.SpendResetCredit] if the release
+// of Codex is too old for this client, or does not know the called method.
+var ErrTooOld = errors.New("is too old")
 
 // The codes of a [TurnError] that is caused by the login.
 const (

@@ -15,8 +15,7 @@ import (
 )
 
 // connect connects to an app-server, here to one that plays this recording of Codex. A program
-// gives [codexrpc.NewStdio] the pipes of `codex app-server`, or calls
-// [codexrpc.DialWebSocket].
+// gives [codexrpc.NewStdio] the pipes of `codex app-server`.
 func connect(ctx context.Context, recording string) *codexrpc.Conn {
 	recordings, err := fakecodex.Load(filepath.Join("..", "testdata", "transcripts"))
 	if err != nil {

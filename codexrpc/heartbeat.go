@@ -88,13 +88,10 @@ func (c *Conn) progress() uint64 {
 type Diagnostics struct {
 	PID    int   // process id of the program that answers, on the machine of that program
 	Memory int64 // resident memory in bytes; 0: not known
-	// LiveThreads is how many threads the app-server has in memory, for all of its clients.
-	// ActiveTurns is how many turns run on these threads.
-	LiveThreads, ActiveTurns int64
 }
 
-// Diagnostics asks the app-server for its memory and its threads. The call needs no slot, so it
-// works even while maxInFlight other calls are stuck. With a release of Codex that does not know
+// Diagnostics asks the app-server for its memory. The call needs no slot, so it works even while
+// maxInFlight other calls are stuck. With a release of Codex that does not know
 // server/diagnostics, the error is a *CallError.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 	var answer struct {
@@ -102,23 +99,10 @@ func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 			ID                  int   `json:"id"`
 			ResidentMemoryBytes int64 `json:"residentMemoryBytes"`
 		} `json:"process"`
-		Gauges []struct {
-			Name  string  `json:"name"`
-			Value float64 `json:"value"`
-		} `json:"gauges"`
 	}
 	err := c.call(ctx, call{method: methodDiagnostics, params: struct{}{}, result: &answer, urgent: true})
 	if err != nil {
 		return Diagnostics{}, err
 	}
-	d := Diagnostics{PID: answer.Process.ID, Memory: answer.Process.ResidentMemoryBytes}
-	for _, gauge := range answer.Gauges {
-		switch gauge.Name {
-		case "core.threads.live":
-			d.LiveThreads = int64(gauge.Value)
-		case "core.turns.active":
-			d.ActiveTurns = int64(gauge.Value)
-		}
-	}
-	return d, nil
+	return Diagnostics{PID: answer.Process.ID, Memory: answer.Process.ResidentMemoryBytes}, nil
 }

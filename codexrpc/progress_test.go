@@ -1,12 +1,9 @@
 package codexrpc
 
 import (
-	"context"
 	"io"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
 // TestProgressOfPipes checks that writes count as progress only when the peer must
@@ -32,31 +29,6 @@ func TestProgressOfPipes(t *testing.T) {
 	for end := time.Now().Add(patience); s.Progress() != 5; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("half a message made it %d", s.Progress())
-		}
-	}
-}
-
-func TestProgressOfWebSockets(t *testing.T) {
-	const parts = 2
-	address, _ := socketServer(t, func(ws *websocket.Conn, quit <-chan struct{}) {
-		if _, _, err := ws.Read(context.Background()); err != nil {
-			return
-		}
-		if w, err := ws.Writer(context.Background(), websocket.MessageText); err == nil {
-			_, _ = w.Write(make([]byte, readBuffer)) // the beginning of a message
-		}
-		<-quit
-	})
-	s := dialSocket(t, address, "")
-	before := s.Progress()
-	if err := s.Write(make([]byte, parts*maxFrame), patience); err != nil || s.Progress() < before+parts {
-		t.Errorf("%d frames (%v) made it %d of %d", parts, err, s.Progress(), before)
-	}
-	before = s.Progress()
-	go func() { _, _ = s.Read() }() // until the connection's end
-	for end := time.Now().Add(patience); s.Progress() == before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the beginning of a message was no progress")
 		}
 	}
 }

@@ -172,9 +172,6 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 		if lines[i], err = encode(outgoing{ID: requestID, Result: results[i].answer()}); err != nil {
 			return fmt.Errorf("encoding the result of a call: %w", err)
 		}
-		if limit := t.conn.out.maxWrite; limit > 0 && len(lines[i]) > limit {
-			return tooLargeCall(methodToolCall, len(lines[i]), limit)
-		}
 	}
 	if err := t.queue.reset(); err != nil {
 		return err

@@ -16,10 +16,9 @@ const writeTimeout = 30 * time.Second
 
 // outbox has the messages for the goroutine that writes to the connection.
 type outbox struct {
-	maxWrite int         // bounds a message, in bytes; 0: no bound
-	calls    chan []byte // calls, notifications and answers to parked tool calls
-	replies  chan []byte // other answers to requests from the app-server
-	buffers  chan []byte // buffers of messages that were written, for further calls
+	calls   chan []byte // calls, notifications and answers to parked tool calls
+	replies chan []byte // other answers to requests from the app-server
+	buffers chan []byte // buffers of messages that were written, for further calls
 }
 
 const (
@@ -49,12 +48,8 @@ func (o *outbox) keepBuffer(message []byte) {
 	}
 }
 
-func newOutbox(t Transport) outbox {
-	o := outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies), buffers: make(chan []byte, maxBuffers)}
-	if b, ok := t.(bounded); ok {
-		o.maxWrite = b.MaxWrite()
-	}
-	return o
+func newOutbox() outbox {
+	return outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies), buffers: make(chan []byte, maxBuffers)}
 }
 
 var errNotReading = errors.New("the codex app-server does not read its input")

@@ -160,10 +160,6 @@ func trimSpace(line []byte) []byte {
 	return line
 }
 
-// bounded is a Transport that can write messages of at most MaxWrite bytes. Conn refuses larger
-// calls without sending them.
-type bounded interface{ MaxWrite() int }
-
 // progressing is a Transport that counts signs that the app-server is alive: reads that returned
 // data, and parts of large messages that the app-server must have read. The count only grows.
 type progressing interface{ Progress() uint64 }

@@ -263,7 +263,11 @@ func (t *Thread) FellBack() bool { return t.fellBack.Load() }
 // Interrupt asks the app-server to end the turn. The app-server then sends turn/completed with the
 // status interrupted.
 func (t *Thread) Interrupt(ctx context.Context) error {
-	return t.conn.interrupt(ctx, t.id, t.currentTurnID())
+	params := struct {
+		ThreadID string `json:"threadId"`
+		TurnID   string `json:"turnId"`
+	}{t.id, t.currentTurnID()}
+	return t.conn.call(ctx, call{method: methodTurnInterrupt, params: params})
 }
 
 // accept queues an event of the thread for its consumer; eventTurnStarted only sets the id of the

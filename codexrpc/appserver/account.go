@@ -249,7 +249,7 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 	p.published.mu.Unlock()
 	relay := p.files.currentRelay()
 	if relay == nil || backend == "" {
-		return nil // the app-server runs elsewhere
+		return nil // the app-server is not started by a command
 	}
 	client, err := relay.Client()
 	if err != nil {
@@ -284,7 +284,7 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// backend returns the address of the account back end, or "" for a remote instance.
+// backend returns the address of the account back end, or "" with Config.Start.
 func (in *instance) backend() string {
 	if in.home == nil {
 		return ""

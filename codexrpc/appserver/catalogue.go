@@ -327,20 +327,8 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
-// liteRelease is the minor version of the first release of Codex that is known not to send an empty
-// base prompt to a lite model.
-const liteRelease = 166
-
-// Model returns what is known of a model. The operator starts a remote app-server with a catalogue
-// that is not known here. So for a remote app-server only Lite is set: it is true, for each model,
-// if the app-server's release is liteRelease or newer.
-func (p *Process) Model(name string) Model {
-	if p.cfg.Connect != "" {
-		status, _, _ := p.published.read()
-		return Model{Lite: codexrpc.AtLeast(status.Version, liteRelease)}
-	}
-	return p.models.currentCatalogue().find(name)
-}
+// Model returns what is known of a model.
+func (p *Process) Model(name string) Model { return p.models.currentCatalogue().find(name) }
 
 // FallbackCatalogue returns the path of a file like [Model].Catalogue, for a model that neither
 // Codex nor the back end of the login knows. Without this file, Codex would replace a long history

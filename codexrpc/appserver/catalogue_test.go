@@ -403,13 +403,5 @@ func TestPrompt(t *testing.T) {
 			t.Errorf("%q: %+v", model, got)
 		}
 	}
-	for version, twice := range map[string]bool{"0.150.0": false, "0.165.9": false, "0.166.0": true, "1.0.0": true, "unknown": true} {
-		far := New(Config{Connect: "ws://127.0.0.1:1"}, nil)
-		far.published.status.Version = version
-		if got := far.Model("lite"); got != (Model{Lite: twice}) {
-			t.Errorf("%s: %+v", version, got)
-		}
-		far.Stop()
-	}
 	local.Stop()
 }

@@ -48,12 +48,9 @@ func (in *instance) awaitExit() {
 // succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited, or that it has not exited. It returns "" if there is no
-// child, if the child exited without an error, or if endChild terminated the child.
+// exitStatus returns how a child exited, or that it has not exited. It returns "" if the child exited
+// without an error, or if endChild terminated the child.
 func (in *instance) exitStatus() string {
-	if in.program == nil {
-		return ""
-	}
 	select {
 	case <-in.exited:
 		if in.terminated.Load() || in.exitState == succeeded {

@@ -14,18 +14,11 @@ type Config struct {
 	// this process. Such an app-server has no catalogue (list of models), since only a run of
 	// Command can print one.
 	Start func() (*Program, error) `json:"-"`
-	// Connect is the address of an app-server that runs elsewhere, in place of
-	// Command: ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
-	// unix//path/of.sock. See [codexrpc.CheckAddress].
-	Connect string
-	// Token is sent to the app-server at Connect as a bearer token; empty: none.
-	Token string
 	// Home is the CODEX_HOME of the operator. The program gets the login and the settings of the
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
-	// Dir is the working directory; empty: a new, empty directory, which is removed at the end. Not
-	// used with Connect.
+	// Dir is the working directory; empty: a new, empty directory, which is removed at the end.
 	Dir string
 	// Env is added to the environment of the program. The program also gets some variables of this
 	// process's environment: those that it needs to run, to reach the network and to log, and those
@@ -37,10 +30,10 @@ type Config struct {
 	StopTimeout time.Duration
 	// MaxMemory limits the app-server's memory, in bytes. If the app-server uses more, a new
 	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
-	// pages of files; elsewhere the resident memory counts. Not used with Connect.
+	// pages of files; elsewhere the resident memory counts.
 	MaxMemory int64
 	// Provider are the settings by which Codex reaches the model's provider. The operator's
-	// configuration of Codex takes precedence. Not used with Connect.
+	// configuration of Codex takes precedence.
 	Provider Provider
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo

@@ -18,10 +18,8 @@ const (
 	// unresponsive.
 	probeWait = 4 * time.Second
 	// maxMissed is how many missed probes in a row end the connection. A probe is missed if neither
-	// its answer nor anything else arrives within probeWait. maxMissedRemote is maxMissed for a
-	// remote app-server; it is higher, since the network may be interrupted for a while.
-	maxMissed       = 3
-	maxMissedRemote = 6
+	// its answer nor anything else arrives within probeWait.
+	maxMissed = 3
 	// replaceEvery is the shortest pause between two replacements by replaceForHealth. A
 	// replacement for which surelyHelps is true needs no pause.
 	replaceEvery = time.Minute
@@ -29,11 +27,7 @@ const (
 
 // monitor begins to send probes to an instance. The supervisor checks each result.
 func (p *Process) monitor(in *instance) {
-	heartbeat := p.times.heartbeat
-	if in.program == nil {
-		heartbeat.MaxMissed = maxMissedRemote
-	}
-	in.conn.Monitor(heartbeat, func(probe codexrpc.Probe) {
+	in.conn.Monitor(p.times.heartbeat, func(probe codexrpc.Probe) {
 		select {
 		case p.tasks <- func(s *supervisor) { s.checkHealth(in, probe) }:
 		case <-in.conn.Done():
@@ -63,14 +57,14 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
 	case missed > 0 && !unresponsive:
-		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
+		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "threads", in.conn.Threads())
 		s.setStatus(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.times.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case missed == 0 && unresponsive:
-		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
+		s.log().Info("the codex app-server answers again", "pid", in.pid())
 		s.publish(in, nil)
 	}
 }
@@ -123,9 +117,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// memory returns the memory of an instance, in bytes: the own memory of a child if it is known,
-// else the memory that the app-server reports. Own memory is what is freed when the child ends. It
-// does not include the pages of the program, some 110 MB, since all children share them and the
+// memory returns the memory of an instance, in bytes: the own memory of the program if it is known,
+// else the memory that the app-server reports. Own memory is what is freed when the program ends. It
+// does not include the pages of the program, some 110 MB, since all instances share them and the
 // system can drop them when it needs memory.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {

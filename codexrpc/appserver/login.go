@@ -20,12 +20,8 @@ import (
 
 // LoginCommand returns a command of codex with args, such as login or logout, for the login that the
 // app-server uses. The command has the environment of this process, with cfg.Env and the CODEX_HOME of that login.
-// LoginCommand fails for an app-server that runs elsewhere, and for a Command without the argument
-// app-server.
+// LoginCommand fails for a Command without the argument app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, command string, args ...string) (*exec.Cmd, error) {
-	if cfg.Connect != "" {
-		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex %s` there", command)
-	}
 	args, err := cfg.argsFor(append([]string{command}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; run `codex %s` for it by hand", err, command)
@@ -47,7 +43,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, command string, args ...str
 }
 
 // LoginFile identifies a version of the file that has a login. The zero value means that there is
-// no such file, as for an app-server that runs elsewhere.
+// no such file, as with Config.Start.
 type LoginFile struct {
 	modified int64 // Unix nanoseconds
 	size     int64
@@ -248,8 +244,8 @@ var (
 // A process without a login has no app-server. So SignIn starts an app-server only for the sign-in.
 // The stderr of this app-server is not logged.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
-	if p.cfg.Connect != "" || p.cfg.Start != nil {
-		return errors.New("the app-server runs elsewhere; run `codex login` there")
+	if p.cfg.Start != nil {
+		return errors.New("the app-server is not started by a command, so nobody can sign in here")
 	}
 	expires := time.Now().Add(signInTimeout)
 	ctx, cancel := context.WithDeadlineCause(ctx, expires, errCodeExpired)

@@ -1,5 +1,4 @@
-// Package appserver keeps a `codex app-server` running, or stays connected to one that runs
-// elsewhere.
+// Package appserver keeps a `codex app-server` running.
 //
 // A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
 // initializes the connection. If the program fails, the Process starts it again. If the program
@@ -22,11 +21,10 @@ import (
 const maxRetryWait = 2 * time.Second
 
 // Process keeps one app-server running. It restarts a program that fails, with backoff, and
-// replaces a program that grows too large or does not answer. For a remote app-server, it keeps a
-// connection instead, with the same states. All methods are safe for concurrent use.
+// replaces a program that grows too large or does not answer. All methods are safe for concurrent
+// use.
 type Process struct {
 	cfg               Config
-	address           string // the address of a remote app-server; empty: there is none, or it is not valid
 	times             times
 	logger            atomic.Pointer[slog.Logger]
 	observer          atomic.Pointer[func(Status)]
@@ -45,19 +43,17 @@ type Process struct {
 	models     modelLists
 	provider   providerChoice
 	acceptance acceptances
-	unfinished unfinishedTurns
 }
 
 // times are the waits of a process. Tests use other waits.
 type times struct {
 	replaceEvery time.Duration      // the shortest pause between two replacements for health
-	heartbeat    codexrpc.Heartbeat // the probes; MaxMissed is for a child
+	heartbeat    codexrpc.Heartbeat // the probes
 	drainLimit   time.Duration      // how long a replaced app-server may finish its turns
 	drainGrace   time.Duration      // how long a replaced app-server runs at least
 }
 
-// New makes a process that is not started. cfg needs a Command, a Start or a
-// Connect.
+// New makes a process that is not started. cfg needs a Command or a Start.
 func New(cfg Config, logger *slog.Logger) *Process {
 	p := &Process{
 		cfg: cfg,
@@ -79,9 +75,6 @@ func New(cfg Config, logger *slog.Logger) *Process {
 	}
 	if cfg.StopTimeout <= 0 {
 		p.cfg.StopTimeout = 5 * time.Second
-	}
-	if codexrpc.CheckAddress(cfg.Connect) == nil {
-		p.address = cfg.Connect // a valid address has no credentials
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.SetLogger(logger)
@@ -114,14 +107,14 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
 // Start starts the app-server and supervises it until Stop. When Start returns, the programs of the
-// first start have been forked, so that no fork happens while a server swaps its listeners. Start
-// connects to a remote app-server in the background. After a failure, the process tries again with
-// backoff, and Status has the reason. Start does nothing if Start or Stop was called before.
+// first start have been forked, so that no fork happens while a server swaps its listeners. After a
+// failure, the process tries again with backoff, and Status has the reason. Start does nothing if
+// Start or Stop was called before.
 func (p *Process) Start() {
 	if p.startOrStopCalled.Swap(true) {
 		return
 	}
-	if p.cfg.Connect == "" && p.cfg.Start == nil {
+	if p.cfg.Start == nil {
 		p.background.Go(func() { sweepPrivateDirs(p.ctx, p.log()) })
 	}
 	s := &supervisor{Process: p}
@@ -169,14 +162,12 @@ func (p *Process) Serving() *codexrpc.Conn {
 }
 
 // Dir returns the working directory of the app-server: Config.Dir or, if that is empty, a directory
-// that is made at the first start. Without Config.Dir, it returns "" before the first start, and
-// for a remote app-server.
+// that is made at the first start. Without Config.Dir, it returns "" before the first start.
 func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.
 func (p *Process) Status() Status {
 	status, conn := p.published.summary()
-	status.Remote, status.Address = p.cfg.Connect != "", p.address
 	if a := p.acceptance.find(conn); a != nil {
 		status.Strict, status.SerialModels = a.Strict(), a.SerialModels()
 	}

@@ -136,7 +136,7 @@ func (c *providerChoice) current() providerSettings {
 // ProviderSettings returns those settings of a new thread that choose the model's provider and how
 // Codex reaches it: over HTTP only, or over a WebSocket if the provider has WebSockets. They are
 // members of a JSON object without its braces, and empty if the app-server's own configuration
-// decides, as it does for a remote app-server.
+// decides, as it does with Config.Start.
 func (p *Process) ProviderSettings(overHTTP bool) codexrpc.Constant {
 	settings := p.provider.current()
 	if overHTTP {

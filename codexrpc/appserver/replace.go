@@ -23,10 +23,10 @@ const (
 	maxDraining = 4
 )
 
-// Restart replaces the app-server without ending its turns. It launches a new app-server, or
-// connects to the remote one again, and returns without waiting for the handshake. When the new
-// app-server is ready and knows its account, it gets all new turns. The old one is stopped when it is
-// idle, or after drainLimit. In StateBackoff, Restart starts the app-server immediately.
+// Restart replaces the app-server without ending its turns. It launches a new app-server, and returns
+// without waiting for the handshake. When the new app-server is ready and knows its account, it gets
+// all new turns. The old one is stopped when it is idle, or after drainLimit. In StateBackoff,
+// Restart starts the app-server immediately.
 //
 // Restart fails if there is no app-server to replace (for example while the first one is still
 // starting), if a replacement is already starting, or if maxDraining app-servers are draining.
@@ -118,9 +118,6 @@ func (s *supervisor) takeOver() {
 func (p *Process) drain(old *instance) {
 	begin := time.Now()
 	idle := p.awaitIdle(old)
-	if old.conn.Err() != nil {
-		p.unfinished.add(old)
-	}
 	p.stopInstance(old)
 	took := time.Since(begin).Round(time.Millisecond).String()
 	if idle {
@@ -129,10 +126,7 @@ func (p *Process) drain(old *instance) {
 		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
 	p.published.removeDraining(old)
-	p.runInSupervisor(func(s *supervisor) {
-		s.interruptUnfinished()
-		s.notifyObserver()
-	})
+	p.runInSupervisor(func(s *supervisor) { s.notifyObserver() })
 }
 
 // awaitIdle waits until the connection of an instance has ended or, after the drain grace, has no

@@ -3,6 +3,7 @@ package appserver
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,14 +57,14 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestNoSignIn checks where there can be none: for an app-server elsewhere, and for a login in
+// TestNoSignIn checks where there can be none: for an app-server of no command, and for a login in
 // the keyring, which the app-servers here cannot read.
 func TestNoSignIn(t *testing.T) {
 	home := t.TempDir()
 	writeTestFile(t, filepath.Join(home, "config.toml"), `cli_auth_credentials_store = "keyring"`)
 	for want, cfg := range map[string]Config{
-		"runs elsewhere": {Connect: "ws://127.0.0.1:1"},
-		"keyring":        {Home: home, Command: []string{"true"}},
+		"not started by a command": {Start: func() (*Program, error) { return nil, io.EOF }},
+		"keyring":                  {Home: home, Command: []string{"true"}},
 	} {
 		err := New(cfg, nil).SignIn(t.Context(), func(codexrpc.DeviceCode, time.Time) { t.Error("there is a code") })
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -18,7 +18,7 @@ type State string
 const (
 	// StateNew: the process was never started.
 	StateNew State = ""
-	// StateStarting: the app-server is being started or dialled, and its handshake has not ended.
+	// StateStarting: the app-server is being started, and its handshake has not ended.
 	StateStarting State = "starting"
 	// StateReady: the app-server accepts turns.
 	StateReady State = "ready"
@@ -42,7 +42,6 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Status is the state of a [Process] with its details. The operator sees it as JSON.
 type Status struct {
-	Address   string    `json:"address,omitempty"` // of a remote app-server, without credentials
 	State     State     `json:"state"`
 	Since     time.Time `json:"since"`             // when State began
 	Reason    string    `json:"reason,omitempty"`  // why the process is not ready, for its operator; empty when ready or never started
@@ -56,17 +55,14 @@ type Status struct {
 	// AccountFailure. It may quote Codex, with paths and addresses, which clients must not see. It is
 	// empty if the account is known or was not requested yet. See [Process.AwaitAccount].
 	Account        string `json:"account,omitempty"`
-	AccountFailure error  `json:"-"`        // a *codexrpc.TurnError, or nil
-	AccountKnown   bool   `json:"-"`        // the back end has told the account of a login with a plan
-	Restarts       int    `json:"restarts"` // starts after the first
-	// Replacements counts how often a working app-server was replaced on purpose, by a new program
-	// or by a new connection to the remote app-server.
-	Replacements int   `json:"replacements"`
-	Remote       bool  `json:"-"`                      // the app-server runs elsewhere
-	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
-	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
-	Memory       int64 `json:"memory_bytes,omitempty"` // of the app-server that takes new turns, see Config.MaxMemory; 0: not known
-	Strict       bool  `json:"-"`                      // see [Acceptance.Strict]
+	AccountFailure error  `json:"-"`                      // a *codexrpc.TurnError, or nil
+	AccountKnown   bool   `json:"-"`                      // the back end has told the account of a login with a plan
+	Restarts       int    `json:"restarts"`               // starts after the first
+	Replacements   int    `json:"replacements"`           // how often a working app-server was replaced on purpose
+	Threads        int    `json:"threads"`                // open threads, including those on draining app-servers
+	Draining       int    `json:"draining"`               // replaced app-servers that still have turns
+	Memory         int64  `json:"memory_bytes,omitempty"` // of the app-server that takes new turns, see Config.MaxMemory; 0: not known
+	Strict         bool   `json:"-"`                      // see [Acceptance.Strict]
 	// SerialModels are the models that call one tool at a time, see [Acceptance.SerialModels].
 	SerialModels []string `json:"serial_models,omitempty"`
 }
@@ -121,8 +117,6 @@ var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codex
 // explainStartError adds to err, the error of a handshake, what an operator can do about it.
 func (p *Process) explainStartError(in *instance, err error) error {
 	switch {
-	case in.program == nil && matchesAny(err, selfExplanatory):
-		return fmt.Errorf("at %s: %w", p.address, err)
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()
 	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):
@@ -159,8 +153,6 @@ var remedies = []struct {
 	{codexrpc.ErrMisconfigured, "Codex cannot use its config.toml; mend what the server's log names", true},
 	{errLoginFiles, "Codex cannot store its login when it renews it; make its CODEX_HOME writable for the server's user", true},
 	{errConfig, "Codex's config.toml or .env cannot be used; mend what the server's log names", true},
-	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token", true},
-	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address", false},
 	{exec.ErrNotFound, "Codex is not installed here, or not on the server's PATH; run `npm install -g @openai/codex`, or set the command to its path", true},
 	{errNotStarted, "it cannot be started; check the command and the working directory", true},
 	{errNoArgument, "the command has no argument app-server; write it as in `codex app-server`", true},

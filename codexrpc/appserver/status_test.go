@@ -21,7 +21,6 @@ func TestRemedies(t *testing.T) {
 		"check the command":             fmt.Errorf("%w %q: %w", errNotStarted, "codex", brokenPipe),
 		"it is tried again":             codexrpc.ErrTimeout,
 		"install a newer one":           fmt.Errorf("codex 0.1.0 %w", codexrpc.ErrTooOld),
-		"check its address and its tok": codexrpc.ErrRefused,
 		"raise its limit of open files": fmt.Errorf("%w: open config.toml: %w", errConfig, syscall.EMFILE),
 	} {
 		if got, _ := remedyFor(err); !strings.Contains(got, want) {
@@ -39,10 +38,10 @@ func TestFinalRemedies(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {
 			codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured, errLoginFiles, errConfig, exec.ErrNotFound,
-			errNoArgument, errEarlyEnd, codexrpc.ErrRefused, fmt.Errorf("%w: %w", errNotStarted, fs.ErrNotExist),
+			errNoArgument, errEarlyEnd, fmt.Errorf("%w: %w", errNotStarted, fs.ErrNotExist),
 		},
 		false: {
-			codexrpc.ErrUnreachable, codexrpc.ErrTimeout, errors.New("?"),
+			codexrpc.ErrTimeout, errors.New("?"),
 			fmt.Errorf("%w: %w", errNotStarted, syscall.EAGAIN), fmt.Errorf("%w: %w", errNoDir, syscall.ENOSPC),
 		},
 	} {

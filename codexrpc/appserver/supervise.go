@@ -84,8 +84,7 @@ func (s *supervisor) handleStart(in *instance) {
 	defer in.stderr.logStartLines(s.log())
 	if in.err == nil {
 		s.makeServing(in)
-		s.interruptUnfinished()
-		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
+		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid())
 		return
 	}
 	reason := s.stopFailed(in, in.err)
@@ -155,7 +154,6 @@ func (s *supervisor) handleFailure(in *instance) {
 	if stable {
 		s.backoff.failures = 0
 	}
-	s.unfinished.add(in)
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
 	case s.replacementWaits:

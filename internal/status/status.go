@@ -58,7 +58,7 @@ type AppServer struct {
 // machine, its files or its processes, and what the account has bought. remedy replaces the reason,
 // which may have such data. The sign-in is left out, too: whoever knows its code could complete it.
 func (a AppServer) Public(remedy string) AppServer {
-	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
+	a.Program, a.Home, a.Reason, a.PID = "", "", remedy, 0
 	a.Account = failures.Redact(a.Account)
 	a.Login.Credits, a.Login.ResetCredits, a.Login.SignIn = nil, nil, nil
 	return a
