@@ -24,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare release deps modules screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -119,6 +119,13 @@ deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 # screenshots takes the pictures of the page in the docs.
 screenshots: deps
 	go test -count 1 -run TestScreenshots ./internal/test/e2e/clients -args -screenshots
+
+# This fetches all Go modules at once: those who need them would fetch one after the other.
+modules:
+	@GOMAXPROCS=16 go mod download
+	@cd tools && GOMAXPROCS=16 go mod download
+
+$(CADDY) $(RACE_CADDY) $(XCADDY) $(LINT) $(JQ): | modules
 
 # The compiler, the linker and the analyzers need up to half less time if they collect garbage less
 # often, and 3 GB of memory.
