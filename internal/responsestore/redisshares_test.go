@@ -75,8 +75,8 @@ func TestPages(t *testing.T) {
 	pages := new(countingHook)
 	r.client.AddHook(pages)
 	check(0, 0)
-	if pages.n < 6 {
-		t.Errorf("%d calls", pages.n)
+	if pages.n.Load() < 6 {
+		t.Errorf("%d calls", pages.n.Load())
 	}
 	if found, err := NewReader(r, "u", 64<<20, always).Chain(ctx, at); err != nil || len(found) != items {
 		t.Fatal(len(found), err)

@@ -26,6 +26,14 @@ func (s *Server) Replica(t testing.TB) *Server {
 	return replica
 }
 
+// Replicated returns how many replicas have all that s has.
+func (s *Server) Replicated() int {
+	info := s.Do("INFO replication")
+	_, rest, _ := strings.Cut(info, "master_repl_offset:")
+	offset, _, _ := strings.Cut(rest, "\r\n")
+	return strings.Count(info, "state=online,offset="+offset+",")
+}
+
 // Sentinel starts a sentinel that watches s by the name "main", and replaces it by a replica when it
 // has not answered for half a second.
 func (s *Server) Sentinel(t testing.TB) *Server {
