@@ -164,7 +164,10 @@ func (m *member) current() *Process { return m.process.Load() }
 // with: the predecessor while there is one that works, and otherwise the process itself, or nil.
 func (m *member) serving() (*Process, *member) {
 	p := m.current()
-	if old := m.predecessor.Load(); old != nil && p != nil {
+	if p == nil { // the configuration has ended, and another one may have the process
+		return m.configuration.supervisor.processes.find(m.key), m
+	}
+	if old := m.predecessor.Load(); old != nil {
 		if s := old.Status(); s.State != appserver.StateReady || !s.AccountKnown {
 			m.dropPredecessor()
 			return p, m

@@ -154,6 +154,29 @@ func TestPickAvoids(t *testing.T) {
 	}
 }
 
+// A handler whose configuration has ended, such as that of a WebSocket, knows the states of the
+// processes that another configuration has.
+func TestPickAfterReload(t *testing.T) {
+	s, servers := newSupervisor(t), fakes(t, "reloaded", 2)
+	c, pools := newConfiguration(t, s, servers)
+	next, others := newConfiguration(t, s, servers)
+	c.Start()
+	next.Start()
+	c.cleanup()
+	l := leaseOf(t, pools[0])
+	for _, m := range others[0].members {
+		avoided := m.current().Process
+		eventually(t, "it is ready", func() bool { return avoided.Status().State == appserver.StateReady })
+		for range 2 {
+			picked, done := l.Pick(avoided)
+			if picked.Process == avoided {
+				t.Error("a process that was to be avoided is picked")
+			}
+			done()
+		}
+	}
+}
+
 // TestPickRests checks that a member says why its login rested when it was picked.
 func TestPickRests(t *testing.T) {
 	_, p := startedPool(t, fakes(t, "resting", 2))

@@ -55,6 +55,16 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	return h.value, h.holders == 0
 }
 
+// find returns the value of a key, or the zero value if there is none or it is still being made.
+func (s *shared[V]) find(key string) (value V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.byKey[key]; h != nil && h.isSet.Load() {
+		value = h.value
+	}
+	return value
+}
+
 // values returns all values, except those that are still being made.
 func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()
