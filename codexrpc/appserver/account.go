@@ -293,23 +293,25 @@ func (in *instance) backend() string {
 }
 
 // awaitAccountBackend asks the account back end directly, while Codex waits for the answer to its
-// own request. ctx ends when Codex's request has ended. If the back end gives two answers in a row
-// before that, Codex's request is lost, and Codex would repeat it only after five seconds. In that
-// case, awaitAccountBackend replaces the instance.
+// own request. ctx ends when Codex's request has ended. If the back end answers twice in a row after
+// it has failed, Codex's request is lost, and Codex would repeat it only after five seconds. In that
+// case, awaitAccountBackend replaces the instance. A back end that has not failed must answer longer,
+// since a busy machine may only be slow.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
 		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	for answers := 0; answers < 2; { // two in a row: after only one, Codex may be about to get its own answer
+	needed := int(maxAccountWait / backendPollPause)
+	for answers := 0; answers < needed; {
 		select {
 		case <-time.After(backendPollPause):
 		case <-ctx.Done():
 			return
 		}
 		if answers++; !p.accountAnswers(ctx, client, in) {
-			answers = 0
+			answers, needed = 0, 2 // after only one answer, Codex may be about to get its own
 		}
 	}
 	p.runInSupervisor(func(s *supervisor) {

@@ -72,7 +72,7 @@ func TestLostAnswers(t *testing.T) {
 	const clients = 20
 	server := redisserver.Start(t)
 	proxy := server.NewProxy(t)
-	s := e2e.NewSite(t, keyFile(t, map[string]string{"sk-limited": "requests 100 1h\ntokens 100000 1h"})+"store redis redis://"+proxy.Addr+"?read_timeout=500ms")
+	s := e2e.NewSite(t, keyFile(t, map[string]string{"sk-limited": "requests 100 1h\ntokens 100000 1h"})+"store redis redis://"+proxy.Addr+"?read_timeout=2s")
 	used := func() (requests, tokens int64) {
 		response := s.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer("sk-limited"))
 		limits := gjson.Get(s.Read(response), "keys.0.limits") // there are none while Redis counts as not working
