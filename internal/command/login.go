@@ -62,16 +62,13 @@ in caddy codex status. Turns that run go on.`,
 	}
 	adminFlag(cmd)
 	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-		path := "/codex/restart"
-		if len(fl.Args()) > 0 {
-			path += "?app_server=" + url.QueryEscape(fl.Args()[0])
+		restarted, err := restartAll(ctx, fl, fl.Args())
+		if len(restarted) > 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(restarted, ", "))
+		} else if err == nil {
+			err = fmt.Errorf("the Caddy that runs has no app-server %s; see caddy codex status", strings.Join(fl.Args(), ""))
 		}
-		var answer struct{ Restarted []string }
-		if err := callAdmin(ctx, fl, http.MethodPost, path, nil, &answer); err != nil {
-			return err
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(answer.Restarted, ", "))
-		return nil
+		return err
 	})
 }
 
@@ -117,7 +114,7 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 	switch {
 	case err != nil:
 		fmt.Fprintf(out, "%s. Whether a Caddy runs with this app-server is not known (%v).\n", done, err)
-	case restarted == 0:
+	case len(restarted) == 0:
 		fmt.Fprintln(out, done+". The Caddy that runs has no such app-server; load its configuration.")
 	default:
 		fmt.Fprintln(out, done+". The Caddy that runs uses it now; `caddy codex status` shows how it does.")
@@ -125,20 +122,20 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 	return nil
 }
 
-// restartAll replaces those app-servers of the running Caddy whose ids are in ids. It returns how
-// many app-servers it has replaced.
-func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
+// restartAll replaces those app-servers of the running Caddy whose ids are in ids, or all if there
+// are none in it. It returns the ids of those that it has replaced.
+func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted []string, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, s := range document.AppServers {
-		if !slices.Contains(ids, s.ID) {
+		if len(ids) > 0 && !slices.Contains(ids, s.ID) {
 			continue
 		}
 		restartErr := restartOne(ctx, fl, s.ID)
 		if err = errors.Join(err, restartErr); restartErr == nil {
-			restarted++
+			restarted = append(restarted, s.ID)
 		}
 	}
 	return restarted, err

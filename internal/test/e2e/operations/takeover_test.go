@@ -194,7 +194,7 @@ func TestLogoutCommand(t *testing.T) {
 		}
 		e2e.WaitFor(t, "another process", func() bool { now := admin.Status().AppServers[0]; return now.State == "ready" && now.PID != old })
 	}
-	if _, err := runCommand("", "restart", "none", "--config", config); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := runCommand("", "restart", "none", "--config", config); err == nil || !strings.Contains(err.Error(), "has no app-server none") {
 		t.Error(err)
 	}
 	if output, err := runCommand("", "logout", "--config", config); err != nil || !strings.Contains(output, "Signed out") {
