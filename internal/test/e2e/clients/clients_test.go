@@ -96,7 +96,8 @@ var nodeProcesses = [][]string{
 // TestClients runs every client with the same cases. Those in Node also have conversations.
 func TestClients(t *testing.T) {
 	needNode(t)
-	s := e2e.NewSite(t, "ollama on")
+	// The model writes its blocks without a pause, but a busy machine makes some.
+	s := e2e.NewSite(t, "ollama on\nstop_after_tools burst 5s")
 	testOllamaRequests(t, s)
 	s.Model.On(fillForm)
 	heard := hearTalks(s)
