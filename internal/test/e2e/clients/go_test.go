@@ -3,6 +3,7 @@ package clients
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/shared"
@@ -15,9 +16,11 @@ func runGo(s *e2e.Site) []seen {
 	var all []seen
 	for way, ask := range map[string]goAsk{"New": s.NewCompletion, "NewStreaming": s.NewStreaming} {
 		for _, c := range clientCases {
+			begin := time.Now()
 			saw, err := goRounds(c, ask)
 			if err != nil {
 				saw = seen{Error: describeGoError(err)}
+				saw.Error.After = time.Since(begin).Seconds()
 			}
 			saw.Way, saw.Case = way, c.Name
 			all = append(all, saw)

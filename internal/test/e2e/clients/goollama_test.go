@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/ollama/ollama/api"
 
@@ -21,9 +22,11 @@ func runGoOllama(s *e2e.Site) []seen {
 	var all []seen
 	for way, stream := range map[string]bool{"Chat": false, "Chat, stream": true} {
 		for _, c := range clientCases {
+			begin := time.Now()
 			saw, err := client.rounds(c, stream)
 			if err != nil {
 				saw = seen{Error: describeGoOllamaError(err)}
+				saw.Error.After = time.Since(begin).Seconds()
 			}
 			saw.Way, saw.Case = way, c.Name
 			all = append(all, saw)

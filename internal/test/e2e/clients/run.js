@@ -29,9 +29,10 @@ for (const name of clients) {
 }
 
 async function see({ ways, describeError }, { way, c }) {
+  const begin = performance.now();
   try {
     return await ways[way](baseURL, c);
   } catch (error) {
-    return { error: describeError(error) };
+    return { error: { ...describeError(error), after: (performance.now() - begin) / 1000 } };
   }
 }
