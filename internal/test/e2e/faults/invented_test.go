@@ -3,6 +3,7 @@ package faults
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
@@ -14,18 +15,22 @@ import (
 func TestInventedTool(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
+		var asked atomic.Int32
 		s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			if r.Input[len(r.Input)-1].Type == "message" { // Codex answers the call itself before the turn ends, if it is fast enough
+				asked.Add(1)
+			}
 			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Call{Name: "exec", Arguments: "ls", Custom: true}}}, true
 		})
 		for _, stream := range []bool{false, true} {
-			before := s.Model.Stats().Requests
+			asked.Store(0)
 			response, text := s.Post(e2e.ChatBody("list the files", e2e.Fields{"stream": stream, "tools": []any{e2e.Tool("localSearch")}}), nil)
 			for _, want := range []string{`"unknown_tool_called"`, "exec", "which tools it may call"} {
 				if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
 					t.Errorf("%s %s; want %q", response.Status, text, want)
 				}
 			}
-			if n := s.Model.Stats().Requests - before; n != 1 {
+			if n := asked.Load(); n != 1 {
 				t.Errorf("the model was asked %d times", n)
 			}
 		}
