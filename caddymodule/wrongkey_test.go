@@ -50,7 +50,7 @@ func TestWrongKeyLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := logs.Len(); n > refusalLines {
+	if n := logs.Len(); n > 2*refusalLines { // the minute may have ended once
 		t.Errorf("%d lines", n)
 	}
 	for _, key := range []string{"right", ""} {
