@@ -30,7 +30,7 @@ func countRequest(t *testing.T, r *Redis, k *quota.Key) error {
 func TestFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
-	sentinel := master.Sentinel(t)
+	sentinel := master.Sentinel(t, 3*time.Second)
 	window, err := quota.ParseWindow("1h")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestPlannedFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
 	master.Replica(t)
-	sentinel := master.Sentinel(t)
+	sentinel := master.Sentinel(t, time.Minute)
 	r := NewRedis(RedisOptions{
 		UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 3 * time.Second}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 	}, slog.New(slog.DiscardHandler))

@@ -35,8 +35,8 @@ func (s *Server) Replicated() int {
 }
 
 // Sentinel starts a sentinel that watches s by the name "main", and replaces it by a replica when it
-// has not answered for half a second.
-func (s *Server) Sentinel(t testing.TB) *Server {
+// has not answered for this time. If the time is short, a busy machine causes a failover, too.
+func (s *Server) Sentinel(t testing.TB, downAfter time.Duration) *Server {
 	t.Helper()
 	addr, err := ports.Free()
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Server) Sentinel(t testing.TB) *Server {
 	_, port, _ := net.SplitHostPort(addr)
 	host, master, _ := net.SplitHostPort(s.Addr)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 5000\n", port, host, master)
+	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main %d\nsentinel failover-timeout main 5000\n", port, host, master, downAfter.Milliseconds())
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 func TestNodesFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
-	sentinel := master.Sentinel(t)
+	sentinel := master.Sentinel(t, 3*time.Second)
 	const limit = 100
 	keys := keyFile(t, map[string]string{"sk-limited": fmt.Sprintf("requests %d 1h", limit), "sk-free": ""})
 	c := e2e.NewCluster(t, func(int) string {
