@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ in caddy codex status. Turns that run go on.`,
 		if len(restarted) > 0 {
 			fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(restarted, ", "))
 		} else if err == nil {
-			err = fmt.Errorf("the Caddy that runs has no app-server %s; see caddy codex status", strings.Join(fl.Args(), ""))
+			err = fmt.Errorf("the Caddy that runs has no app-server %s; see caddy codex status", cmp.Or(strings.Join(fl.Args(), ""), "at all"))
 		}
 		return err
 	})
