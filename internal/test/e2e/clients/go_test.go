@@ -3,7 +3,6 @@ package clients
 import (
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/shared"
@@ -15,16 +14,7 @@ import (
 func runGo(s *e2e.Site) []seen {
 	var all []seen
 	for way, ask := range map[string]goAsk{"New": s.NewCompletion, "NewStreaming": s.NewStreaming} {
-		for _, c := range clientCases {
-			begin := time.Now()
-			saw, err := goRounds(c, ask)
-			if err != nil {
-				saw = seen{Error: describeGoError(err)}
-				saw.Error.After = time.Since(begin).Seconds()
-			}
-			saw.Way, saw.Case = way, c.Name
-			all = append(all, saw)
-		}
+		all = append(all, seeCases(way, func(c clientCase) (seen, error) { return goRounds(c, ask) }, describeGoError)...)
 	}
 	return all
 }

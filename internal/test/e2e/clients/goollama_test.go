@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/ollama/ollama/api"
 
@@ -21,16 +20,7 @@ func runGoOllama(s *e2e.Site) []seen {
 	client := goOllama{s, api.NewClient(at, http.DefaultClient)}
 	var all []seen
 	for way, stream := range map[string]bool{"Chat": false, "Chat, stream": true} {
-		for _, c := range clientCases {
-			begin := time.Now()
-			saw, err := client.rounds(c, stream)
-			if err != nil {
-				saw = seen{Error: describeGoOllamaError(err)}
-				saw.Error.After = time.Since(begin).Seconds()
-			}
-			saw.Way, saw.Case = way, c.Name
-			all = append(all, saw)
-		}
+		all = append(all, seeCases(way, func(c clientCase) (seen, error) { return client.rounds(c, stream) }, describeGoOllamaError)...)
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"time"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -19,16 +18,7 @@ func runGoOpenAI(s *e2e.Site) []seen {
 	client := goOpenAI{s, goopenai.NewClientWithConfig(config)}
 	var all []seen
 	for way, ask := range map[string]goOpenAIAsk{"CreateChatCompletion": client.whole, "CreateChatCompletionStream": client.stream} {
-		for _, c := range clientCases {
-			begin := time.Now()
-			saw, err := goOpenAIRounds(c, ask)
-			if err != nil {
-				saw = seen{Error: describeGoOpenAIError(err)}
-				saw.Error.After = time.Since(begin).Seconds()
-			}
-			saw.Way, saw.Case = way, c.Name
-			all = append(all, saw)
-		}
+		all = append(all, seeCases(way, func(c clientCase) (seen, error) { return goOpenAIRounds(c, ask) }, describeGoOpenAIError)...)
 	}
 	return all
 }
