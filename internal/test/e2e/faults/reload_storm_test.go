@@ -50,8 +50,9 @@ func TestReloadStorm(t *testing.T) {
 		t.Errorf("%d streams were read, and the model says: %+v", streams, now)
 	}
 	storm.checkConnections()
-	e2e.WaitFor(t, "the old app-servers to end", func() bool { return len(e2e.Children()) == before.children })
-	storm.checkOrphans()
+	e2e.WaitFor(t, "the old app-servers to end", func() bool {
+		return len(e2e.Children()) == before.children && len(storm.orphans()) == 0
+	})
 	var after reading
 	defer func() { t.Logf("%d streams; before %+v, after %+v", streams, before, after) }()
 	e2e.WaitFor(t, "goroutines and memory to be back", func() bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,18 +84,17 @@ func (st *storm) checkConnections() {
 	}
 }
 
-// checkOrphans checks that no processes run without a parent.
-func (st *storm) checkOrphans() {
-	owned := make(map[string]bool)
-	for _, child := range e2e.Children() {
-		owned[child] = true
-	}
+// orphans returns the processes that run without a parent. One that has ended counts until
+// its parent has waited for it.
+func (st *storm) orphans() (left []string) {
+	owned := e2e.Children()
 	for child := range st.seen {
 		pid, _, _ := strings.Cut(child, " ")
-		if n, err := strconv.Atoi(pid); err != nil || e2e.Alive(n) && !owned[child] {
-			st.site.T.Errorf("left behind: %s", child)
+		if n, err := strconv.Atoi(pid); err != nil || e2e.Alive(n) && !slices.Contains(owned, child) {
+			left = append(left, child)
 		}
 	}
+	return left
 }
 
 // stream requests streams until the storm is over.
