@@ -240,7 +240,6 @@ func TestFirstFailureEnds(t *testing.T) {
 		<-waiting
 		http.NotFound(w, r)
 	})
-	f.limits.imageTime, f.limits.totalTime = deadline, deadline
 	_, err := f.Fetch(testContext(t), []string{server.URL + "/hangs", server.URL + "/missing"}, unbounded)
 	if failure, ok := err.(*Failure); !ok || failure.URL != server.URL+"/missing" || failure.Reason != "its server answered 404 (Not Found)" {
 		t.Error(err)
