@@ -38,6 +38,9 @@ func (c *Configuration) Start() {
 	for _, m := range c.members {
 		m.acquireForConfiguration()
 	}
+	for _, m := range c.members {
+		m.inheritPredecessor(m.current())
+	}
 }
 
 // Open is called when the whole program has started with the configuration. Events of the
@@ -181,7 +184,8 @@ func (m *member) serving() (*Process, *member) {
 
 // inheritPredecessor keeps a process of the configuration before this one in use until the account of
 // the new process p is known, if both have the same CODEX_HOME and the old one works: a reload while
-// the account back end fails would otherwise end what still works.
+// the account back end fails would otherwise end what still works. All members have their processes
+// then: one that this configuration goes on using is no predecessor.
 func (m *member) inheritPredecessor(p *Process) {
 	home, err := m.cfg.OperatorHome()
 	if err != nil || p.Status().AccountKnown {
@@ -226,7 +230,6 @@ func (m *member) acquireForConfiguration() {
 	p := m.acquire()
 	p.addHolder(m)
 	m.process.Store(p)
-	m.inheritPredecessor(p)
 }
 
 // releaseForConfiguration undoes acquireForConfiguration, if that was called.

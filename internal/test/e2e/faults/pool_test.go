@@ -18,10 +18,16 @@ func killOne(t *testing.T, pid int) {
 	}
 }
 
-// TestPool checks that turns are spread over the processes, that killing one ends only
-// its turns, that the next turns go to the other one, and that it is restarted.
+// TestPool checks that turns are spread over the processes, also over one that a reload has added to one
+// that goes on, that killing one ends only its turns, that the next turns go to the other one, and that
+// it is restarted.
 func TestPool(t *testing.T) {
-	s := e2e.NewPoolSite(t, "processes 2", 2)
+	s := e2e.NewSite(t, "")
+	if response, text := s.Post(e2e.ChatBody("say:the account is known now", nil), nil); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	s.Load(s.Caddyfile(s.Pool("processes 2")))
+	s.WaitMembers(2)
 	var wg sync.WaitGroup
 	begun := make(chan struct{}, 4)
 	ends := make(chan string, 4)
