@@ -1,8 +1,10 @@
 package responsestore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"runtime/debug"
 
 	"go.etcd.io/bbolt"
@@ -73,10 +75,42 @@ func (d *Disk) write(change func(*bbolt.Tx) error) error {
 			_ = tx.Rollback() // fails only if the transaction has ended
 			return err
 		}
+		if err := d.checkFreeList(); err != nil {
+			return err
+		}
 		return tx.Commit()
 	})
 	if errors.Is(err, errDamaged) {
 		d.damage.Store(&err)
 	}
 	return err
+}
+
+// checkFreeList checks the header of the page that lists the free pages. bbolt does not: if the page has
+// random bytes, a commit lists up to four billion pages of it as free, and takes the memory for that.
+//
+// A page begins with its number (8 bytes), its kind (2), a count (2), and how many pages it continues
+// on (4). The first two pages have the state of the file before and after a transaction: behind 32
+// other bytes, the page with the list, the number of pages, the number of the transaction, and a
+// checksum (8 bytes each).
+func (d *Disk) checkFreeList() error {
+	const listKind = 0x10
+	number, pageSize := binary.NativeEndian.Uint64, int64(d.db.Info().PageSize)
+	page, list, pages, newest := make([]byte, 80), uint64(0), uint64(0), uint64(0)
+	for n := range int64(2) {
+		if _, err := d.file.ReadAt(page, n*pageSize); err != nil {
+			return fmt.Errorf("%w (%w)", errDamaged, err)
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(page[16:72])
+		if transaction := number(page[64:]); sum.Sum64() == number(page[72:]) && transaction >= newest {
+			list, pages, newest = number(page[48:]), number(page[56:]), transaction
+		}
+	}
+	_, err := d.file.ReadAt(page[:16], int64(list)*pageSize)
+	continues := uint64(binary.NativeEndian.Uint32(page[12:]))
+	if err != nil || number(page) != list || binary.NativeEndian.Uint16(page[8:]) != listKind || list+continues >= pages {
+		return fmt.Errorf("%w (page %d does not list the free pages)", errDamaged, list)
+	}
+	return nil
 }

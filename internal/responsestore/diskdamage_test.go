@@ -2,6 +2,7 @@ package responsestore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -137,7 +138,7 @@ func TestReadsWhileGrowing(t *testing.T) {
 // TestDamagedFile damages the file of a store while it is used. Each use has to end with what was
 // stored or with an error, and the next start with an error or what is left, but none with a panic.
 func TestDamagedFile(t *testing.T) {
-	random := rand.NewChaCha8([32]byte{7})
+	var random *rand.ChaCha8
 	for what, damage := range map[string]func(file *os.File, size int64) error{
 		"zeros": func(file *os.File, size int64) error {
 			_, err := file.WriteAt(make([]byte, size-2*page), 2*page)
@@ -159,6 +160,24 @@ func TestDamagedFile(t *testing.T) {
 			}
 			return nil
 		},
+		"the list of free pages": func(file *os.File, size int64) error { // also lists of earlier transactions
+			head, wrong := make([]byte, 16), make([]byte, 16)
+			binary.NativeEndian.PutUint64(wrong, 1<<40) // beyond the file
+			binary.NativeEndian.PutUint16(wrong[8:], 0x10)
+			binary.NativeEndian.PutUint32(wrong[12:], 1<<32-1) // pages on which it continues
+			for at := int64(2 * page); at+page <= size; at += page {
+				if _, err := file.ReadAt(head, at); err != nil {
+					return err
+				}
+				if binary.NativeEndian.Uint16(head[8:]) != 0x10 {
+					continue
+				}
+				if _, err := file.WriteAt(wrong, at); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		"the header": func(file *os.File, _ int64) error {
 			_, err := file.WriteAt(make([]byte, 2*page), 0)
 			return err
@@ -167,6 +186,7 @@ func TestDamagedFile(t *testing.T) {
 		"nothing": func(file *os.File, _ int64) error { return file.Truncate(0) },
 	} {
 		t.Run(what, func(t *testing.T) {
+			random = rand.NewChaCha8([32]byte{7}) // the same bytes in any order of these tests
 			d, path := filled(t)
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
 			if err != nil {
