@@ -34,18 +34,21 @@ func TestRefusesWrites(t *testing.T) {
 			if err := r.Put(t.Context(), id(1), entry("u", "", "kept")); err != nil || r.Fails() {
 				t.Fatal(err, r.Fails())
 			}
-			state := func(fails bool) {
+			state := func(want int32) {
 				t.Helper()
-				for deadline := time.Now().Add(30 * time.Second); r.Fails() != fails; time.Sleep(10 * time.Millisecond) {
+				for deadline := time.Now().Add(30 * time.Second); r.state.Load() != want; time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Fatalf("it fails: %t", !fails)
+						t.Fatalf("the state is %d, want %d", r.state.Load(), want)
 					}
+				}
+				if r.Fails() != (want != works) {
+					t.Errorf("it fails: %t", r.Fails())
 				}
 			}
 			for _, command := range outage.begin {
 				server.Do(command)
 			}
-			state(true)
+			state(refusesWrites)
 			if err := r.Put(t.Context(), id(2), entry("u", "", "not kept")); !errors.Is(err, stores.ErrUnavailable) {
 				t.Errorf("stored: %v", err)
 			}
@@ -57,7 +60,7 @@ func TestRefusesWrites(t *testing.T) {
 			for _, command := range outage.end {
 				server.Do(command)
 			}
-			state(false)
+			state(works)
 			if err := r.Put(t.Context(), id(2), entry("u", "", "kept")); err != nil {
 				t.Error(err)
 			}

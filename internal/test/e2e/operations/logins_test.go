@@ -187,9 +187,10 @@ func TestFailedProvider(t *testing.T) {
 func TestSignInAgain(t *testing.T) {
 	ownTemp(t)
 	s, admin := newLoginSite(t, "", "")
+	login := func() status.Login { return admin.Status().AppServers[0].Login }
+	e2e.WaitFor(t, "the missing login", func() bool { return login().State == "signed_out" }) // else codex is replaced once more
 	logIn(s, "sk-old")
 	s.WaitReady()
-	login := func() status.Login { return admin.Status().AppServers[0].Login }
 	ctx, leave := e2e.ContextWithCancel(t)
 	defer leave()
 	s.BeginHanging(ctx)

@@ -181,6 +181,7 @@ func TestLoginFile(t *testing.T) {
 func TestLogoutCommand(t *testing.T) {
 	ownTemp(t)
 	s, admin := newLoginSite(t, "", "")
+	e2e.WaitFor(t, "the missing login", func() bool { return admin.Status().AppServers[0].Login.State == "signed_out" })
 	logIn(s, "sk-1")
 	s.WaitReady()
 	authorization(s)
