@@ -299,9 +299,12 @@ func TestStrictProviderRefuses(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			s := newStrictSite(t, "instructions "+where)
 			for name, ask := range strictAsks("gpt-6-astra") {
+				begin := time.Now()
 				response := s.Do(http.MethodPost, ask.path, strings.NewReader(e2e.EncodeJSON(ask.body)), nil)
 				text := s.Read(response)
-				if response.StatusCode != want || strings.Contains(text, "Instructions are not valid") != (want != http.StatusOK) {
+				// On a busy machine the error can come after the header of a stream, which waits for two seconds.
+				late := ask.body["stream"] == true && response.StatusCode == http.StatusOK && time.Since(begin) > 2*time.Second
+				if response.StatusCode != want && !late || strings.Contains(text, "Instructions are not valid") != (want != http.StatusOK) {
 					t.Errorf("%s: %s %s", name, response.Status, text)
 				}
 				if n := s.requests(); n != 1 || s.instructions() != "" {

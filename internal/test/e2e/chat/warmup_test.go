@@ -16,6 +16,8 @@ import (
 func TestWarmup(t *testing.T) {
 	e2e.OverOne(t, scriptedmodel.WebSocket)
 	s := e2e.NewSite(t, "")
+	s.Load(s.Caddyfile(s.Pool("provider_timeout 1m"))) // else a busy machine makes Codex connect once more
+	s.WaitSuccessor(1)
 	instructions := e2e.Fields{"role": "system", "content": "You are a bird."}
 	history := []any{instructions, e2e.Fields{"role": "user", "content": "What?"}, e2e.Fields{"role": "assistant", "content": "This."}, e2e.Fields{"role": "user", "content": "say:Hello"}}
 	for _, model := range []string{"gpt-5", s.CatalogueModel(t)} {
