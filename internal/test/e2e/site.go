@@ -170,6 +170,14 @@ func (s *Site) WaitSuccessor(n int) {
 	WaitFor(s.T, "the successors alone", func() bool { return len(AppServers()) == n })
 }
 
+// IsLate reports whether a stream has lasted so long that an error within it could not become the status
+// of the response. The header of a stream waits for two seconds; on a busy machine an error can take
+// longer.
+func IsLate(response *http.Response, begin time.Time) bool {
+	return response.StatusCode == http.StatusOK && time.Since(begin) > 2*time.Second &&
+		strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
+}
+
 // WaitReadyAs is WaitReady for a site where probes need a login.
 func (s *Site) WaitReadyAs(header http.Header) {
 	s.T.Helper()
