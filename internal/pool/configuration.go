@@ -39,7 +39,7 @@ func (c *Configuration) Start() {
 		m.acquireForConfiguration()
 	}
 	for _, m := range c.members {
-		m.inheritPredecessor(m.current())
+		m.inheritPredecessor()
 	}
 }
 
@@ -183,10 +183,11 @@ func (m *member) serving() (*Process, *member) {
 }
 
 // inheritPredecessor keeps a process of the configuration before this one in use until the account of
-// the new process p is known, if both have the same CODEX_HOME and the old one works: a reload while
+// the new process is known, if both have the same CODEX_HOME and the old one works: a reload while
 // the account back end fails would otherwise end what still works. All members have their processes
 // then: one that this configuration goes on using is no predecessor.
-func (m *member) inheritPredecessor(p *Process) {
+func (m *member) inheritPredecessor() {
+	p := m.current()
 	home, err := m.cfg.OperatorHome()
 	if err != nil || p.Status().AccountKnown {
 		return

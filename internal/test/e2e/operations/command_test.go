@@ -108,7 +108,7 @@ func TestCheckCommand(t *testing.T) {
 // its CODEX_HOME, and that a Caddy that runs uses the login at once.
 func TestLoginCommand(t *testing.T) {
 	ownTemp(t)
-	s, admin := newLoginSite(t, "", "")
+	s, admin := newLoginSite(t)
 	other := filepath.Join(t.TempDir(), "not", "there", "yet")
 	config := filepath.Join(t.TempDir(), "Caddyfile")
 	e2e.WriteFile(t, config, strings.Replace(s.Caddyfile(s.AppServer()+"\napp_server "+e2e.CodexBinary+" app-server {\nhome "+other+"\n}"), "admin off", "admin "+admin.Addr, 1))

@@ -16,10 +16,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// newLoginSite returns a site whose provider requires a login of the operator's home,
-// which has only the provider. config is added to the top of its config.toml, more to
-// the app_server block.
-func newLoginSite(t *testing.T, config, more string) (s, admin *e2e.Site) {
+// newLoginSite returns a site whose provider requires a login of the operator's home, which has only
+// the provider. The site knows that the login is missing: a sign-in before that replaces codex twice.
+func newLoginSite(t *testing.T) (s, admin *e2e.Site) {
 	t.Helper()
 	s = &e2e.Site{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{}), Addr: e2e.FreeAddr(t)}
 	s.URL = "http://" + s.Addr
@@ -27,15 +26,15 @@ func newLoginSite(t *testing.T, config, more string) (s, admin *e2e.Site) {
 	t.Cleanup(server.Close)
 	t.Cleanup(s.Model.Close)
 	e2e.WriteFile(t, filepath.Join(s.Home, "config.toml"), fmt.Sprintf(`model_provider = "scripted"
-%s
 [model_providers.scripted]
 name = "scripted"
 base_url = %q
 requires_openai_auth = true
 request_max_retries = 0
 stream_max_retries = 0
-`, config, server.URL+"/v1"))
-	admin = withAdminAt(s, s.Caddyfile(strings.Replace(s.AppServer(), "home ", more+"\nhome ", 1)))
+`, server.URL+"/v1"))
+	admin = withAdminAt(s, s.Caddyfile(s.AppServer()))
+	e2e.WaitFor(t, "the missing login", func() bool { return admin.Status().AppServers[0].Login.State == "signed_out" })
 	return s, admin
 }
 
@@ -75,8 +74,7 @@ func authorization(s *e2e.Site) string {
 // are told whose matter that is.
 func TestLoginOfTheOperator(t *testing.T) {
 	ownTemp(t)
-	s, admin := newLoginSite(t, "", "")
-	e2e.WaitFor(t, "the missing login", func() bool { return admin.Status().AppServers[0].Login.State == "signed_out" })
+	s, admin := newLoginSite(t)
 	if reason := admin.Status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.Home) || strings.Contains(reason, "caddy-codex-run-") {
 		t.Errorf("the reason is %q", reason)
 	}

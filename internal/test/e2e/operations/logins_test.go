@@ -186,9 +186,8 @@ func TestFailedProvider(t *testing.T) {
 // operator signs in, without a restart by hand, and that a turn which runs goes on.
 func TestSignInAgain(t *testing.T) {
 	ownTemp(t)
-	s, admin := newLoginSite(t, "", "")
+	s, admin := newLoginSite(t)
 	login := func() status.Login { return admin.Status().AppServers[0].Login }
-	e2e.WaitFor(t, "the missing login", func() bool { return login().State == "signed_out" }) // else codex is replaced once more
 	logIn(s, "sk-old")
 	s.WaitReady()
 	ctx, leave := e2e.ContextWithCancel(t)

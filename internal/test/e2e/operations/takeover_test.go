@@ -180,8 +180,7 @@ func TestLoginFile(t *testing.T) {
 // TestLogoutCommand checks that `caddy codex logout` and `restart` do what they say.
 func TestLogoutCommand(t *testing.T) {
 	ownTemp(t)
-	s, admin := newLoginSite(t, "", "")
-	e2e.WaitFor(t, "the missing login", func() bool { return admin.Status().AppServers[0].Login.State == "signed_out" })
+	s, admin := newLoginSite(t)
 	logIn(s, "sk-1")
 	s.WaitReady()
 	authorization(s)
