@@ -25,8 +25,8 @@ func countRequest(t *testing.T, r *Redis, k *quota.Key) error {
 	return request.Reserve(t.Context(), nil, 0)
 }
 
-// TestFailover kills the master while three nodes use up a limit. Its replica replaces it, and all
-// that was replicated counts: beyond the limit is at most what was answered in the last moment.
+// TestFailover kills the master while three nodes use up a limit, once its replica has all that was
+// answered. The replica replaces it, and all of that counts.
 func TestFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
@@ -54,7 +54,16 @@ func TestFailover(t *testing.T) {
 	}
 	var answered, failed, refused atomic.Int64
 	var all sync.WaitGroup
-	failover := sync.OnceFunc(master.Kill)
+	failover := sync.OnceFunc(func() {
+		master.Do("CLIENT PAUSE 60000 WRITE")
+		for deadline := time.Now().Add(30 * time.Second); master.Replicated() != 1; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("timeout: the replica has not all")
+				break
+			}
+		}
+		master.Kill()
+	})
 	for client := range clients {
 		all.Go(func() {
 			for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {

@@ -48,7 +48,7 @@ func start(t testing.TB, env, settings []string) *Server {
 	}
 	s.t, s.env = t, env
 	s.Restart()
-	t.Cleanup(func() { s.Kill() })
+	s.killAfter(t)
 	return s
 }
 
@@ -128,6 +128,15 @@ func (s *Server) Do(command string) string {
 	answer := make([]byte, 64<<10)
 	n, _ := conn.Read(answer)
 	return string(answer[:n])
+}
+
+// killAfter kills the server after the test, and logs what it has logged if the test fails.
+func (s *Server) killAfter(t testing.TB) {
+	t.Cleanup(func() {
+		if s.Kill(); t.Failed() {
+			t.Logf("%s at %s logged: %s", s.program, s.Addr, s.log)
+		}
+	})
 }
 
 // Kill kills the server.

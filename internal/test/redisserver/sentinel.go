@@ -51,7 +51,7 @@ func (s *Server) Sentinel(t testing.TB, downAfter time.Duration) *Server {
 	}
 	sentinel := &Server{Addr: addr, t: t, program: s.program, args: []string{file, "--sentinel"}, log: new(bytes.Buffer)}
 	sentinel.Restart()
-	t.Cleanup(sentinel.Kill)
+	sentinel.killAfter(t)
 	replicas := strings.Count(s.Do("INFO replication"), "state=online")
 	waitFor(t, "the sentinel to find the replicas", func() bool {
 		return strings.Contains(sentinel.Do("SENTINEL MASTER main"), fmt.Sprintf("num-slaves\r\n$1\r\n%d", replicas))

@@ -123,7 +123,14 @@ var troubles = map[string]func(p *trouble) string{
 		e2e.WithLogin(p.t)
 		home := e2e.NewHome(p.t, p.Model, codexhome.Options{})
 		home.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
-		return p.ask("app_server "+e2e.CodexBinary+" app-server {\nhome "+home.Dir+"\n}", e2e.ChatBody("say:no", nil), nil)
+		p.Load(p.Caddyfile("app_server " + e2e.CodexBinary + " app-server {\nhome " + home.Dir + "\n}"))
+		message := ""
+		e2e.WaitFor(p.t, "Codex's answer", func() bool { // the site is not ready once this trouble is known
+			_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
+			message = errorMessage(text)
+			return strings.Contains(message, p.message)
+		})
+		return message
 	},
 	"ended before it answered": func(p *trouble) string { return p.start("app_server echo app-server") },
 	"codex is not logged in":   func(p *trouble) string { return p.start(p.home("")) },
