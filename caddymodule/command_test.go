@@ -48,18 +48,14 @@ func writeConfig(t *testing.T, admin, site string) string {
 	return path
 }
 
-// unanswered returns an address at which nobody answers.
-func unanswered() string {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	return strings.TrimPrefix(server.URL, "http://")
-}
+// unanswered is an address at which nobody answers.
+const unanswered = "127.0.0.1:1"
 
 // TestCommandStatusWithoutCaddy checks what the status says if no Caddy runs: each
 // app-server of the configuration once, with what codex says of the login of its home.
 func TestCommandStatusWithoutCaddy(t *testing.T) {
 	codex := writeProgram(t, `echo "$* in $CODEX_HOME $EXTRA" >&2; exit 1`)
-	config := writeConfig(t, unanswered(), `
+	config := writeConfig(t, unanswered, `
 		app_server `+codex+` -c a=b app-server {
 			home /one
 			env EXTRA more
@@ -84,7 +80,7 @@ func TestCommandStatusWithoutCaddy(t *testing.T) {
 	if strings.Contains(output, "app_server 3") {
 		t.Errorf("it says too much:\n%s", output)
 	}
-	if output, err := runCommand(t, "status", "--address", unanswered()); err == nil {
+	if output, err := runCommand(t, "status", "--address", unanswered); err == nil {
 		t.Errorf("an address without an answer made\n%s", output)
 	}
 }
@@ -113,7 +109,7 @@ func TestCommandStatus(t *testing.T) {
 // TestCommandDirectory checks that the Caddyfile of the directory says where Caddy is, and what is
 // said of one that cannot be used.
 func TestCommandDirectory(t *testing.T) {
-	admin := unanswered()
+	admin := unanswered
 	t.Chdir(filepath.Dir(writeConfig(t, admin, "app_server /no/such/codex")))
 	if output, err := runCommand(t, "status"); err != nil || !strings.Contains(output, "the admin API at "+admin) {
 		t.Error(err, output)

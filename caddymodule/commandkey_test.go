@@ -20,7 +20,7 @@ func TestCommandKey(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("CADDYMODULE_DIR", dir)
 	file := filepath.Join(dir, "keys")
-	config := writeConfig(t, unanswered(), "api_keys_file {env.CADDYMODULE_DIR}/keys")
+	config := writeConfig(t, unanswered, "api_keys_file {env.CADDYMODULE_DIR}/keys")
 	output, err := runCommand(t, "key", "add", "ann-1", "--config", config,
 		"--user", "ann", "--expires", "90d", "--models", "gpt-5.5,fast", "--max-concurrent", "4",
 		"--requests", "60/1m", "--requests", "1000/day", "--tokens", "500000/5h")
@@ -63,7 +63,7 @@ func TestCommandKey(t *testing.T) {
 
 // TestCommandIsQuiet: Caddy's lines about the reading of a configuration are not beside the answer.
 func TestCommandIsQuiet(t *testing.T) {
-	config := writeConfig(t, unanswered(), "api_keys_file "+filepath.Join(t.TempDir(), "keys"))
+	config := writeConfig(t, unanswered, "api_keys_file "+filepath.Join(t.TempDir(), "keys"))
 	_, before, log := caddy.BufferedLog()
 	defer caddy.UnbufferDefaultLogger(before)
 	output, err := runCommand(t, "key", "add", "ann", "--config", config)
@@ -85,7 +85,7 @@ func TestCommandKeyErrors(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "keys")
-	without := writeConfig(t, unanswered(), "")
+	without := writeConfig(t, unanswered, "")
 	for want, args := range map[string][]string{
 		"no api_keys_file":                    {"add", "a", "--config", without},
 		"--requests takes a number":           {"add", "a", "--file", file, "--requests", "60"},

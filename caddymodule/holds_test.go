@@ -97,8 +97,9 @@ type holdsObserver struct {
 	seen map[string]bool
 }
 
-func (o *holdsObserver) look() {
-	held := o.of.Held()
+func (o *holdsObserver) look() { o.see(o.of.Held()) }
+
+func (o *holdsObserver) see(held gateway.Held) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, n := range map[string]int64{"place": held.Places, "body": held.Bodies, "turn": int64(held.Turns), "Codex": int64(held.Codex), "answer": held.Answers} {
@@ -149,7 +150,7 @@ func observe(t *testing.T, h *Handler, method, pattern string) (holds []string, 
 		}()
 		_ = h.ServeHTTP(o, r, nil)
 	}()
-	if waitForTurn(h.gateway, over) {
+	if o.waitForTurn(over) {
 		o.look()
 		if !strings.HasSuffix(pattern, "_tokens") {
 			for h.gateway.Held().Codex == 0 && ctx.Err() == nil {
@@ -186,13 +187,14 @@ func observe(t *testing.T, h *Handler, method, pattern string) (holds []string, 
 }
 
 // waitForTurn waits until a request is over, or waits for the model.
-func waitForTurn(g *gateway.Gateway, over <-chan struct{}) bool {
+func (o *holdsObserver) waitForTurn(over <-chan struct{}) bool {
 	for {
 		select {
 		case <-over:
 			return false
 		case <-time.After(time.Millisecond):
-			if g.Held().Turns > 0 {
+			if held := o.of.Held(); held.Turns > 0 {
+				o.see(held)
 				return true
 			}
 		}

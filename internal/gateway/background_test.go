@@ -329,7 +329,7 @@ func TestBackgroundCancel(t *testing.T) {
 // TestBackgroundAtExit: responses have the drain timeout, and their ends are stored.
 func TestBackgroundAtExit(t *testing.T) {
 	exiting, exit := context.WithCancel(t.Context())
-	url, g := backgroundServer(t, Options{Exit: exiting, DrainTimeout: time.Millisecond}, fakecodex.Faults{Delay: 100 * time.Millisecond})
+	url, g := backgroundServer(t, Options{Exit: exiting, DrainTimeout: time.Millisecond}, fakecodex.Faults{StallAfter: 6})
 	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
 	exit()
 	waitForAll(t, g)

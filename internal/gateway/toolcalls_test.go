@@ -57,6 +57,7 @@ func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, serve fun
 	g := newGateway(u, Options{MaxConcurrent: 2})
 	options.StopAfterTools = cmp.Or(options.StopAfterTools, turn.StopBurst)
 	g.opts.Tools = options
+	g.opts.StopGrace = patience // each answer comes to its end
 	w := httptest.NewRecorder()
 	serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
 	if w.Code != http.StatusOK {

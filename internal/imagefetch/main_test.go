@@ -48,7 +48,7 @@ func fetcherFor(t *testing.T, servers ...*httptest.Server) *Fetcher {
 		ports = append(ports, portOf(t, server))
 	}
 	f := New(Options{RootCAs: roots, Allow: func(to netip.AddrPort) bool { return slices.Contains(ports, to.Port()) }})
-	f.limits.imageTime, f.limits.totalTime = deadline, deadline
+	f.limits.imageTime, f.limits.totalTime, f.transport.TLSHandshakeTimeout = deadline, deadline, deadline
 	t.Cleanup(f.Close)
 	return f
 }

@@ -116,7 +116,10 @@ func TestPickPassesOver(t *testing.T) {
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the death was noticed", func() bool { return victim.Status().State != appserver.StateReady })
+	eventually(t, "the death was noticed", func() bool {
+		now := victim.Status() // it may be ready again
+		return now.State != appserver.StateReady || now.PID != before.PID
+	})
 	for victim.Status().State != appserver.StateReady {
 		now, done := l.Pick()
 		if now.Process == victim && victim.Status().State != appserver.StateReady {

@@ -30,7 +30,7 @@ func countRequest(t *testing.T, r *Redis, k *quota.Key) error {
 func TestFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
-	sentinel := master.Sentinel(t, 3*time.Second)
+	sentinel := master.Sentinel(t, time.Minute)
 	window, err := quota.ParseWindow("1h")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestFailover(t *testing.T) {
 	var nodes []*Redis
 	for range 3 {
 		r := NewRedis(RedisOptions{
-			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond},
+			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second},
 			Prefix:           "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 		}, slog.New(slog.DiscardHandler))
 		if err := r.Start(); err != nil {
@@ -54,16 +54,7 @@ func TestFailover(t *testing.T) {
 	}
 	var answered, failed, refused atomic.Int64
 	var all sync.WaitGroup
-	failover := sync.OnceFunc(func() {
-		master.Do("CLIENT PAUSE 60000 WRITE")
-		for deadline := time.Now().Add(30 * time.Second); master.Replicated() != 1; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Error("timeout: the replica has not all")
-				break
-			}
-		}
-		master.Kill()
-	})
+	failover := sync.OnceFunc(func() { master.KillReplicated(t, sentinel) })
 	for client := range clients {
 		all.Go(func() {
 			for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
@@ -150,13 +141,11 @@ func TestPlannedFailover(t *testing.T) {
 	}
 	wait("some responses", func() bool { return count() > 20 })
 	_, port, _ := net.SplitHostPort(master.Addr)
-	if answer := master.Do("CLIENT PAUSE 10000 WRITE"); !strings.HasPrefix(answer, "+OK") {
+	if answer := master.Do("CLIENT PAUSE 60000 WRITE"); !strings.HasPrefix(answer, "+OK") {
 		t.Fatal(answer)
 	}
 	wait("the replicas to have all", func() bool { return master.Replicated() == 2 })
-	if answer := sentinel.Do("SENTINEL FAILOVER main"); !strings.HasPrefix(answer, "+OK") {
-		t.Fatal(answer)
-	}
+	wait("the failover", func() bool { return strings.HasPrefix(sentinel.Do("SENTINEL FAILOVER main"), "+OK") })
 	wait("the new master", func() bool { return !strings.Contains(sentinel.Do("SENTINEL GET-MASTER-ADDR-BY-NAME main"), port) })
 	wait("the old master to be a replica", func() bool { return strings.Contains(master.Do("ROLE"), "slave") })
 	before := count()

@@ -6,11 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// OneThread checks that so many requests to the model came from one thread.
+// ThreadWait is how long a request waits for the thread of its conversation, in which the turn before
+// has still to end. After that it gets another thread.
+const ThreadWait = 2 * time.Second
+
+// OneThread checks that so many requests to the model came from one thread, unless one has waited for
+// it in vain.
 func (s *Site) OneThread(requests int) {
 	s.T.Helper()
 	all := s.Prompts()
@@ -18,7 +24,7 @@ func (s *Site) OneThread(requests int) {
 		s.T.Errorf("the model was asked %d times, not %d", len(all), requests)
 	}
 	for i, one := range all[1:] {
-		if one.Key != all[0].Key {
+		if one.Key != all[i].Key && one.At.Sub(all[i].At) < ThreadWait {
 			s.T.Errorf("request %d has another thread; it %v", i+2, one.Extends(all[i]))
 		}
 	}
@@ -28,6 +34,7 @@ func (s *Site) OneThread(requests int) {
 type ModelInput struct {
 	Key   string            `json:"prompt_cache_key"`
 	Input []json.RawMessage `json:"input"`
+	At    time.Time         `json:"-"` // when the model was asked
 }
 
 // Prompts returns the requests to the model since the start of the test.
@@ -39,6 +46,7 @@ func (s *Site) Prompts() []ModelInput {
 		if err := json.Unmarshal(request.Body, &one); err != nil {
 			s.T.Fatal(err)
 		}
+		one.At = request.At
 		all = append(all, one)
 	}
 	return all

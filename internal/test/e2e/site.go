@@ -170,6 +170,10 @@ func (s *Site) WaitSuccessor(n int) {
 	WaitFor(s.T, "the successors alone", func() bool { return len(AppServers()) == n })
 }
 
+// Patient are options with which an answer waits for the blocks of tools that the model is still to write,
+// also if a busy machine takes longer between two of them than the default wait.
+const Patient = "stop_after_tools burst 30s"
+
 // IsLate reports whether a stream has lasted so long that an error within it could not become the status
 // of the response. The header of a stream waits for two seconds; on a busy machine an error can take
 // longer.

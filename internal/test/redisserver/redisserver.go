@@ -39,7 +39,7 @@ func Start(t testing.TB, settings ...string) *Server {
 // start starts a server with further environment variables.
 func start(t testing.TB, env, settings []string) *Server {
 	t.Helper()
-	s, err := prepare(t.TempDir(), settings)
+	s, err := prepare(memoryDir(t), settings)
 	if errors.Is(err, errNoProgram) {
 		needs.Missing(t, err.Error())
 	}
@@ -60,6 +60,17 @@ func Open(dir string, settings ...string) (*Server, error) {
 		err = s.launch()
 	}
 	return s, err
+}
+
+// memoryDir returns a directory that is in memory where the system has one: a busy disk can keep a
+// server waiting for seconds, since it stores every write.
+func memoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "redis-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 var errNoProgram = errors.New("there is no redis-server: `make deps` installs it")
@@ -114,14 +125,15 @@ func (s *Server) launch() error {
 	}
 }
 
-// Do sends a command of words to the server and returns the beginning of the answer.
+// Do sends a command of words to the server and returns the beginning of the answer, or "" if there
+// is none within a minute.
 func (s *Server) Do(command string) string {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Minute)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
 		return ""
 	}

@@ -34,6 +34,26 @@ func (s *Server) Replicated() int {
 	return strings.Count(info, "state=online,offset="+offset+",")
 }
 
+// KillReplicated kills s once its replica has all that s has answered, and lets the sentinel notice it
+// within a second.
+func (s *Server) KillReplicated(t testing.TB, sentinel *Server) {
+	t.Helper()
+	expect := func(server *Server, command string) {
+		if answer := server.Do(command); !strings.HasPrefix(answer, "+OK") {
+			t.Errorf("%s: %s", command, answer)
+		}
+	}
+	expect(s, "CLIENT PAUSE 60000 WRITE")
+	for deadline := time.Now().Add(30 * time.Second); s.Replicated() != 1; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("timeout: the replica has not all")
+			break
+		}
+	}
+	s.Kill()
+	expect(sentinel, "SENTINEL SET main down-after-milliseconds 1000")
+}
+
 // Sentinel starts a sentinel that watches s by the name "main", and replaces it by a replica when it
 // has not answered for this time. If the time is short, a busy machine causes a failover, too.
 func (s *Server) Sentinel(t testing.TB, downAfter time.Duration) *Server {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // keptRequests and maxKeptBytes bound what is kept for Requests and Warmups: their number
@@ -52,7 +53,7 @@ func (r *recorder) add(req *Request) {
 			s.Requests++
 		}
 		s.Bytes += req.Bytes
-		req.Number = r.seen
+		req.Number, req.At = r.seen, time.Now()
 		r.kept = append(r.kept, *req)
 		r.bytes += len(req.Body)
 		for len(r.kept) > r.limit || r.bytes > maxKeptBytes {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -16,6 +17,8 @@ import (
 type Request struct {
 	// Number counts the requests of the server, from 1.
 	Number int `json:"-"`
+	// At is when the request has arrived.
+	At time.Time `json:"-"`
 	// Header is the HTTP header; over a WebSocket, that of its handshake.
 	Header http.Header `json:"-"`
 	// Body is the body as received. If a message on a WebSocket continues an

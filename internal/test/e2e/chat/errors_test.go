@@ -88,7 +88,7 @@ func TestSpentPlan(t *testing.T) {
 func TestCutAfterCall(t *testing.T) { e2e.OverBoth(t, testCutAfterCall) }
 
 func testCutAfterCall(t *testing.T) {
-	s := e2e.NewSite(t, "idle_timeout 10s")
+	s := e2e.NewSite(t, "")
 	tools := []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "find"}}}
 	for _, c := range []struct {
 		end, want string

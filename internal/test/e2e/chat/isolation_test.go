@@ -18,7 +18,7 @@ func TestNothingCrosses(t *testing.T) {
 	const pairs = 36
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	inFlight := make(chan struct{}, 24) // 48 turns at once keep a small machine busy
+	inFlight := make(chan struct{}, 12) // 24 turns at once keep a small machine busy
 	for i := range pairs {
 		wg.Go(func() {
 			<-start

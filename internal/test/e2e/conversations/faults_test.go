@@ -146,7 +146,7 @@ func answeredWith(s *e2e.Site, key string) (n int) {
 func TestConversationsByOtherForms(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
-		admin := s.WithAdmin(s.Caddyfile(""))
+		admin := s.WithAdmin(s.Caddyfile(e2e.Patient))
 		s.WaitReady()
 		t.Run("blocks", func(t *testing.T) {
 			s := s.At(t)

@@ -13,9 +13,9 @@ import (
 )
 
 // TestToolGivenUp checks that an Obsidian client gets an invalid block after a call
-// unchanged, with the default configuration.
+// unchanged.
 func TestToolGivenUp(t *testing.T) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, e2e.Patient)
 	call := "So: " + useTool("localSearch", "a")
 	for name, second := range map[string]string{
 		"unclosed": " and\n<use_tool>\n<name>readNote</name>\n<notePath>Küche.md</notePath>\n",

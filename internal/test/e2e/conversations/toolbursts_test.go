@@ -13,7 +13,7 @@ import (
 func TestToolBursts(t *testing.T) { e2e.OverBothSampled(t, testToolBursts) }
 
 func testToolBursts(t *testing.T, all bool) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, e2e.Patient)
 	numbers := []int{3}
 	if all {
 		numbers = []int{1, 2, 20}

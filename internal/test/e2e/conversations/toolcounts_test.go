@@ -75,7 +75,7 @@ var counted = map[string]int{
 // a reload that changes the options.
 func TestToolCounts(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	s.Load(s.WithMetrics("tool_block_max 3"))
+	s.Load(s.WithMetrics("tool_block_max 3\n" + e2e.Patient))
 	e2e.WaitFor(t, "the metrics", func() bool {
 		status, _ := s.Get("/metrics")
 		return status == http.StatusOK
@@ -92,7 +92,7 @@ func TestToolCounts(t *testing.T) {
 			}
 		}
 		checkToolUsage(t, round, usage, toolUsageOf(s))
-		s.Load(s.WithMetrics("tool_block_max 3\nkeepalive 20s"))
+		s.Load(s.WithMetrics("tool_block_max 3\nkeepalive 20s\n" + e2e.Patient))
 		e2e.WaitFor(t, "the values to go on", func() bool {
 			return maps.Equal(got, scrape(s))
 		})
@@ -156,7 +156,7 @@ func TestToolLog(t *testing.T) {
 	s.WaitReady()
 	header := http.Header{"X-Request-Id": {"req-logged"}, "X-Proxy-Output-Mode": {e2e.ModeXML}}
 	e2e.WaitFor(t, "the new configuration to answer", func() bool {
-		response, _ := s.Post(e2e.ChatBody("verbatim:<use_tool>secret"+strings.Repeat(useTool("localSearch", "secret"), 2), nil), header)
+		response, _ := s.Post(e2e.ChatBody("chunk=all; verbatim:<use_tool>secret"+strings.Repeat(useTool("localSearch", "secret"), 2), nil), header)
 		return response.Header.Get("X-Codex-Tool-Call-Truncated") == "true"
 	})
 	var aborted, calls map[string]any

@@ -34,8 +34,8 @@ type optionCase struct {
 var optionCases = []optionCase{
 	{options: "", mode: e2e.ModeJSON, text: "One.  Two. ", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
 	{options: "output_mode obsidian-xml", text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "output_mode obsidian-xml\nstop_after_tools first", text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
-	{options: "stop_after_tools first\ntool_block_max 1", mode: e2e.ModeJSON, text: "One. ", textCalls: e2e.Searches("a"), calls: "One.", callsCalls: e2e.Searches("a"), truncated: true},
+	{options: "output_mode obsidian-xml\nstop_after_tools first 30s", text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
+	{options: "stop_after_tools first 30s\ntool_block_max 1", mode: e2e.ModeJSON, text: "One. ", textCalls: e2e.Searches("a"), calls: "One.", callsCalls: e2e.Searches("a"), truncated: true},
 	{options: "stop_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
 	{options: "suppress_tail_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b] Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
 	{options: "suppress_tail_after_tools off", mode: e2e.ModeJSON, text: "One.  Two.  Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
@@ -95,7 +95,7 @@ func TestToolMax(t *testing.T) {
 					s := s.At(t)
 					before := s.Model.Stats()
 					got := s.Ask(e2e.Question{
-						Prompt: form + `:5 localSearch {"query":"%d"}; say:And so on; hang`, Mode: mode, Tools: true,
+						Prompt: "chunk=all; " + form + `:5 localSearch {"query":"%d"}; say:And so on; hang`, Mode: mode, Tools: true,
 					}, stream)
 					content := useTool("localSearch", "1") + useTool("localSearch", "2")
 					if form == "usetool" {
@@ -153,8 +153,8 @@ func TestToolGrace(t *testing.T) {
 
 	// With openai-json, an open block that does not grow ends like silence.
 	open := "<use_tool>\n<name>localSearch</name>"
-	stuck := e2e.Question{Prompt: `chunk=all; usetool:localSearch {"query":"1"}; say:` + open + `; hang`, Tools: true, Mode: e2e.ModeJSON}
-	content = "\n\n" + open
+	stuck := e2e.Question{Prompt: "chunk=all; say:" + useTool("localSearch", "1") + open + "; hang", Tools: true, Mode: e2e.ModeJSON}
+	content = open
 	e2e.CheckReply(t, s.Ask(stuck, true), &content, e2e.Searches("1"), "tool_calls")
 
 	patient := e2e.Question{Prompt: `delay=400ms; chunk=all; usetool:localSearch {"query":"1"}; say:Done.`, System: e2e.Taught}
@@ -172,10 +172,10 @@ func TestToolFirst(t *testing.T) {
 		grace, prompt        string
 		truncated, estimated bool
 	}{
-		{"2s", `usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`, false, false},
-		{"2s", `usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`, true, false},
-		{"2s", `usage:100,20,30,4; tool:localSearch {"query":"a"}`, false, false},
-		{"2s", `usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`, true, false},
+		{"30s", `usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`, false, false},
+		{"30s", `usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`, true, false},
+		{"30s", `usage:100,20,30,4; tool:localSearch {"query":"a"}`, false, false},
+		{"30s", `usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`, true, false},
 		// Both calls come at once, and then nothing, however long the grace is.
 		{"100ms", `chunk=all; usetool:2 localSearch {"query":"a"}; hang`, true, true},
 	} {
@@ -216,7 +216,7 @@ func TestToolFirst(t *testing.T) {
 // call, and that the answer ends although Codex waits for the result of the second.
 func TestToolTwins(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first"} {
+	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first 30s"} {
 		config := reload(s, options)
 		for _, prompt := range []string{
 			`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
@@ -255,7 +255,7 @@ func TestToolReload(t *testing.T) {
 	}
 	reload(s, "output_mode openai-json\nstop_after_tools first")
 	quick := e2e.Question{Prompt: `usetool:4 localSearch {"query":"%d"}`, System: e2e.Taught}
-	quick.Config = reload(s, "output_mode openai-json\nstop_after_tools burst\ntool_block_max 3")
+	quick.Config = reload(s, "output_mode openai-json\nstop_after_tools burst 30s\ntool_block_max 3")
 	got := s.AskBoth(quick)
 	e2e.CheckReply(t, got, nil, e2e.Searches("1", "2", "3"), "tool_calls")
 	if !got.Truncated {

@@ -55,7 +55,7 @@ func asToolCall(query string) string {
 // in both modes, streamed and not. The text after them is dropped, and they are counted.
 func TestToolPatterns(t *testing.T) {
 	s := e2e.NewSite(t, "textual_pattern tool_call\ntextual_pattern search")
-	s.Load(s.WithMetrics("textual_pattern tool_call\ntextual_pattern search"))
+	s.Load(s.WithMetrics("textual_pattern tool_call\ntextual_pattern search\n" + e2e.Patient))
 	text := "Hm. " + asToolCall("a") + " and " + useTool("localSearch", "b") + " search(c)\n" + asToolCall("</tool_call>") + " That was all."
 	inXML := "Hm. " + useTool("localSearch", "a") + " and " + useTool("localSearch", "b") + " " + useTool("localSearch", "c") + "\n" + useTool("localSearch", "</tool_call>")
 	inJSON := "Hm.  and "

@@ -98,7 +98,7 @@ func TestToolHeaders(t *testing.T) {
 
 // TestToolText checks which texts are calls.
 func TestToolText(t *testing.T) {
-	s := e2e.NewSite(t, "suppress_tail_after_tools off")
+	s := e2e.NewSite(t, "suppress_tail_after_tools off\n"+e2e.Patient)
 	block, other := useTool("localSearch", "a"), useTool("nobodysTool", "a")
 	open, _, _ := strings.Cut(block, "</use_tool>")
 	for name, c := range map[string]struct {
@@ -155,7 +155,7 @@ func testToolReasoning(t *testing.T) {
 func TestToolCut(t *testing.T) { e2e.OverBoth(t, testToolCut) }
 
 func testToolCut(t *testing.T) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, e2e.Patient)
 	block := useTool("localSearch", "a")
 	for name, c := range map[string]struct {
 		prompt, content, finish string

@@ -2,6 +2,7 @@ package conversations
 
 import (
 	"crypto/rand"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
@@ -11,6 +12,9 @@ import (
 // resets those that wait in its listener.
 func reload(s *e2e.Site, options string) string {
 	s.T.Helper()
+	if !strings.Contains(options, "stop_after_tools") {
+		options += "\n" + e2e.Patient
+	}
 	name := rand.Text()
 	s.Load(s.Wrap("header " + e2e.LoadedHeader + " " + name + "\ncodex {\n" + s.AppServer() + "\n" + options + "\n}"))
 	return name

@@ -20,7 +20,7 @@ import (
 func TestNodesFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
-	sentinel := master.Sentinel(t, 3*time.Second)
+	sentinel := master.Sentinel(t, time.Minute)
 	const limit = 100
 	keys := keyFile(t, map[string]string{"sk-limited": fmt.Sprintf("requests %d 1h", limit), "sk-free": ""})
 	c := e2e.NewCluster(t, func(int) string {
@@ -72,7 +72,7 @@ func TestNodesFailover(t *testing.T) {
 		}
 		if answered == limit/3 && killed.IsZero() {
 			killed = now
-			master.Kill()
+			master.KillReplicated(t, sentinel)
 		}
 	})
 	close(over)

@@ -119,7 +119,7 @@ func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
 }
 
 // firstSign is how long the logins of besideSilence may be silent: six times their provider_timeout.
-const firstSign = 3 * time.Second
+const firstSign = 6 * time.Second
 
 // besideSilence serves two logins that are left after a short silence. The requests of the second get
 // the answers of model.
@@ -132,7 +132,7 @@ func besideSilence(t *testing.T) (s *e2e.Site, model *scriptedmodel.Server) {
 		t.Fatal(err)
 	}
 	server := func(home string) string {
-		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
+		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 1s\n}\n"
 	}
 	s.Load(s.Caddyfile(server(s.Home) + server(home)))
 	s.WaitMembers(2)
@@ -154,7 +154,7 @@ func TestSilentLogin(t *testing.T) {
 			return time.Since(began)
 		}
 		for range 2 { // of either login
-			if took := ask("reason:Hm.; delay=4s; chunk=2; say:okay"); took < 4*time.Second {
+			if took := ask("reason:Hm.; delay=7s; chunk=2; say:okay"); took < 7*time.Second {
 				t.Errorf("a slow answer took %s", took)
 			}
 		}

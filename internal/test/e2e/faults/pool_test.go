@@ -33,7 +33,7 @@ func TestPool(t *testing.T) {
 	ends := make(chan string, 4)
 	for range 4 {
 		wg.Go(func() {
-			stream := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("chunk=4; delay=50ms; say:Half"+strings.Repeat(".", 240), map[string]any{"stream": true})), nil)
+			stream := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("chunk=4; delay=100ms; say:Half"+strings.Repeat(".", 240), map[string]any{"stream": true})), nil)
 			text := e2e.ReadUntil(t, stream.Body, "Half")
 			begun <- struct{}{}
 			ends <- text + s.Read(stream)

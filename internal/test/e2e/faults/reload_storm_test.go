@@ -14,7 +14,7 @@ import (
 const (
 	stormReloads = 100
 	stormStreams = 50
-	stormTime    = 5 * time.Minute // bounds a test that takes one minute on two cores
+	stormTime    = 12 * time.Minute // bounds a test that takes one minute on two cores
 	// stormHeap is the allowed growth of the heap, in bytes. The model's record of
 	// requests takes 1 MiB, the back end's of calls as much, the gateway's record of turns
 	// 256 KiB. A hundred configurations would take much more.

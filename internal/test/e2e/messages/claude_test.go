@@ -57,7 +57,7 @@ type result struct {
 // run asks Claude Code, which may use its tools without asking back.
 func (c *claude) run(prompt string, args ...string) result {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(e2e.Context(c.t), 2*e2e.Deadline)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
 	args = append([]string{"-p", prompt, "--output-format", "json", "--allowedTools", "Bash,Write,Edit,Read,Glob,Grep,Agent,Task,WebSearch,ToolSearch,Skill"}, args...)
 	cmd := exec.CommandContext(ctx, c.path, args...)
@@ -83,7 +83,7 @@ func (c *claude) session(prompts []string) []string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(e2e.Context(c.t), 2*e2e.Deadline)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.AsJSON(c.t, prompts))
 	cmd.Dir, cmd.Env = c.dir, c.environ()

@@ -50,7 +50,7 @@ func TestUsageTimes(t *testing.T) {
 	s := e2e.NewSite(t, "usage all")
 	begin := time.Now()
 	header := http.Header{"X-Request-Id": {"timed-" + begin.Format("150405.000000000")}}
-	if response, text := s.Post(e2e.ChatBody("chunk=1; delay=20ms; say:0123456789", map[string]any{"stream": true}), header); response.StatusCode != http.StatusOK {
+	if response, text := s.Post(e2e.ChatBody("chunk=1; delay=200ms; say:0123456789", map[string]any{"stream": true}), header); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status, text)
 	}
 	took := time.Since(begin).Seconds()

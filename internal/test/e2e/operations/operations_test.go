@@ -45,7 +45,7 @@ func TestBehindOtherHandlers(t *testing.T) {
 // TestKeepalive checks that a silent stream gets comments, and still ends when the
 // upstream is dead.
 func TestKeepalive(t *testing.T) {
-	s := e2e.NewSite(t, "keepalive 50ms\nidle_timeout 3s")
+	s := e2e.NewSite(t, "keepalive 50ms\nidle_timeout 6s")
 	response, text := s.Post(e2e.ChatBody("hang", map[string]any{"stream": true}), nil)
 	if response.StatusCode != 200 || strings.Count(text, ": keepalive\n\n") < 2 {
 		t.Errorf("%s %q", response.Status, text)

@@ -51,8 +51,8 @@ func TestRenewalOfMany(t *testing.T) {
 
 // TestRenewalOutlivesTheStart lets the renewal take longer than the start timeout.
 func TestRenewalOutlivesTheStart(t *testing.T) {
-	s := expiredSite(t, 4*time.Second)
-	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nstart_timeout 2s\n}")
+	s := expiredSite(t, 9*time.Second)
+	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nstart_timeout 6s\n}")
 	s.WaitReady()
 	checkRenewed(t, s, 1)
 }
@@ -102,7 +102,7 @@ func TestRevokedLogin(t *testing.T) {
 	s := e2e.NewUnstarted(t)
 	s.Login.Revoke()
 	s.Serve("")
-	e2e.WaitFor(t, "an app-server", func() bool { status, _ := s.Readiness(); return status != 0 })
+	e2e.WaitFor(t, "the refusal", func() bool { _, said, _ := ask(s); return strings.Contains(said, "codex_unauthorized") })
 	begin := time.Now()
 	var renewals int
 	for i := range 5 {

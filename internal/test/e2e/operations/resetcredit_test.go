@@ -33,6 +33,7 @@ func TestResetCredits(t *testing.T) {
 		s.Login.GrantReset("one", time.Now().Add(time.Hour))
 		s.Login.GrantReset("two", time.Time{})
 	})
+	s.WaitReady()
 	var left atomic.Int64 // the plan is spent as long as there are so many credits
 	s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{End: spentPlan}, int64(len(s.Login.Resets())) == left.Load()
@@ -43,7 +44,10 @@ func TestResetCredits(t *testing.T) {
 			t.Fatalf("%s: %s", response.Status, text)
 		}
 	}
-	credits := func() int { return s.login().ResetCredits.Available }
+	credits := func() int {
+		e2e.WaitFor(t, "the credits", func() bool { return s.login().ResetCredits != nil }) // Codex may be late
+		return s.login().ResetCredits.Available
+	}
 	command := func(input string, args ...string) string {
 		output, err := runCommand(input, append(append([]string{"credit"}, args...), "--address", s.admin.Addr)...)
 		if err != nil {
@@ -101,6 +105,7 @@ func TestResetCredits(t *testing.T) {
 	if code, body := s.credit(adminKey, "a"); code != http.StatusOK || body.Get("outcome").Str != "reset" {
 		t.Errorf("reset: %d %s", code, body)
 	}
+	credits()
 	if now := s.login(); now.State != "unknown" || now.ResetCredits.Available != 1 || now.Windows[0].UsedPercent != 0 {
 		t.Errorf("after it the login is %+v", now)
 	}

@@ -139,6 +139,8 @@ func TestSignInDuringATurn(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverOne(t, "http")
 	s := newAdminSite(t, func(*e2e.Site) {})
+	s.WaitReady()
+	s.Post(e2e.ChatBody("say:the account is known now", nil), e2e.Bearer("k-ann"))
 	refuse := make(chan struct{})
 	s.Plan.Fail(planbackend.Responses, planbackend.Held(refuse).For(1), s.Login)
 	asked := s.Plan.Count(planbackend.Responses)

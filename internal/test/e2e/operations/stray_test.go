@@ -20,7 +20,7 @@ func TestStrayCalls(t *testing.T) {
 		before := s.Model.Stats().Requests
 		response, text := s.Post(e2e.ChatBody("call", nil), e2e.Bearer(key))
 		// Codex may ask some times more before it reads that the turn is over.
-		if asked := s.Model.Stats().Requests - before; asked < rounds || asked > rounds+8 {
+		if asked := s.Model.Stats().Requests - before; asked < rounds || asked > 2*rounds+8 {
 			t.Errorf("%s: the model was asked %d times, want %d", key, asked, rounds)
 		}
 		if !strings.Contains(text, `"finish_reason":"length"`) {

@@ -92,19 +92,19 @@ func TestLoginTroubles(t *testing.T) {
 				l := admin.Status().AppServers[0].Login
 				return l.State, l.Cause, l.Reason
 			}
-			var status int
-			var text string
+			var status, code int
+			var text, readiness string
 			e2e.WaitFor(t, "the trouble", func() bool {
 				response, body := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": "gpt-6-sol"}), nil)
 				status, text = response.StatusCode, body
+				code, readiness = s.Get("/readyz") // before a login that rests for a second is asked again
 				state, cause, _ := login()
-				return state == trouble.state && cause == string(trouble.cause)
+				return state == trouble.state && cause == string(trouble.cause) && code == http.StatusServiceUnavailable
 			})
 			_, _, reason := login()
 			if reason != trouble.cause.Advice() {
 				t.Errorf("the status says %q", reason)
 			}
-			code, readiness := s.Get("/readyz")
 			said := gjson.Get(readiness, "reason").String()
 			if code != http.StatusServiceUnavailable || gjson.Get(readiness, "login").String() != trouble.state || said != trouble.cause.Reason() {
 				t.Errorf("/readyz: %d %s", code, readiness)

@@ -48,11 +48,12 @@ func TestKilledReaders(t *testing.T) {
 		ids[i] = maker.ParseResponse([]byte(maker.Read(answer))).ID
 		stream := maker.Do(http.MethodGet, "/v1/responses/"+ids[i]+"?stream=true", nil, nil)
 		reading.Add(1)
-		var read atomic.Int64
 		all.Go(func() {
+			reads, done := 0, sync.OnceFunc(reading.Done)
+			defer done()
 			last[i] = readNumbers(stream, func() {
-				if read.Add(1) == 30 {
-					reading.Done()
+				if reads++; reads == 30 {
+					done()
 				}
 			})
 		})

@@ -6,14 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // TestResponsesBlocks checks that textual calls are items or text, depending on the mode.
 func TestResponsesBlocks(t *testing.T) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, e2e.Patient)
 	prompt := `say:Before.; usetool:2 localSearch {"query":"n%d"}`
 	request := e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}
 	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
@@ -95,12 +99,23 @@ func testResponsesEnds(t *testing.T) {
 		if e2e.Transport == scriptedmodel.WebSocket {
 			slow, wait = "fail:rate_limit_exceeded Slow down.", "1" // Codex would wait for that time
 		}
-		answer, refused := s.RefuseResponse(e2e.Asks(slow, e2e.Fields{"stream": stream}), nil)
-		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != wait || *refused.Error.Code != "rate_limit_exceeded" {
-			t.Errorf("%s %s %s", answer.Status, answer.Header.Get("Retry-After"), *refused.Error.Message)
-		}
-		if answer, refused = s.RefuseResponse(e2e.Asks("fail:context_length_exceeded", e2e.Fields{"stream": stream}), nil); answer.StatusCode != 400 || *refused.Error.Param != "input" {
-			t.Errorf("%s, param %v", answer.Status, refused.Error.Param)
+		for prompt, want := range map[string]struct{ status, code, wait, param string }{
+			slow:                           {"429", "rate_limit_exceeded", wait, ""},
+			"fail:context_length_exceeded": {"400", "context_length_exceeded", "", "input"},
+		} {
+			began := time.Now()
+			answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks(prompt, e2e.Fields{"stream": stream}))), nil)
+			text := s.Read(answer)
+			refused := gjson.Get(text, "error")
+			if e2e.IsLate(answer, began) {
+				if !strings.Contains(text, "event: response.failed") || !strings.Contains(text, `"code":"`+want.code+`"`) {
+					t.Error(text)
+				}
+			} else if answer.Status[:3] != want.status || answer.Header.Get("Retry-After") != want.wait || refused.Get("code").Str != want.code || refused.Get("param").Str != want.param {
+				t.Errorf("%s %s %s", answer.Status, answer.Header.Get("Retry-After"), text)
+			} else if err := apischema.Check("ErrorResponse", []byte(text)); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	r := s.Respond(e2e.Asks("chunk=2; say:It is so; fail:server_error Broken.", e2e.Fields{"stream": true}), nil)

@@ -246,14 +246,8 @@ func TestResponsesCancel(t *testing.T) {
 func begin(s *e2e.Site, request e2e.Fields, header http.Header) (stream *http.Response, id string) {
 	s.T.Helper()
 	stream = s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:It begins; hang", request))), header)
-	first := make([]byte, 4096)
-	n, err := stream.Body.Read(first)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(first[:n]), `"id":"`)
+	_, rest, _ := strings.Cut(e2e.ReadUntil(s.T, stream.Body, "response.output_text.delta"), `"id":"`)
 	id, _, _ = strings.Cut(rest, `"`)
-	s.WaitOpen(1)
 	return stream, id
 }
 
