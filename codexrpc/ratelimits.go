@@ -206,7 +206,7 @@ const (
 	// maxWaitAge is how long a call of AskedToWait explains the failures that come after it.
 	maxWaitAge = time.Second
 	// logLag is how long recentWait waits for the log line that explains a failure.
-	logLag = 20 * time.Millisecond
+	logLag = 100 * time.Millisecond
 )
 
 func (l *limits) recordWait(now time.Time, d time.Duration) {

@@ -27,7 +27,7 @@ func TestRequests(t *testing.T) {
 	}
 	got := requests[2]
 	want := Request{
-		Number: 3, Header: got.Header, Body: got.Body, Delivery: Delivery{Transport: HTTP, Bytes: len(got.Body)},
+		Number: 3, At: got.At, Header: got.Header, Body: got.Body, Delivery: Delivery{Transport: HTTP, Bytes: len(got.Body)},
 		Model: "gpt-5", Stream: true, Instructions: "Be brief.",
 		Input:      []Item{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: "say:three"}}}},
 		Tools:      []Tool{{Type: "function", Name: "f", Strict: true, Parameters: []byte("{}"), Raw: got.Tools[0].Raw}},

@@ -50,7 +50,7 @@ func TestPlanOfALogin(t *testing.T) {
 					t.Errorf("%+v", l)
 				}
 			}
-			e := awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool { return data["app_server"] == id })
+			e := awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool { return data["app_server"] == id && data["state"] == "spent" })
 			if e.data["state"] != "spent" || e.data["before"] != "unknown" || e.data["cause"] != "plan_spent" || !strings.HasPrefix(e.data["reason"].(string), "the plan is spent") || e.data["resets_at"] == "" {
 				t.Errorf("%+v", e)
 			}
