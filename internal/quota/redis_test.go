@@ -197,6 +197,51 @@ func TestHoldsEnd(t *testing.T) {
 	}
 }
 
+// TestHoldsOfLongTurns lets what turns hold end while they run, before they write more, end or are undone:
+// what they use counts once.
+func TestHoldsOfLongTurns(t *testing.T) {
+	c := newClock()
+	engine := newRedis(t, redisserver.Start(t), c)
+	engine.reservationTime = reservationTime
+	l := NewLimits(engine, 0, false)
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 100, sliding(t, 10*time.Hour)}, {Tokens, 10000, sliding(t, 10*time.Hour)}}}
+	used := func(what string, requests, tokens int64) {
+		t.Helper()
+		if s := statesOf(l, k); s[0].Used != requests || s[1].Used != tokens {
+			t.Errorf("%s: %d requests and %d tokens are used, not %d and %d", what, s[0].Used, s[1].Used, requests, tokens)
+		}
+	}
+	begin := func() *Grant {
+		g, err := reserve(t, l, k, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.move(reservationTime + time.Second)
+		return g
+	}
+	begin().Close(0)
+	used("ended without a token", 1, 0)
+
+	long := begin()
+	begin().Close(0) // counts what long has held
+	if got := long.Take(100); got != 100 {
+		t.Fatal(got)
+	}
+	long.Close(350)
+	used("written more", 3, 350)
+
+	o := Op{Kind: Reserve, N: 300, ID: strings.Repeat("i", 26), Turns: []string{strings.Repeat("t", 26)}, At: c.Now()}
+	if _, err := engine.Do(t.Context(), k, o); err != nil {
+		t.Fatal(err)
+	}
+	c.move(reservationTime + time.Second)
+	o.Kind = Undo
+	if _, err := engine.Do(t.Context(), k, o); err != nil {
+		t.Fatal(err)
+	}
+	used("undone", 3, 350)
+}
+
 // TestAnswersLost does operations whose answers are lost and that the client does again: they are
 // done once.
 func TestAnswersLost(t *testing.T) {

@@ -78,13 +78,14 @@ local function count(unit, number, at)
 	end
 end
 
-local holds, held, running, done, undone = {}, 0, 0, '', false
+local holds, held, running, done, undone, own = {}, 0, 0, '', false, {}
+for i = 8, 7 + turns do own[ARGV[i]] = true end
 local all = redis.call('HGETALL', base .. 'held')
 for i = 1, #all, 2 do
 	local ends, tokens = string.match(all[i + 1], '^(%d+):(%d+)$')
 	if not ends then
 		done = all[i + 1]
-	elseif tonumber(ends) < now and kind ~= 'look' then
+	elseif tonumber(ends) < now and kind ~= 'look' and not own[all[i]] then
 		redis.call('HDEL', base .. 'held', all[i])
 		count('tokens', tonumber(tokens), tonumber(ends))
 	elseif string.find(all[i], '^undone:') then
@@ -152,10 +153,10 @@ elseif kind == 'raise' then
 	hold(turn, holds[turn] and had + n or n)
 elseif kind == 'settle' then
 	remember()
-	local ended = not holds[turn]
+	local counted = math.max(0, had - (holds[turn] or 0)) -- of a hold that had ended
 	held = held - (holds[turn] or 0)
 	redis.call('HDEL', base .. 'held', turn)
-	count('tokens', ended and math.max(0, n - had) or n, now)
+	count('tokens', math.max(0, n - counted), now)
 end
 
 local view = {exceeded, got, now, held}

@@ -248,9 +248,13 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 
 // settleLater adds an operation that Settle will do.
 func (l *Limits) settleLater(k *Key, o Op) {
+	most := maxUnsettled
+	if o.Kind == Undo { // clients that are refused leave room for what turns have used
+		most /= 2
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.unsettled) < maxUnsettled {
+	if len(l.unsettled) < most {
 		l.unsettled = append(l.unsettled, unsettled{k, o})
 	}
 }
