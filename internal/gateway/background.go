@@ -44,6 +44,10 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	// the response from the running ones. An exiting server waits for the running ones.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
+	// The exchange of this handler, which may follow for long, keeps nothing of the request alive.
+	moved := new(request)
+	*moved, *req = *req, request{}
+	req = moved
 	go g.runBackground(ctx, background, lease, req, responder)
 	if streamed {
 		return g.follow(w, r, responder.log, 0, claim)
@@ -82,7 +86,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 	defer responder.close()
 	settleAll(run.choices, err)
 	outcome := responder.finish(req.answer.apiError(err))
-	outcome.turns = run.abandonedRecords(outcome.apiErr)
+	outcome.turns, outcome.background = run.abandonedRecords(outcome.apiErr), true
 	g.report(ex.r, outcome)
 }
 

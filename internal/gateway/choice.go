@@ -60,9 +60,10 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	if c.firstOutput.IsZero() && !failed {
 		c.session.RecordSuccess()
 	}
-	if c.imagesDecoded != nil {
+	if c.imagesDecoded != nil && !failed {
 		// When the first output comes, Codex has decoded all images, so the memory for decoding can be
-		// released, also if an event that shows this earlier has not come.
+		// released, also if an event that shows this earlier has not come. After a failure, Codex may
+		// still be decoding, or have to do it again.
 		c.imagesDecoded()
 	}
 	c.observe(outputs)

@@ -87,6 +87,7 @@ type requestOutcome struct {
 	deliveryErr error           // why the client did not get the answer; nil: the client got it
 	streamed    bool            // the answer was a stream that had begun
 	turns       []Record        // of the turns that were run
+	background  bool            // the observer does not see it: the client has got its answer before
 }
 
 // isCutOff reports whether the answer was begun but has no end.
@@ -189,7 +190,7 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
 	}
 	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
-		if len(outcome.turns) > 0 {
+		if len(outcome.turns) > 0 || outcome.background {
 			level = slog.LevelWarn
 		}
 		// The message about an invalid request is not logged, since it may quote the request.

@@ -227,7 +227,7 @@ func (l *Log) wakeReaders() {
 func (l *Log) Next(from int64, claim *claims.Claim) (events []stores.Event, changed <-chan struct{}, err error) {
 	claim.Release()
 	events, changed, err = l.next(from, maxBatch)
-	if !claim.Grow(sizeOf(events...)) {
+	if len(events) > 0 && !claim.Grow(sizeOf(events...)) {
 		return nil, soon(), nil
 	}
 	return events, changed, err

@@ -62,6 +62,7 @@ func TestColorProfiles(t *testing.T) {
 		"behind a plain one": {pngs(unpacked, tooLarge), false},
 		"behind many":        {pngs(append(slices.Repeat([][]byte{wrongSum}, 100), tooLarge)...), false},
 		"large together":     {pngs(half, half), false},
+		"many empty ones":    {pngs(slices.Repeat([][]byte{pngWith("iCCP", []byte("\x00\x00\x78\x9c"))}, 100)...), false},
 		"cut while large":    {pngWith("iCCP", huge)[:60<<10], false},
 		"cut":                {pngWith("iCCP", huge)[:100], true},
 		"not packed":         {pngWith("iCCP", []byte("name\x00\x00plain")), true},

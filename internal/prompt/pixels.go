@@ -73,7 +73,7 @@ func (c *Conversation) Pixels() int64 { largest, _ := c.pixels(); return largest
 // CheckPixels returns an error if the images of the conversation have too many pixels together.
 func (c *Conversation) CheckPixels() *field.Error {
 	if _, total := c.pixels(); total > maxTotalPixels {
-		return field.Invalid("has images of %d pixels together, and a request may have %d", total, maxTotalPixels)
+		return field.Invalid("has images of %d pixels together, and a request may have %d; those of progressive, interlaced, 16-bit and WebP images count several times", total, maxTotalPixels)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ const (
 	// maxWindow bounds how many decoded bytes the zstd decoder keeps to refer back to. RFC 8878
 	// recommends this bound.
 	maxWindow = 8 << 20
-	// maxWindowExcess is how much larger than the window its buffer is, in bytes, but the buffer is
-	// never more than twice as large as the window.
-	maxWindowExcess = 1 << 20
+	// The decoder's buffer is as much larger than a window of at least largeWindow, in bytes. That of a
+	// smaller window is twice as large as the window.
+	largeWindow, windowExcess = 2 << 20, 1 << 20
 	// zstdMemory is how much memory a zstd decoder takes besides that buffer, in bytes: three parts
 	// of a block, which may have 128 KiB, and tables.
 	zstdMemory = 512 << 10
@@ -38,7 +38,11 @@ func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, erro
 		}
 		window = min(max(window, zstd.MinWindowSize), maxWindow)
 	}
-	if !claim.Grow(zstdMemory + int64(window+min(window, maxWindowExcess))) {
+	excess := window
+	if window >= largeWindow {
+		excess = windowExcess
+	}
+	if !claim.Grow(zstdMemory + int64(window+excess)) {
 		return nil, ErrNoMemory
 	}
 	return zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
