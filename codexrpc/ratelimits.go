@@ -106,6 +106,18 @@ func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.server.lim
 // RateLimits returns the limits of [Conn.LastRateLimits]. If there are none, it returns the
 // refusal, a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
+	known, err := c.ReadRateLimits(ctx)
+	if refused := (*CallError)(nil); errors.As(err, &refused) {
+		if _, ok := c.LastRateLimits(); ok {
+			return known, nil
+		}
+	}
+	return known, err
+}
+
+// ReadRateLimits is [Conn.RateLimits], but also returns the refusal if there are limits of
+// [Conn.LastRateLimits], with these.
+func (c *Conn) ReadRateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
 		Allowed    *bool           `json:"ordinaryUsageAllowed"`
@@ -115,11 +127,8 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	if err == nil {
 		c.server.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
 	}
-	known, ok := c.server.limits.snapshot()
-	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
-		return RateLimits{}, err
-	}
-	return known, nil
+	known, _ := c.LastRateLimits()
+	return known, err
 }
 
 // ExplainLimit adds the end of a limit to err, the failure of a turn on this thread. If err is a

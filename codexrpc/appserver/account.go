@@ -137,6 +137,14 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 		s.takeOver()
 		return
 	}
+	if in == s.replacement {
+		if in.accountFailure == nil {
+			s.log().Warn("codex does not know its account yet, so the app-server before it goes on", "reason", err.Message, "pid", in.pid())
+		}
+		in.accountFailure = err
+		s.published.update(func() { s.published.status.Account = "a new app-server waits for its account: " + err.Message })
+		return
+	}
 	account, before := &s.published.account, s.published.account.failure
 	if in != s.serving || account.known {
 		return
@@ -220,7 +228,7 @@ var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 // CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if
 // the back end answers, or if Codex does not say how it has answered.
 func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits codexrpc.RateLimits, failure *codexrpc.TurnError) {
-	limits, err := conn.RateLimits(ctx)
+	limits, err := conn.ReadRateLimits(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {
 	case err == nil:
@@ -303,7 +311,8 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	needed := int(maxAccountWait / backendPollPause)
+	const patient, failed = int(maxAccountWait / backendPollPause), 2
+	needed := patient
 	for answers := 0; answers < needed; {
 		select {
 		case <-time.After(backendPollPause):
@@ -311,12 +320,12 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 			return
 		}
 		if answers++; !p.accountAnswers(ctx, client, in) {
-			answers, needed = 0, 2 // after only one answer, Codex may be about to get its own
+			answers, needed = 0, failed // after only one answer, Codex may be about to get its own
 		}
 	}
 	p.runInSupervisor(func(s *supervisor) {
 		if in == s.serving && ctx.Err() == nil {
-			s.replaceForHealth("the account back end answers again, and not to its question", true)
+			s.replaceForHealth("the account back end answers again, and not to its question", needed == failed)
 		}
 	})
 }

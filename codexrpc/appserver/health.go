@@ -70,12 +70,12 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 }
 
 // replaceForHealth begins to replace the serving instance, and returns true. If a replacement is
-// already starting, it only returns true. If replaceForHealth has tried to replace an instance less
+// already starting, it only returns true; if that waits for its account, false. If replaceForHealth has tried to replace an instance less
 // than replaceEvery ago and surelyHelps is false, it does nothing and returns false: the new
 // instance seems to have the same fault. surelyHelps means that a new instance will not have it.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.replacement != nil {
-		return true
+		return !s.replacementWaits
 	}
 	now := time.Now()
 	if now.Before(s.replaceAfter) && !surelyHelps {

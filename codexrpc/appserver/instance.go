@@ -30,11 +30,12 @@ type instance struct {
 	err     error      // why the instance cannot be used; nil: it can
 
 	// Used only by the supervisor.
-	servingSince time.Time // when the instance began to serve
-	accountKnown bool      // the account was learnt before the instance began to serve
-	learning     bool      // learnAccount was started
-	memoryWarned bool      // warnOnce has logged a warning; false again when the memory is within the limit
-	wasSmall     bool      // its memory has been at most half of Config.MaxMemory at some time
+	servingSince   time.Time           // when the instance began to serve
+	accountKnown   bool                // the account was learnt before the instance began to serve
+	accountFailure *codexrpc.TurnError // of the last request for it before that
+	learning       bool                // learnAccount was started
+	memoryWarned   bool                // warnOnce has logged a warning; false again when the memory is within the limit
+	wasSmall       bool                // its memory has been at most half of Config.MaxMemory at some time
 }
 
 // pid returns the process id of the program; 0 with Config.Start.

@@ -105,13 +105,25 @@ type usedLogin struct {
 	mu           sync.Mutex
 	operatorHome string // the CODEX_HOME with the login; empty: not known
 	files        LoginFiles
+	failed       time.Time // when the app-server with files.Tried could not take over; zero: it can
 }
+
+// loginRetry is the pause after an app-server could not be started with a new login, before that counts
+// as new again.
+const loginRetry = 30 * time.Second
 
 // setTried records the login with which an app-server is about to be started.
 func (l *usedLogin) setTried(operatorHome string, file LoginFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.operatorHome, l.files.Tried = operatorHome, file
+	l.operatorHome, l.files.Tried, l.failed = operatorHome, file, time.Time{}
+}
+
+// setFailed records that the app-server that was started last does not take over.
+func (l *usedLogin) setFailed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = time.Now()
 }
 
 // setServing records the login of the app-server that takes turns.
@@ -126,6 +138,9 @@ func (p *Process) LoginFiles() LoginFiles {
 	ready := p.Serving() != nil // read before files: so if ready is true, files.Serving is already set
 	p.login.mu.Lock()
 	files, operatorHome := p.login.files, p.login.operatorHome
+	if failed := p.login.failed; !failed.IsZero() && time.Since(failed) >= loginRetry {
+		files.Tried = files.Serving
+	}
 	p.login.mu.Unlock()
 	files.Now, files.Ready = loginFileOf(operatorHome), ready
 	return files

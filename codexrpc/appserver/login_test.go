@@ -152,3 +152,30 @@ func TestTokenEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedLoginIsTriedAgain checks that a login with which no app-server could be started counts as new
+// again after a pause.
+func TestFailedLoginIsTriedAgain(t *testing.T) {
+	home := t.TempDir()
+	write := func(key string) LoginFile {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(home, "auth.json"), []byte(`{"OPENAI_API_KEY":"`+key+`"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return loginFileOf(home)
+	}
+	p := newTestProcess(t, "", func(*Config) {})
+	p.Start()
+	awaitState(t, p, StateReady)
+	p.login.setTried(home, write("old"))
+	p.login.setServing(loginFileOf(home))
+	p.login.setTried(home, write("another"))
+	p.login.setFailed()
+	if files := p.LoginFiles(); files.Replaced() {
+		t.Error("it is tried again at once")
+	}
+	p.login.failed = time.Now().Add(-loginRetry)
+	if files := p.LoginFiles(); !files.Replaced() {
+		t.Error("it is not tried again")
+	}
+}

@@ -56,6 +56,7 @@ func (s *supervisor) replace(reason string) error {
 	}
 	in, err := s.launch()
 	if err != nil {
+		s.login.setFailed()
 		return err
 	}
 	s.dropReplacement() // it has an older login or configuration
@@ -87,6 +88,7 @@ func (s *supervisor) handleReplacement() {
 		s.scheduleRetry(s.stopFailed(in, in.err))
 	default:
 		s.replacement = nil
+		s.login.setFailed()
 		s.background.Go(func() {
 			s.stopInstance(in)
 			s.enableLogIfNeeded(in)
@@ -100,6 +102,7 @@ func (s *supervisor) handleReplacement() {
 func (s *supervisor) dropReplacement() {
 	if in := s.replacement; in != nil {
 		s.replacement, s.replacementWaits = nil, false
+		s.published.update(func() { s.published.status.Account = "" })
 		s.background.Go(func() { s.stopInstance(in) })
 	}
 }

@@ -52,8 +52,9 @@ type Status struct {
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
 	// Account is the reason why the account of the login is not known, as the text of
-	// AccountFailure. It may quote Codex, with paths and addresses, which clients must not see. It is
-	// empty if the account is known or was not requested yet. See [Process.AwaitAccount].
+	// AccountFailure, or why an app-server that is to replace this one still waits for its account. It
+	// may quote Codex, with paths and addresses, which clients must not see. It is empty if the account
+	// is known or was not requested yet. See [Process.AwaitAccount].
 	Account        string `json:"account,omitempty"`
 	AccountFailure error  `json:"-"`                      // a *codexrpc.TurnError, or nil
 	AccountKnown   bool   `json:"-"`                      // the back end has told the account of a login with a plan

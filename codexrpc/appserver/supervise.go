@@ -143,7 +143,9 @@ func (p *Process) publish(in, old *instance) {
 func (s *supervisor) handleFailure(in *instance) {
 	switch in {
 	case s.replacement:
+		s.log().Error("the codex app-server that was to replace another one has ended, and that goes on", "reason", in.conn.Err().Error())
 		s.dropReplacement()
+		s.login.setFailed()
 		return
 	case s.serving:
 	default:
@@ -158,9 +160,13 @@ func (s *supervisor) handleFailure(in *instance) {
 	switch {
 	case s.replacementWaits:
 		s.log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
+		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})
 		successor := s.replacement
 		s.replacement, s.replacementWaits = nil, false
 		s.makeServing(successor)
+		if failure := successor.accountFailure; failure != nil {
+			s.publishAccount(successor, failure)
+		}
 	case s.replacement != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})

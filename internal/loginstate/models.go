@@ -12,7 +12,7 @@ const maxModels = 64
 
 // models remembers which models have worked with a login, and which ones the provider refuses.
 type models struct {
-	worked  map[string]bool
+	worked  map[string]time.Time // when they did last
 	refused map[string]modelRefusal
 }
 
@@ -24,18 +24,21 @@ type modelRefusal struct {
 
 func (m *models) work(model string) {
 	if m.worked == nil {
-		m.worked = make(map[string]bool)
+		m.worked = make(map[string]time.Time)
 	}
-	if len(m.worked) < maxModels {
-		m.worked[model] = true
+	if _, known := m.worked[model]; known || len(m.worked) < maxModels {
+		m.worked[model] = time.Now()
 	}
 	delete(m.refused, model)
 }
 
-// anyWorks reports whether a model has worked and was not refused after that.
+// proofTime is how long the success of a model proves that the login works, while another is refused.
+const proofTime = time.Hour
+
+// anyWorks reports whether a model has worked within proofTime and was not refused after that.
 func (m *models) anyWorks() bool {
-	for model := range m.worked {
-		if _, refused := m.refused[model]; !refused {
+	for model, at := range m.worked {
+		if _, refused := m.refused[model]; !refused && time.Since(at) < proofTime {
 			return true
 		}
 	}

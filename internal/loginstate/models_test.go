@@ -44,6 +44,13 @@ func TestRefuseModel(t *testing.T) {
 			t.Error("the refusal does not end")
 		}
 		l.SignIn()
+		l.Worked("d")
+		l.RefuseModel("e", refusal)
+		is(Fine, "e")
+		time.Sleep(proofTime) // nobody has asked d since
+		l.RefuseModel("e", refusal)
+		is(SignedOut, "e")
+		l.SignIn()
 		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
 		l.RefuseModel("a", refusal)
 		if s := l.Status(); s.State != Spent {

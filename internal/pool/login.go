@@ -202,11 +202,26 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 	if now := l.signIn.status(); now != nil && now.UnderWay() {
 		return false
 	}
+	before := make(map[*Process]appserver.LoginFiles)
 	for _, p := range all {
-		if files := p.LoginFiles(); files.Replaced() && p.Restart() == nil {
-			p.logger().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
-			replaced = true
+		files := p.LoginFiles()
+		old := files
+		old.Now = files.Serving
+		before[p] = old
+		if !files.Replaced() {
+			continue
 		}
+		if err := p.Restart(); err != nil {
+			if p.LoginFiles().Tried == files.Now { // otherwise the next call tries it
+				p.logger().Error("codex cannot be started with the new login", "app_server", p.id, "error", err)
+			}
+			continue
+		}
+		p.logger().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
+		replaced = true
+	}
+	if replaced { // what was known of the old login ends with it
+		l.oldFiles, l.hasNewSignIn = before, true
 	}
 	return replaced
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // slow is how long a slow account back end takes. Codex waits a second longer.
@@ -105,4 +106,51 @@ func TestAccountAnswersAgain(t *testing.T) {
 	})
 	t.Logf("served after %s", time.Since(begin))
 	e2e.WaitFor(t, "the end of the old app-server", e2e.AllGone(old))
+}
+
+// TestOutageAfterThePlanWasTold checks that an outage is told for as long as it lasts, although Codex has
+// told the use of the plan before and repeats that.
+func TestOutageAfterThePlanWasTold(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	s.WaitReady()
+	e2e.WaitFor(t, "the use of the plan", func() bool { return len(admin.Status().AppServers[0].Login.Windows) > 0 })
+	s.Plan.Fail(planbackend.All, planbackend.Status(http.StatusInternalServerError))
+	s.Plan.Cut()
+	e2e.WaitFor(t, "the outage to be noticed", func() bool {
+		_, said, _ := ask(s)
+		code, now := s.Readiness()
+		return strings.Contains(said, "upstream_") && code == http.StatusServiceUnavailable && now.Login == "failing"
+	})
+	time.Sleep(6 * time.Second) // the first rest is over, and the back end was asked
+	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if code, now := s.Readiness(); code != http.StatusServiceUnavailable || now.Reason != loginstate.ProviderDown.Reason() {
+			t.Fatalf("in the outage: %d %+v", code, now)
+		}
+	}
+	s.Plan.Heal()
+	s.WaitReady()
+	served(s, "after it")
+}
+
+// TestSpentLoginIsReplaced checks that another login in the place of a spent one is used at once.
+func TestSpentLoginIsReplaced(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewSite(t, "")
+	other := s.Plan.AddLogin(planbackend.LoginOptions{})
+	defer s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: spentPlan}, r.Header.Get("Chatgpt-Account-Id") != other.Account
+	})()
+	s.Login.SetUse(planbackend.Use{Primary: 100, Spent: true})
+	e2e.WaitFor(t, "the plan to be spent", func() bool {
+		_, said, _ := ask(s)
+		code, now := s.Readiness()
+		return strings.Contains(said, "insufficient_quota") && code == http.StatusServiceUnavailable && now.Login == "spent"
+	})
+	if err := other.Write(s.Home); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitReady()
+	served(s, "with the other login")
 }

@@ -71,6 +71,10 @@ func TestSuccessorAfterTheEnd(t *testing.T) {
 	if now := admin.Status().AppServers[0]; now.PID != old {
 		t.Errorf("the app-server was replaced: %+v", now)
 	}
+	e2e.WaitFor(t, "the status to say why", func() bool {
+		_, text := admin.Get("/codex/status")
+		return strings.Contains(text, "a new app-server waits for its account: ")
+	})
 	mend := s.Plan.Fail(planbackend.Accounts, planbackend.Silent()) // the newest counts
 	heal()
 	if process, err := os.FindProcess(old); err != nil || process.Kill() != nil {
