@@ -234,7 +234,7 @@ func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits
 	case err == nil:
 		return limits, nil
 	case !ok:
-		return limits, errSilent
+		return codexrpc.RateLimits{}, errSilent // what was known before says nothing
 	}
 	if found := statusInMessage.FindStringSubmatch(callErr.Message); found != nil {
 		status, _ := strconv.Atoi(found[2]) // three digits
@@ -311,8 +311,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	const patient, failed = int(maxAccountWait / backendPollPause), 2
-	needed := patient
+	needed, hasFailed := int(maxAccountWait/backendPollPause), false
 	for answers := 0; answers < needed; {
 		select {
 		case <-time.After(backendPollPause):
@@ -320,12 +319,12 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 			return
 		}
 		if answers++; !p.accountAnswers(ctx, client, in) {
-			answers, needed = 0, failed // after only one answer, Codex may be about to get its own
+			answers, needed, hasFailed = 0, 2, true // after only one answer, Codex may be about to get its own
 		}
 	}
 	p.runInSupervisor(func(s *supervisor) {
 		if in == s.serving && ctx.Err() == nil {
-			s.replaceForHealth("the account back end answers again, and not to its question", needed == failed)
+			s.replaceForHealth("the account back end answers again, and not to its question", hasFailed)
 		}
 	})
 }

@@ -70,9 +70,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 }
 
 // replaceForHealth begins to replace the serving instance, and returns true. If a replacement is
-// already starting, it only returns true; if that waits for its account, false. If replaceForHealth has tried to replace an instance less
-// than replaceEvery ago and surelyHelps is false, it does nothing and returns false: the new
-// instance seems to have the same fault. surelyHelps means that a new instance will not have it.
+// already starting, it only returns true; if the replacement waits for its account, it only returns
+// false. If replaceForHealth has tried to replace an instance less than replaceEvery ago and
+// surelyHelps is false, it does nothing and returns false: the new instance seems to have the same
+// fault. surelyHelps means that a new instance will not have it.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.replacement != nil {
 		return !s.replacementWaits
@@ -113,7 +114,7 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	// replaced instance drains, replaceEvery applies.
 	surelyHelps := in.wasSmall && s.Status().Draining == 0
 	if !s.replaceForHealth(reason, surelyHelps) {
-		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", reason)
+		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago, or waits for the account of the next one; check max_memory", reason)
 	}
 }
 

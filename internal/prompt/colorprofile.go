@@ -37,10 +37,8 @@ func checkColorProfile(data []byte) *field.Error {
 		chunk := &io.LimitedReader{R: png, N: int64(binary.BigEndian.Uint32(head))}
 		switch string(head[4:]) {
 		case "iCCP":
-			if left -= profileCost; left >= 0 {
-				left -= profileSize(chunk, left+1)
-			}
-			if left < 0 {
+			left -= profileCost
+			if left -= profileSize(chunk, left+1); left < 0 { // nothing is unpacked if left is negative
 				return field.Invalid("has a colour profile of more than %d bytes, or many: save it without the profile", maxColorProfile)
 			}
 		case "IDAT", "IEND":

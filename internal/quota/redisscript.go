@@ -10,7 +10,8 @@ import "github.com/redis/go-redis/v9"
 //	                                     they expire; for "done", the ids of the last operations;
 //	                                     "undone:<id>" for a Reserve that was undone
 //
-// When reserved tokens expire, they count as used: the node of their turn has probably ended. If an
+// When reserved tokens expire, they count as used with the next operation of another turn: the node of
+// their turn has probably ended. If it has not, settling counts only what the turn used beyond them. If an
 // operation is sent again because its answer was lost, it is not done again. An operation that
 // arrives after its turn was settled, or a Reserve after its Undo, does nothing. If the clock was set
 // back, counts dated after now move to the current part. The script also works if the memory of
