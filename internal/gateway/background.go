@@ -40,8 +40,10 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	responder := g.newLogResponder(ex.user, answer)
 	ctx := background.turnContext(answer)
 	// background.close calls the registered functions in reverse order. First, the function from
-	// Continue waits until the last events are stored. Later, the function from turnContext removes
-	// the response from the running ones. An exiting server waits for the running ones.
+	// Continue waits until the last events are stored, so the answer stays claimed until then. Later,
+	// the function from turnContext removes the response from the running ones. An exiting server
+	// waits for the running ones.
+	background.releaseOnClose(releaseFunc(responder.claim.release))
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
 	// The exchange of this handler, which may follow for long, keeps nothing of the request alive.
@@ -83,7 +85,6 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
 		err = cause
 	}
-	defer responder.close()
 	settleAll(run.choices, err)
 	outcome := responder.finish(req.answer.apiError(err))
 	outcome.turns, outcome.background = run.abandonedRecords(outcome.apiErr), true
@@ -122,6 +123,9 @@ func (g *Gateway) newLogResponder(user string, answer *responseAnswer) *logRespo
 }
 
 func (l *logResponder) restart() {}
+
+// close does nothing: detach has registered the release of the claim.
+func (l *logResponder) close() {}
 
 // nextWake returns the time until wake is due. Before the first events are written, wake is due
 // immediately. After that, it is never due.

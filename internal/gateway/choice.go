@@ -20,7 +20,7 @@ type choice struct {
 	session       conversation.Session
 	machine       turn.Machine
 	statusEntry   *status.Entry
-	imagesDecoded func()     // called when the images are decoded; further calls do nothing; nil: no memory was claimed for decoding
+	imagesDecoded func()     // called at the first output, since the images are decoded then; nil: no memory is claimed for decoding
 	group         *turnGroup // shared by all choices of the request
 
 	firstOutput time.Time       // when the first output came; zero: there was none
@@ -65,6 +65,7 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		// released, also if an event that shows this earlier has not come. After a failure, Codex may
 		// still be decoding, or have to do it again.
 		c.imagesDecoded()
+		c.imagesDecoded = nil // after an output, the turn is not started again
 	}
 	c.observe(outputs)
 	chars := countCharacters(outputs)

@@ -80,7 +80,8 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 	}
 	ex.memory = &turnMemory{slots: slots, sizeAfter: int(min(choices*perChoice, maxTotal))}
 	if forDecoding > 0 {
-		ex.memory.pendingChoices, ex.memory.decoders = int(choices), make([]claims.Slots, choices)
+		ex.memory.pendingChoices, ex.memory.decodings = int(choices), make([]decoding, choices)
+		ex.memory.decodingSize = min(forDecoding, maxTotal)
 	}
 	ex.memory.Hold()
 	ex.releaseOnClose(ex.memory)
@@ -94,13 +95,29 @@ func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 // is closed and the app-servers have ended the work on all turns: Codex decodes images to the end,
 // even if the client has left. A nil *turnMemory holds nothing.
 type turnMemory struct {
-	holders   atomic.Int32   // the exchange, and the threads that have got the request
-	slots     claims.Slots   // of Memory.queue
-	sizeAfter int            // MiB that the request still holds when all images are decoded
-	decoders  []claims.Slots // of Memory.decoders, one for each choice; nil: there are no images
+	holders      atomic.Int32 // the exchange, and the threads that have got the request
+	slots        claims.Slots // of Memory.queue
+	sizeAfter    int          // MiB that the request still holds when all images are decoded
+	decodingSize int64        // MiB that the images of a choice need while they are decoded
 
 	mu             sync.Mutex
-	pendingChoices int // choices whose images are not decoded yet
+	decodings      []decoding // one for each choice; nil: there are no images
+	pendingChoices int        // choices whose images were never decoded yet
+}
+
+// decoding is what the images of a choice need to be decoded.
+type decoding struct {
+	allowed bool         // Codex may decode them now
+	done    bool         // they were decoded once
+	decoder claims.Slots // of Memory.decoders
+	again   claims.Slots // of Memory.queue, if they are decoded once more; the first time is a part of turnMemory.slots
+}
+
+// release gives everything back. Further calls do nothing.
+func (d *decoding) release() {
+	d.decoder.Release()
+	d.again.Release()
+	d.allowed = false
 }
 
 // Hold adds a holder.
@@ -115,40 +132,66 @@ func (m *turnMemory) Release() {
 	if m == nil || m.holders.Add(-1) > 0 {
 		return
 	}
-	for i := range m.decoders {
-		m.decoders[i].Release()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.decodings {
+		m.decodings[i].release()
 	}
 	m.slots.Release()
 }
 
-// awaitDecoder waits until Codex may decode the images of a choice.
+// awaitDecoder waits until Codex may decode the images of a choice, for the first time or, because
+// the turn is started again, once more.
 func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) error {
-	if ex.memory == nil || ex.memory.decoders == nil {
+	m := ex.memory
+	if m == nil || m.decodings == nil {
 		return nil
 	}
-	slots, err := g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
+	m.mu.Lock()
+	d := m.decodings[choice]
+	m.mu.Unlock()
+	if d.allowed {
+		return nil
+	}
+	var err error
+	if d.done {
+		d.again, err = g.memory.acquire(ctx, g.crowd, ex.user, m.decodingSize, g.opts.QueueWait)
+	}
+	if err == nil {
+		d.decoder, err = g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
+	}
 	if apiErr := g.queueError(err); apiErr != nil {
+		d.release()
 		return apiErr
 	}
-	ex.memory.decoders[choice] = slots
+	d.allowed = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.decodings[choice] = d
 	return nil
 }
 
 // choiceDone returns a function to call when the images of a choice are decoded. Further calls of
-// this function do nothing. The call for the last choice releases the memory for decoding. If there
-// are no images, choiceDone returns nil.
+// this function do nothing until [Gateway.awaitDecoder] has allowed to decode them once more. The
+// call for the last choice releases the memory for decoding. If there are no images, choiceDone
+// returns nil.
 func (m *turnMemory) choiceDone(choice int) func() {
-	if m == nil || m.decoders == nil {
+	if m == nil || m.decodings == nil {
 		return nil
 	}
-	return sync.OnceFunc(func() {
-		m.decoders[choice].Release()
+	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		d := &m.decodings[choice]
+		d.release()
+		if d.done {
+			return
+		}
+		d.done = true
 		if m.pendingChoices--; m.pendingChoices == 0 {
 			m.slots.Shrink(m.sizeAfter)
 		}
-	})
+	}
 }
 
 // queueError converts an error of a queue to an API error; nil stays nil.

@@ -68,6 +68,18 @@ func TestClaimMemory(t *testing.T) {
 			if got := g.memory.queue.Running(); got != c.after {
 				t.Errorf("%d MiB are claimed afterwards", got)
 			}
+			if ended := x.memory.choiceDone(0); ended != nil { // the turn is started again
+				if err := g.awaitDecoder(t.Context(), x, 0); err != nil {
+					t.Fatal(err)
+				}
+				if got, again := g.memory.queue.Running(), int(c.pixels*perPixel>>20); got != c.after+again || g.memory.decoders.Running() != 1 {
+					t.Errorf("%d MiB while an image is decoded once more", got)
+				}
+				ended()
+				if got := g.memory.queue.Running(); got != c.after || g.memory.decoders.Running() != 0 {
+					t.Errorf("%d MiB are claimed after that", got)
+				}
+			}
 			x.close()
 			if got := g.memory.queue.Running(); got != 0 {
 				t.Errorf("%d MiB are left", got)

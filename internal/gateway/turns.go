@@ -110,6 +110,9 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	failure, err := run.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = c.session.Explain(ctx, failure) // Explain may take a moment; other choices go on
+		if c.firstOutput.IsZero() && run.g.awaitDecoder(ctx, run.ex, c.index) != nil {
+			group.forgetPlan(c) // the images cannot be decoded once more
+		}
 		started, failed := c.session.Restart(ctx, failure)
 		if started && failed != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {

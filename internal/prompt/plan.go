@@ -34,8 +34,6 @@ type Plan struct {
 	Pictures    bool   // the model may use Codex's tool for pictures
 	PictureOnly bool   // the turn makes one picture and ends with it
 	ServiceTier string // the service_tier of the answer
-
-	instructions string // Thread.BaseInstructions points to this field
 }
 
 // defaultInstructions are the instructions of a conversation that has none. Otherwise Codex would
@@ -71,6 +69,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
+			BaseInstructions:      &instructions,
 			ServiceTier:           c.serviceTier,
 			DeveloperInstructions: joinParagraphs(serialInstruction, c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
 			ApprovalPolicy:        "never",
@@ -93,8 +92,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		PictureOnly: c.Pictures != nil && c.Pictures.Only,
 		ServiceTier: c.ServiceTier(),
 	}
-	p.instructions, p.Choices, p.SerialTools = instructions, max(1, p.Choices), serial
-	p.Thread.BaseInstructions = &p.instructions
+	p.Choices, p.SerialTools = max(1, p.Choices), serial
 	if opts.NoReasoning {
 		p.SetSummary("none")
 	}
