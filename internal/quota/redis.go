@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,18 +75,14 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	return result, err
 }
 
-// opIDLength is the length of the ids of operations, which must all be as long.
-const opIDLength = 12
-
 // newID returns the id of the turn of an operation or, if the operation has no turn, of its request. A
 // turn is settled only once, and a request is counted only once, so that an operation that was sent
 // again or arrives late has no effect.
 func (o *Op) newID() string {
 	if len(o.Turns) == 0 {
-		return cmp.Or(o.ID, rand.Text())[:opIDLength]
+		return cmp.Or(o.ID, rand.Text())
 	}
-	sum := sha256.Sum256([]byte(o.Turns[0]))
-	return base32.StdEncoding.EncodeToString(sum[:])[:opIDLength]
+	return o.Turns[0]
 }
 
 // readSnapshot reads the answer of the script. It returns nil if the answer cannot be read.

@@ -445,8 +445,11 @@ func TestUndo(t *testing.T) {
 				}
 				l.Settle(t.Context()) // its answers get lost, too
 				n.how = ""
-				l.Settle(t.Context())
+				if turns := l.Unsettled(); turns != 0 {
+					t.Errorf("%d refused requests count as turns that are not settled", turns)
+				}
 				between := admitted(l, k, 100)
+				l.Settle(t.Context())
 				n.deliver() // the first operations, and what took them back
 				for i, s := range statesOf(l, k) {
 					if want := []int64{103, 0}[i]; s.Used != want {

@@ -7,8 +7,9 @@ import "github.com/redis/go-redis/v9"
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
 //	<account>held                        a hash: for the id of a turn, its reserved tokens and when
-//	                                     they expire; for "done", the ids of the last operations;
-//	                                     "undone:<id>" for a Reserve that was undone
+//	                                     they expire
+//	<account>op:<id>                     what became of an operation in the last hour: the time at
+//	                                     which it was done, or "undone" for a Reserve that was undone
 //
 // When reserved tokens expire, they count as used with the next operation of another turn: the node of
 // their turn has probably ended. If it has not, settling counts only what the turn used beyond them. If an
@@ -79,18 +80,20 @@ local function count(unit, number, at)
 	end
 end
 
-local holds, held, running, done, undone, own = {}, 0, 0, '', false, {}
+local mark = redis.call('GET', base .. 'op:' .. ARGV[2])
+local undone, done = mark == 'undone', mark and tonumber(mark)
+local function remember(what) redis.call('SET', base .. 'op:' .. ARGV[2], what, 'PX', 3600000) end
+
+local holds, held, running, own = {}, 0, 0, {}
 for i = 8, 7 + turns do own[ARGV[i]] = true end
 local all = redis.call('HGETALL', base .. 'held')
 for i = 1, #all, 2 do
 	local ends, tokens = string.match(all[i + 1], '^(%d+):(%d+)$')
 	if not ends then
-		done = all[i + 1]
+		redis.call('HDEL', base .. 'held', all[i]) -- of an earlier release
 	elseif tonumber(ends) < now and kind ~= 'look' and not own[all[i]] then
 		redis.call('HDEL', base .. 'held', all[i])
 		count('tokens', tonumber(tokens), tonumber(ends))
-	elseif string.find(all[i], '^undone:') then
-		undone = undone or all[i] == 'undone:' .. ARGV[2]
 	else
 		holds[all[i]], held, running = tonumber(tokens), held + tonumber(tokens), running + 1
 	end
@@ -114,22 +117,18 @@ local function share(wanted)
 	end
 	return math.max(0, math.min(wanted, rest, math.max(16, math.floor(rest / (2 * math.max(1, running))))))
 end
-local function remember()
-	redis.call('HSET', base .. 'held', 'done', string.sub(ARGV[2] .. done, 1, 64 * #ARGV[2]))
-	redis.call('PEXPIRE', base .. 'held', tonumber(ARGV[6]) + 86400000)
-end
 
-local exceeded, got, turn, over = '', 0, ARGV[8], string.find(done, ARGV[2], 1, true)
-if kind == 'undo' and not undone then
-	local counted = turns == 0 and over
+local exceeded, got, turn = '', 0, ARGV[8]
+if kind == 'undo' and not undone and not (done and turns > 0) then
+	local counted = done
 	for i = 8, 7 + turns do
-		counted = counted or holds[ARGV[i]]
+		if holds[ARGV[i]] then counted = now - n end
 		held = held - (holds[ARGV[i]] or 0)
 		redis.call('HDEL', base .. 'held', ARGV[i])
 	end
-	if counted then count('requests', -1, now - n) end
-	hold('undone:' .. ARGV[2], 0)
-elseif over or undone and kind ~= 'settle' then -- it was done, or must not be done any more
+	if counted then count('requests', -1, counted) end
+	remember('undone')
+elseif done or undone and kind ~= 'settle' then -- it was done, or must not be done any more
 elseif kind == 'reserve' and turns > 0 and holds[turn] then
 	got = holds[turn] - n
 elseif kind == 'reserve' then
@@ -138,7 +137,7 @@ elseif kind == 'reserve' then
 	elseif turns > 0 and exceeds('tokens', turns * (n + 1)) then
 		exceeded = 'tokens'
 	else
-		if turns == 0 then remember() end
+		if turns == 0 then remember(int(now)) end
 		for i = 8, 7 + turns do hold(ARGV[i], n) end
 		got = turns > 0 and math.floor(share(tonumber(ARGV[5]) * turns) / turns) or 0
 		if got > 0 then for i = 8, 7 + turns do hold(ARGV[i], n + got) end end
@@ -153,7 +152,7 @@ elseif kind == 'take' then
 elseif kind == 'raise' then
 	hold(turn, holds[turn] and had + n or n)
 elseif kind == 'settle' then
-	remember()
+	remember(int(now))
 	local counted = math.max(0, had - (holds[turn] or 0)) -- of a hold that had ended
 	held = held - (holds[turn] or 0)
 	redis.call('HDEL', base .. 'held', turn)

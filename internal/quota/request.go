@@ -20,6 +20,8 @@ type Limits struct {
 	turnCount   atomic.Int64 // how many ids of turns were made
 	now         func() time.Time
 
+	settling sync.Mutex // locked during Settle
+
 	mu        sync.Mutex
 	running   map[string]int     // how many turns run in this process, by account
 	refusals  map[string]refusal // the last refusal by a limit of requests, by account
@@ -262,24 +264,33 @@ func (l *Limits) settleLater(k *Key, o Op) {
 // Settle does the operations that are not counted yet. If the engine fails again, Settle stops, and
 // keeps the remaining operations.
 func (l *Limits) Settle(ctx context.Context) {
-	l.mu.Lock()
-	all := l.unsettled
-	l.unsettled = nil
-	l.mu.Unlock()
-	for i, u := range all {
-		if _, err := l.engine.Do(ctx, u.key, u.op); err != nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			rest := append(all[i:], l.unsettled...)
-			l.unsettled = rest[:min(len(rest), maxUnsettled)]
+	l.settling.Lock()
+	defer l.settling.Unlock()
+	for {
+		l.mu.Lock()
+		if len(l.unsettled) == 0 {
+			l.mu.Unlock()
 			return
 		}
+		next := l.unsettled[0]
+		l.mu.Unlock()
+		if _, err := l.engine.Do(ctx, next.key, next.op); err != nil {
+			return
+		}
+		l.mu.Lock()
+		l.unsettled = l.unsettled[1:]
+		l.mu.Unlock()
 	}
 }
 
-// Unsettled returns the number of operations that are not counted yet.
-func (l *Limits) Unsettled() int {
+// Unsettled returns the number of turns that are not counted yet.
+func (l *Limits) Unsettled() (turns int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.unsettled)
+	for _, u := range l.unsettled {
+		if u.op.Kind != Undo {
+			turns++
+		}
+	}
+	return turns
 }
