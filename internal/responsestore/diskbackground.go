@@ -80,17 +80,51 @@ func (d *Disk) Cancel(_ context.Context, user, id string) error {
 
 // Events implements [stores.Background].
 func (d *Disk) Events(ctx context.Context, user, id string, from, limit int64) (stores.Events, error) {
-	e, err := d.Get(ctx, user, id) // Get also marks a lost response as failed
+	d.mu.Lock()
+	_, err := d.find(user, id)
+	owned := d.ownResponses[id]
+	d.mu.Unlock()
 	if err != nil {
 		return stores.Events{}, err
 	}
-	defer e.Release()
-	d.mu.Lock()
-	owned := d.ownResponses[id]
-	d.mu.Unlock()
-	events := stores.Events{First: from}
-	var meta *metadata
+	events, meta, err := d.storedEvents(id, from, limit)
+	if meta != nil && !meta.Over && !owned {
+		e, failure := d.Get(ctx, user, id) // marks a lost response as failed
+		if failure != nil {
+			return stores.Events{}, failure
+		}
+		e.Release()
+		events, meta, err = d.storedEvents(id, from, limit)
+	}
+	next := from + int64(len(events.Events))
+	switch {
+	case err != nil:
+		return events, err
+	case meta == nil:
+		return events, stores.ErrNotFound
+	case events.Larger > 0:
+		return events, nil
+	case meta.Lost && from >= meta.Events: // the client has read more than was stored, see Redis.lostEvent
+		e, err := d.Get(ctx, user, id)
+		if err != nil {
+			return stores.Events{}, err
+		}
+		defer e.Release()
+		_, last := stores.Lost(e.Response, from)
+		return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil
+	case len(events.Events) == 0 && (from < meta.Events || !meta.Over && !owned):
+		return events, stores.ErrDropped
+	}
+	events.Over = meta.Over && next >= meta.Events
+	return events, nil
+}
+
+// storedEvents reads events of at most limit bytes, and the metadata of their response. meta is nil
+// if there is no such response.
+func (d *Disk) storedEvents(id string, from, limit int64) (events stores.Events, meta *metadata, err error) {
+	events.First = from
 	err = stores.Unavailable(d.read(func(tx *bbolt.Tx) error {
+		events.Events, events.Larger = nil, 0
 		meta = readMetadata(tx, id)
 		c := tx.Bucket(eventBucket).Cursor()
 		size, key := int64(0), numberedKey(id, uint64(from))
@@ -107,22 +141,7 @@ func (d *Disk) Events(ctx context.Context, user, id string, from, limit int64) (
 		}
 		return nil
 	}))
-	next := from + int64(len(events.Events))
-	switch {
-	case err != nil:
-		return events, err
-	case meta == nil:
-		return events, stores.ErrNotFound
-	case events.Larger > 0:
-		return events, nil
-	case meta.Lost && from >= meta.Events: // the client has read more than was stored, see Redis.lostEvent
-		_, last := stores.Lost(e.Response, from)
-		return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil
-	case len(events.Events) == 0 && (from < meta.Events || !meta.Over && !owned):
-		return events, stores.ErrDropped
-	}
-	events.Over = meta.Over && next >= meta.Events
-	return events, nil
+	return events, meta, err
 }
 
 // markLost stores that a response of an earlier process has failed. It does nothing if the response

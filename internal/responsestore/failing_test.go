@@ -95,6 +95,37 @@ func TestRedisFails(t *testing.T) {
 	}
 }
 
+// TestLeaseOverAnOutage checks that a response whose lease ends in an outage has not failed for the
+// nodes that read it before its owner can continue it.
+func TestLeaseOverAnOutage(t *testing.T) {
+	server := redisserver.Start(t)
+	owner, other := openRedis(t, server.Addr, false), openRedis(t, server.Addr, false)
+	owner.leaseTime = time.Millisecond
+	if err := owner.Begin(t.Context(), id(1), begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	other.Pause()
+	other.state.Store(down)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); other.Fails() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	e, err := other.Get(t.Context(), "u", id(1))
+	if err != nil || !e.Running {
+		t.Fatalf("after the outage: %+v, %v", e, err)
+	}
+	e.Release()
+	if events, err := other.Events(t.Context(), "u", id(1), 0, 1<<20); err != nil || events.Over {
+		t.Errorf("after the outage: %+v, %v", events, err)
+	}
+	if _, err := owner.Continue(t.Context(), "u", id(1), stores.Events{Events: []stores.Event{{Name: "a"}}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNotRedis checks answers of a server that is no Redis.
 func TestNotRedis(t *testing.T) {
 	for _, answer := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "*-1\r\n", "$5\r\nhello\r\n", "*99999999\r\n", "-WRONGPASS no\r\n", ""} {

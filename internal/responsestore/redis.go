@@ -50,6 +50,7 @@ type Redis struct {
 	leaseTime time.Duration
 	watchers  *watchers
 	state     atomic.Int32 // at the last check: works, refusesWrites or down
+	worksFrom atomic.Int64 // when the server worked again after an outage, in Unix milliseconds; 0: there was none
 	limits    *quota.Limits
 
 	mu   sync.Mutex
@@ -162,6 +163,9 @@ func (r *Redis) check(ctx context.Context) (state int32, err error) {
 func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
 		state, err := r.check(ctx)
+		if state == works && r.Fails() {
+			r.worksFrom.Store(time.Now().UnixMilli())
+		}
 		if ctx.Err() == nil && r.state.Swap(state) != state {
 			switch state {
 			case works:
@@ -377,6 +381,16 @@ func (r *Redis) getSettled(ctx context.Context, user, id, part, text string) (*s
 	return nil, errChanging
 }
 
+// renewalTime is how long after an outage of the server every running response counts as leased:
+// leases have expired in the outage, and owners have not renewed them yet.
+const renewalTime = 10 * time.Second
+
+// isLeased reports whether the owner of a response has a lease. found is 1 if there is a lease in
+// Redis.
+func (r *Redis) isLeased(found any) bool {
+	return found == int64(1) || time.Since(time.UnixMilli(r.worksFrom.Load())) < renewalTime
+}
+
 // getEntry returns a part of an entry, and its fields in Redis; see getScript. leased reports whether
 // the owner of the entry has a lease.
 func (r *Redis) getEntry(ctx context.Context, user, id, part, text string) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
@@ -394,7 +408,7 @@ func (r *Redis) getEntry(ctx context.Context, user, id, part, text string) (_ *s
 		for i := 0; i+1 < len(pairs); i += 2 {
 			fields[asText(pairs[i])] = asText(pairs[i+1])
 		}
-		leased = answer[1] == int64(1)
+		leased = r.isLeased(answer[1])
 		total, _ := answer[2].(int64)
 		page, _ := answer[3].([]any)
 		if items, err = r.allItems(ctx, user, id, page, total, cmp.Or(fields["removed"], "0"), text); err != nil {

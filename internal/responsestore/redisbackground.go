@@ -46,7 +46,7 @@ func (r *Redis) Events(ctx context.Context, user, id string, from, limit int64) 
 	}
 	total, _ := parts[1].(int64)
 	next := from + int64(len(events.Events))
-	switch leased := parts[0] == int64(1); {
+	switch leased := r.isLeased(parts[0]); {
 	case len(events.Events) == 0 && from < total:
 		return events, stores.ErrDropped
 	case from >= total && parts[2] == int64(2):
