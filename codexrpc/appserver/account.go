@@ -105,7 +105,7 @@ func (p *Process) learnAccount(in *instance) {
 		if refusals++; err != errUnauthorized {
 			refusals = 0
 		}
-		if refusals > 1 {
+		if relay := p.files.currentRelay(); refusals > 1 && (relay == nil || !relay.IssuerFails()) {
 			err = errRefused
 		}
 		p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
@@ -186,8 +186,9 @@ var (
 	// errSilent means that the account back end has not answered in time.
 	errSilent = accountFailure(0, "the account back end does not answer")
 	// errUnauthorized means that the back end refuses the login, and that Codex could not renew it.
-	// That may have other reasons, and is asked once more.
-	errUnauthorized = accountFailure(http.StatusUnauthorized, "the login could not be renewed at the back end; it is tried again")
+	// The issuer of the login may have failed, so Codex is asked once more before the login counts as
+	// refused.
+	errUnauthorized = accountFailure(0, "the login could not be renewed at its issuer; that is tried again")
 	// errRefused means that the provider has permanently refused the login.
 	errRefused = &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: "the provider refuses the login; run `caddy codex login`"}
 )

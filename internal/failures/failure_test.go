@@ -98,6 +98,8 @@ func TestFromFailureTurn(t *testing.T) {
 		"401":        {turnErr("httpConnectionFailed", 401, "unexpected status 401"), want{503, apierror.TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
 		"402":        {turnErr("httpConnectionFailed", 402, "pay"), want{429, apierror.TypeQuota, "insufficient_quota", "", noUse, "pay", ""}},
 		"403":        {turnErr("httpConnectionFailed", 403, "x"), want{403, apierror.TypePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"403 model":  {turnErr("httpConnectionFailed", 403, `unexpected status 403 Forbidden: {"error":{"message":"no","code":"model_not_found"}}`), want{404, invalid, "model_not_found", "model", 0, "", "unexpected status 403"}},
+		"403 access": {turnErr("httpConnectionFailed", 403, "Project `p` does not have access to model `m`"), want{404, invalid, "model_not_found", "model", 0, "", "Project"}},
 		"404":        {turnErr("httpConnectionFailed", 404, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},
 		"408":        {turnErr("httpConnectionFailed", 408, "x"), want{504, apierror.TypeServer, "codex_timeout", "", 0, "x", ""}},
 		"413":        {turnErr("httpConnectionFailed", 413, "x"), want{400, invalid, "context_length_exceeded", "messages", 0, "x", ""}},

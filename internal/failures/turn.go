@@ -75,6 +75,9 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	if c == apierror.BadRequest {
 		return fromBadRequest(e, message)
 	}
+	if c == forbidden && (readProviderError(e.Message).Error.Code == apierror.NoSuchModel.Code || deniesModel(message)) {
+		return apierror.NoSuchModel.New(message) // the login may use other models
+	}
 	apiErr := c.New(message)
 	if !e.ResetsAt.IsZero() {
 		apiErr.RetryAfter = max(apierror.Soon, time.Until(e.ResetsAt))
@@ -291,7 +294,7 @@ func IsTransient(failure error) bool {
 // Providers have no common code for that.
 func deniesModel(text string) bool {
 	text = strings.ToLower(text)
-	return strings.Contains(text, "model is not supported") || strings.Contains(text, "model does not exist") || strings.Contains(text, "model not found")
+	return strings.Contains(text, "access to model") || strings.Contains(text, "model is not supported") || strings.Contains(text, "model does not exist") || strings.Contains(text, "model not found")
 }
 
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".

@@ -26,6 +26,7 @@ func TestCauseOf(t *testing.T) {
 		{failed("other", 0, "workspace routing discovery unauthorized (401)"), Refused},
 		{failed("other", 0, "selected workspace missing from routing discovery"), WorkspaceGone},
 		{failed("responseTooManyFailedAttempts", 403, ""), Forbidden},
+		{failed("httpConnectionFailed", 403, "the project does not have access to model m"), ""},
 		{failed("httpConnectionFailed", 402, ""), Forbidden},
 		{failed("responseTooManyFailedAttempts", 429, ""), RateLimited},
 		{failed("httpConnectionFailed", 0, "its "+codexrpc.UntrustedCertificate), TLSRefused},

@@ -91,12 +91,21 @@ func (l *login) observe(s appserver.Status, wasKnown bool) {
 	switch {
 	case s.SignedOut:
 		l.SignOut()
-	case s.AccountFailure != nil:
+	case s.AccountFailure != nil && !l.accountKnown():
 		l.Fail(s.AccountFailure, 0)
 	case s.AccountKnown && !wasKnown:
 		l.Recover()
 	}
 	l.checkSoon()
+}
+
+// accountKnown reports whether a process of the login serves and knows the account: another one without
+// it then says nothing about the login.
+func (l *login) accountKnown() bool {
+	return slices.ContainsFunc(l.processes(), func(p *Process) bool {
+		s := p.Status()
+		return s.State == appserver.StateReady && s.AccountKnown
+	})
 }
 
 // watch reports changes of the login's state and the use of its plan, until ctx ends. It restarts

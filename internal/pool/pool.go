@@ -263,7 +263,7 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 		c.readiness = isAvoided
 	case status.SignedOut, rests && login.State != loginstate.Spent && login.Cause.OfLogin():
 		c.readiness, c.readyAt = isSignedOut, until
-	case status.State == appserver.StateReady && login.State != loginstate.Spent && time.Now().Before(login.RestsUntil):
+	case status.State == appserver.StateReady && login.State != loginstate.Spent && (time.Now().Before(login.RestsUntil) || status.AccountFailure != nil):
 		c.readiness, c.readyAt = isFailing, login.RestsUntil // or one of its models is refused
 	case rests && login.State == loginstate.Spent:
 		c.readiness, c.readyAt = isResting, until

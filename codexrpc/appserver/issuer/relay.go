@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,6 +60,7 @@ type Relay struct {
 	running    sync.WaitGroup // the server, and renewals
 	closed     bool           // Close was called; guarded by the lock of renewals
 	closing    chan struct{}  // closed when closed is set
+	fails      atomic.Bool    // the last answer of the issuer was neither new tokens nor a refusal
 
 	mu     sync.Mutex
 	issuer Issuer
@@ -82,6 +84,10 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 
 // URL returns the URL that app-servers ask in place of the issuer's URL.
 func (r *Relay) URL() string { return "http://" + r.address + r.secretPath }
+
+// IssuerFails reports whether the issuer has failed at the last renewal, so that the login was neither
+// renewed nor refused.
+func (r *Relay) IssuerFails() bool { return r.fails.Load() }
 
 // SetIssuer sets the issuer for later renewals.
 func (r *Relay) SetIssuer(i Issuer) {
@@ -136,6 +142,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	select {
 	case <-renewal.done:
+		r.fails.Store(renewal.answer.keepTime() == keepFailure)
 		renewal.answer.write(w)
 	case <-request.Context().Done():
 		renewal.removeRequest()

@@ -183,6 +183,9 @@ func TestFailures(t *testing.T) {
 	if status, _ := w.ask(t.Context(), "another-"+w.token); status != http.StatusBadGateway {
 		t.Errorf("an issuer that cannot be reached is %d", status)
 	}
+	if !w.IssuerFails() {
+		t.Error("the issuer does not fail")
+	}
 	for want, answers := range map[time.Duration][]answer{
 		keepTokens:  {{status: 200}},
 		keepRefusal: {{status: 401, body: []byte(`{"error":{}}`)}, {status: 400, body: []byte(`{"error":"invalid_grant"}`)}},

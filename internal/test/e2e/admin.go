@@ -11,11 +11,11 @@ import (
 // AdminStatus is the body of GET /codex/status, with the members that tests read.
 type AdminStatus struct {
 	AppServers []struct {
-		ID, Program, Home, State, Version, Reason string
-		Login                                     status.Login
-		PID                                       int
-		Restarts                                  int
-		Conversations                             status.Conversations
+		ID, Program, Home, State, Version, Reason, Account string
+		Login                                              status.Login
+		PID                                                int
+		Restarts                                           int
+		Conversations                                      status.Conversations
 	} `json:"app_servers"`
 	Turns    struct{ Running, Waiting int }
 	Requests []status.Request

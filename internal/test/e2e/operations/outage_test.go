@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,4 +154,36 @@ func TestSpentLoginIsReplaced(t *testing.T) {
 	}
 	s.WaitReady()
 	served(s, "with the other login")
+}
+
+// TestProcessWithoutAccount kills one of two processes of a login while the account back end fails. The
+// other one knows the account, so it serves, and the login is fine.
+func TestProcessWithoutAccount(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewPoolSite(t, "processes 2", 2)
+	admin := s.WithAdmin(s.Caddyfile(s.Pool("processes 2")))
+	served(s, "before")
+	before := e2e.AppServers()
+	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
+	if err := syscall.Kill(before[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	e2e.WaitFor(t, "the next process to miss its account", func() bool {
+		for _, one := range admin.Status().AppServers {
+			if one.State == "ready" && one.Account != "" {
+				return true
+			}
+		}
+		return false
+	})
+	for range 10 {
+		if ok, said, _ := ask(s); !ok {
+			t.Error("beside a process without its account:", said)
+		}
+	}
+	if code, now := s.Readiness(); code != http.StatusOK {
+		t.Errorf("%d %+v", code, now)
+	}
+	s.Plan.Heal()
+	s.WaitMembers(2)
 }
