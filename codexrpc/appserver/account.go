@@ -48,7 +48,7 @@ type accountState struct {
 // For other logins it does not wait. It returns the connection for the turn: conn or, if another
 // instance serves by now, the connection of that instance.
 //
-// The error is a *NotReadyError if the back end does not answer, or refuses the login. It is the
+// The error is a *NotReadyError if the back end does not answer, or if it refuses the login. It is the
 // cause of ctx if ctx ends. If the back end fails in another way, AwaitAccount returns no error:
 // Codex asks again in the turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
@@ -66,10 +66,11 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 		case account.conn != conn || account.known || account.failure != nil && !refusesTurns(account.failure):
 			return conn, nil
 		case account.failure != nil || left <= 0:
-			return nil, &NotReadyError{
-				State: StateStarting, Reason: errSilent.Message, RetryAfter: accountPause,
-				Remedy: "the provider does not answer; it is asked again",
+			failure, remedy := cmp.Or(account.failure, errSilent), "the provider does not answer; it is asked again"
+			if failure == errUnauthorized {
+				remedy = "its login cannot be renewed now; that is tried again"
 			}
+			return nil, &NotReadyError{State: StateStarting, Reason: failure.Message, RetryAfter: accountPause, Remedy: remedy}
 		}
 		select {
 		case <-changed:
@@ -85,7 +86,6 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 // connection has ended. It publishes each result. If a request has no result after maxAccountWait,
 // learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
-	refusals := 0
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
 		silenceTimer := time.AfterFunc(maxAccountWait, func() {
@@ -101,12 +101,6 @@ func (p *Process) learnAccount(in *instance) {
 		probing.Wait()
 		if in.conn.Err() != nil {
 			return
-		}
-		if refusals++; err != errUnauthorized {
-			refusals = 0
-		}
-		if relay := p.files.currentRelay(); refusals > 1 && (relay == nil || !relay.IssuerFails()) {
-			err = errRefused
 		}
 		p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		if err == nil {
@@ -185,10 +179,9 @@ func accountFailure(status int, message string) *codexrpc.TurnError {
 var (
 	// errSilent means that the account back end has not answered in time.
 	errSilent = accountFailure(0, "the account back end does not answer")
-	// errUnauthorized means that the back end refuses the login, and that Codex could not renew it.
-	// The issuer of the login may have failed, so Codex is asked once more before the login counts as
-	// refused.
-	errUnauthorized = accountFailure(0, "the login could not be renewed at its issuer; that is tried again")
+	// errUnauthorized means that the back end refuses the login, and that its issuer has failed when
+	// Codex wanted to renew it.
+	errUnauthorized = accountFailure(0, "the login could not be renewed at its issuer")
 	// errRefused means that the provider has permanently refused the login.
 	errRefused = &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: "the provider refuses the login; run `caddy codex login`"}
 )
@@ -196,7 +189,7 @@ var (
 // refusesTurns reports whether turns of a login with a plan are refused after this failure, since
 // Codex would only find out the same, and slowly.
 func refusesTurns(failure *codexrpc.TurnError) bool {
-	return failure == errSilent || failure == errRefused
+	return failure == errSilent || failure == errUnauthorized || failure == errRefused
 }
 
 // CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
@@ -204,6 +197,24 @@ func refusesTurns(failure *codexrpc.TurnError) bool {
 // the back end or the login. It may quote Codex, with paths and addresses, which clients must not
 // see.
 func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
+	failure := p.askAccount(ctx, conn)
+	if failure != errUnauthorized {
+		return failure
+	}
+	select { // a refusal is final, so Codex is asked once more
+	case <-time.After(accountPause):
+	case <-ctx.Done():
+	}
+	failure = p.askAccount(ctx, conn)
+	if relay := p.files.currentRelay(); failure == errUnauthorized && (relay == nil || !relay.IssuerFails()) {
+		failure = errRefused
+	}
+	return failure
+}
+
+// askAccount asks once, as CheckAccount does. It returns errUnauthorized if the back end refuses the
+// login and Codex could not renew it.
+func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {

@@ -15,7 +15,7 @@ func TestAccount(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
 		"":                          "",
-		"account-null":              "could not be renewed",
+		"account-null":              "the provider refuses the login; run `caddy codex login`",
 		"account:failed":            "does not tell the account: codex says",
 		"account:refused":           "the provider refuses the login; run `caddy codex login`",
 		"account:failed limits:500": "the account back end answers 500 Internal Server Error",

@@ -75,12 +75,13 @@ func (st *storm) reload(caddyfile string) {
 // this module. The kernel resets connections that wait in a listener which a reload
 // closes, and net/http closes those whose request comes at that moment. Clients retry
 // both, since no request has begun. Plain Caddy lost 2.6 % of its connections over as
-// many reloads; the bound allows for a busy machine.
+// many reloads; the bounds allow for a busy machine, where a reload takes as long as several
+// new connections.
 func (st *storm) checkConnections() {
 	opened, reset, closed := st.opened.Load(), st.reset.Load(), st.closed.Load()
 	st.site.T.Logf("of %d new connections %d were reset and %d closed", opened, reset, closed)
-	if max(reset, closed)*25 > opened {
-		st.site.T.Error("that is more than four of a hundred")
+	if max(reset, closed) > max(opened/25, stormReloads/4) {
+		st.site.T.Error("that is more than four of a hundred, and more than one for four reloads")
 	}
 }
 

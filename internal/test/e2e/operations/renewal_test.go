@@ -121,3 +121,24 @@ func TestRevokedLogin(t *testing.T) {
 	}
 	t.Logf("all refused after %s", time.Since(begin))
 }
+
+// TestIssuerFails lets the issuer fail for a login that has to be renewed: nobody has to sign in again.
+func TestIssuerFails(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusUnauthorized))
+	s.Plan.Fail(planbackend.Issuer, planbackend.Status(http.StatusInternalServerError))
+	s.Serve("")
+	waitStarted(s)
+	e2e.WaitFor(t, "three renewals", func() bool {
+		_, said, _ := ask(s)
+		_, now := s.Readiness()
+		if strings.Contains(said, "codex_unauthorized") || now.Login == "signed_out" {
+			t.Fatal(said, now)
+		}
+		return s.Plan.Count(planbackend.Issuer) >= 3
+	})
+	s.Plan.Heal()
+	s.WaitReady()
+	served(s, "after that")
+}
