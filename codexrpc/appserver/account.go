@@ -86,6 +86,7 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 // connection has ended. It publishes each result. If a request has no result after maxAccountWait,
 // learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
+	refusals := 0
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
 		silenceTimer := time.AfterFunc(maxAccountWait, func() {
@@ -95,14 +96,22 @@ func (p *Process) learnAccount(in *instance) {
 		if relay := p.files.currentRelay(); relay != nil && in.conn.HasPlan() {
 			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
 		}
-		err := p.CheckAccount(ctx, in.conn)
+		err := p.askAccount(ctx, in.conn)
 		silenceTimer.Stop()
 		cancel()
 		probing.Wait()
 		if in.conn.Err() != nil {
 			return
 		}
-		p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
+		if refusals++; err != errUnauthorized {
+			refusals = 0
+		}
+		if refusals > 1 {
+			err = p.refusal()
+		}
+		if refusals != 1 { // the first refusal is asked about once more
+			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
+		}
 		if err == nil {
 			return
 		}
@@ -111,8 +120,11 @@ func (p *Process) learnAccount(in *instance) {
 		case <-in.conn.Done():
 			return
 		}
-		if pause = min(2*pause, maxAccountPause); err == errSilent {
+		switch pause = min(2*pause, maxAccountPause); err {
+		case errSilent:
 			pause = accountPause // the failed request has taken long already
+		case errUnauthorized:
+			pause = min(pause, 5*accountPause) // turns are refused meanwhile
 		}
 	}
 }
@@ -205,11 +217,19 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	case <-time.After(accountPause):
 	case <-ctx.Done():
 	}
-	failure = p.askAccount(ctx, conn)
-	if relay := p.files.currentRelay(); failure == errUnauthorized && (relay == nil || !relay.IssuerFails()) {
-		failure = errRefused
+	if failure = p.askAccount(ctx, conn); failure == errUnauthorized {
+		failure = p.refusal()
 	}
 	return failure
+}
+
+// refusal returns the failure after the back end has refused the login twice, and Codex could not renew
+// it.
+func (p *Process) refusal() *codexrpc.TurnError {
+	if relay := p.files.currentRelay(); relay != nil && relay.IssuerFails() {
+		return errUnauthorized
+	}
+	return errRefused
 }
 
 // askAccount asks once, as CheckAccount does. It returns errUnauthorized if the back end refuses the

@@ -184,7 +184,15 @@ func (s *Session) Restart(ctx context.Context, failure error) (started bool, err
 		if !r.fits(s, &f) {
 			continue
 		}
-		if started, err = r.start(ctx, s, &f); started {
+		undo := func() {}
+		if before := s.request.BeforeRestart; before != nil {
+			if undo, err = before(ctx); err != nil {
+				return false, failure
+			}
+		}
+		if started, err = r.start(ctx, s, &f); !started {
+			undo()
+		} else {
 			s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started again", slog.String("with", r.name))
 		}
 		if started || !r.optional {
@@ -205,10 +213,11 @@ func (s *Session) recordFailure(failure error) turnFailure {
 		f.processReplaced = s.current.place.isOutdated()
 		f.loginUnusable = !f.processReplaced
 	}
-	f.providerFailed = cause != "" && !cause.OfLogin()
 	e, _ := errors.AsType[*codexrpc.TurnError](failure)
+	forbidsModel := e != nil && failures.ForbidsModel(e)
+	f.providerFailed = cause != "" && !cause.OfLogin() || forbidsModel
 	switch login := s.current.login; {
-	case f.loginUnusable && loginstate.IsPlainRefusal(e):
+	case f.loginUnusable && loginstate.IsPlainRefusal(e), forbidsModel:
 		login.RefuseModel(s.model, failure)
 	case f.loginUnusable, f.providerFailed && !s.answered:
 		login.Fail(failure, 0)

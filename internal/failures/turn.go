@@ -75,8 +75,8 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	if c == apierror.BadRequest {
 		return fromBadRequest(e, message)
 	}
-	if c == forbidden && (readProviderError(e.Message).Error.Code == apierror.NoSuchModel.Code || deniesModel(message)) {
-		return apierror.NoSuchModel.New(message) // the login may use other models
+	if c == forbidden && ForbidsModel(e) {
+		c = apierror.NoSuchModel
 	}
 	apiErr := c.New(message)
 	if !e.ResetsAt.IsZero() {
@@ -227,6 +227,12 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	c.Code = provider.Error.Code
 	c.Type = apierror.TypeOf(c.Code, c.Status)
 	return c.New(message)
+}
+
+// ForbidsModel reports whether the provider has answered a turn with a 403 because the login may not
+// use this model. It may use others.
+func ForbidsModel(e *codexrpc.TurnError) bool {
+	return e.HTTPStatus == http.StatusForbidden && (readProviderError(e.Message).Error.Code == apierror.NoSuchModel.Code || deniesModel(turnMessage(e)))
 }
 
 // RefusesInstructions reports whether a turn failed because the model's provider, in this case

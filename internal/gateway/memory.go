@@ -81,7 +81,6 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 	ex.memory = &turnMemory{slots: slots, sizeAfter: int(min(choices*perChoice, maxTotal))}
 	if forDecoding > 0 {
 		ex.memory.pendingChoices, ex.memory.decodings = int(choices), make([]decoding, choices)
-		ex.memory.decodingSize = min(forDecoding, maxTotal)
 	}
 	ex.memory.Hold()
 	ex.releaseOnClose(ex.memory)
@@ -95,28 +94,26 @@ func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 // is closed and the app-servers have ended the work on all turns: Codex decodes images to the end,
 // even if the client has left. A nil *turnMemory holds nothing.
 type turnMemory struct {
-	holders      atomic.Int32 // the exchange, and the threads that have got the request
-	slots        claims.Slots // of Memory.queue
-	sizeAfter    int          // MiB that the request still holds when all images are decoded
-	decodingSize int64        // MiB that the images of a choice need while they are decoded
+	holders   atomic.Int32 // the exchange, and the threads that have got the request
+	slots     claims.Slots // of Memory.queue
+	sizeAfter int          // MiB that the request still holds when all images are decoded
 
 	mu             sync.Mutex
 	decodings      []decoding // one for each choice; nil: there are no images
 	pendingChoices int        // choices whose images were never decoded yet
 }
 
-// decoding is what the images of a choice need to be decoded.
+// decoding is what is known of the images of a choice. If they are decoded once more, no memory is
+// claimed for that a second time: the few decoders bound it.
 type decoding struct {
 	allowed bool         // Codex may decode them now
 	done    bool         // they were decoded once
 	decoder claims.Slots // of Memory.decoders
-	again   claims.Slots // of Memory.queue, if they are decoded once more; the first time is a part of turnMemory.slots
 }
 
-// release gives everything back. Further calls do nothing.
+// release gives the decoder back. Further calls do nothing.
 func (d *decoding) release() {
 	d.decoder.Release()
-	d.again.Release()
 	d.allowed = false
 }
 
@@ -141,34 +138,31 @@ func (m *turnMemory) Release() {
 }
 
 // awaitDecoder waits until Codex may decode the images of a choice, for the first time or, because
-// the turn is started again, once more.
-func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) error {
+// the turn is started again, once more. If the turn is not started after all, the caller calls undo.
+func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (undo func(), err error) {
 	m := ex.memory
 	if m == nil || m.decodings == nil {
-		return nil
+		return func() {}, nil
 	}
+	d := &m.decodings[choice]
 	m.mu.Lock()
-	d := m.decodings[choice]
+	allowed := d.allowed
 	m.mu.Unlock()
-	if d.allowed {
-		return nil
+	if allowed {
+		return func() {}, nil
 	}
-	var err error
-	if d.done {
-		d.again, err = g.memory.acquire(ctx, g.crowd, ex.user, m.decodingSize, g.opts.QueueWait)
-	}
-	if err == nil {
-		d.decoder, err = g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
-	}
+	decoder, err := g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
-		d.release()
-		return apiErr
+		return nil, apiErr
 	}
-	d.allowed = true
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.decodings[choice] = d
-	return nil
+	d.allowed, d.decoder = true, decoder
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.release()
+	}, nil
 }
 
 // choiceDone returns a function to call when the images of a choice are decoded. Further calls of

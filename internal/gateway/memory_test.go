@@ -69,15 +69,22 @@ func TestClaimMemory(t *testing.T) {
 				t.Errorf("%d MiB are claimed afterwards", got)
 			}
 			if ended := x.memory.choiceDone(0); ended != nil { // the turn is started again
-				if err := g.awaitDecoder(t.Context(), x, 0); err != nil {
-					t.Fatal(err)
-				}
-				if got, again := g.memory.queue.Running(), int(c.pixels*perPixel>>20); got != c.after+again || g.memory.decoders.Running() != 1 {
-					t.Errorf("%d MiB while an image is decoded once more", got)
-				}
-				ended()
-				if got := g.memory.queue.Running(); got != c.after || g.memory.decoders.Running() != 0 {
-					t.Errorf("%d MiB are claimed after that", got)
+				for range 2 {
+					undo, err := g.awaitDecoder(t.Context(), x, 0)
+					if err != nil || g.memory.decoders.Running() != 1 {
+						t.Fatalf("an image is decoded once more: %v, with %d decoders", err, g.memory.decoders.Running())
+					}
+					if _, err := g.awaitDecoder(t.Context(), x, 0); err != nil || g.memory.decoders.Running() != 1 {
+						t.Errorf("with a decoder: %v, with %d decoders", err, g.memory.decoders.Running())
+					}
+					undo()
+					if _, err := g.awaitDecoder(t.Context(), x, 0); err != nil {
+						t.Error(err)
+					}
+					ended()
+					if got := g.memory.queue.Running(); got != c.after || g.memory.decoders.Running() != 0 {
+						t.Errorf("%d MiB are claimed after that", got)
+					}
 				}
 			}
 			x.close()

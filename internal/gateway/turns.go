@@ -68,9 +68,13 @@ func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
 				options.Budget = c.account.grant
 			}
 		}
-		c.session.Reset(&g.opener, conversation.Request{
+		request := conversation.Request{
 			Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Compute: compute, OnInput: c.imagesDecoded, Memory: ex.memory,
-		})
+		}
+		if c.imagesDecoded != nil {
+			request.BeforeRestart = func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, i) }
+		}
+		c.session.Reset(&g.opener, request)
 		choices[i] = c
 	}
 	return choices
@@ -88,7 +92,7 @@ func (run *runningRequest) place() *conversation.Place { return run.choices[0].s
 
 // startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) error {
-	if err := run.g.awaitDecoder(ctx, run.ex, c.index); err != nil {
+	if _, err := run.g.awaitDecoder(ctx, run.ex, c.index); err != nil {
 		return err
 	}
 	err := c.session.Open(ctx, run.lease)
@@ -110,9 +114,6 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	failure, err := run.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = c.session.Explain(ctx, failure) // Explain may take a moment; other choices go on
-		if c.firstOutput.IsZero() && run.g.awaitDecoder(ctx, run.ex, c.index) != nil {
-			group.forgetPlan(c) // the images cannot be decoded once more
-		}
 		started, failed := c.session.Restart(ctx, failure)
 		if started && failed != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {

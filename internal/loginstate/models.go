@@ -16,7 +16,7 @@ type models struct {
 	refused map[string]modelRefusal
 }
 
-// modelRefusal is the refusal of a model with a plain 401.
+// modelRefusal is the refusal of a model.
 type modelRefusal struct {
 	failure error
 	until   time.Time // until then, no turn tries the model with this login
@@ -51,9 +51,10 @@ func IsPlainRefusal(failure *codexrpc.TurnError) bool {
 	return failure.HTTPStatus == http.StatusUnauthorized && failure.Code != codexrpc.CodeUnauthorized
 }
 
-// RefuseModel records that the provider has refused a turn with this model, see [IsPlainRefusal].
-// For a minute, no turn tries the model with this login. The login counts as signed out only if no
-// model works with it; even then, turns with other models try it.
+// RefuseModel records that the provider has refused a turn with this model, see [IsPlainRefusal] and
+// [failures.ForbidsModel]. For a minute, no turn tries the model with this login. After a plain
+// refusal, the login counts as signed out if no model works with it; even then, turns with other
+// models try it.
 func (l *Login) RefuseModel(model string, failure error) {
 	l.update(func() {
 		m, now := &l.models, time.Now()
@@ -62,7 +63,7 @@ func (l *Login) RefuseModel(model string, failure error) {
 		}
 		until := now.Add(signedOutRest)
 		m.refused[model] = modelRefusal{failure, until}
-		if !m.anyWorks() && !l.cause.OfLogin() {
+		if CauseOf(failure) != "" && !m.anyWorks() && !l.cause.OfLogin() {
 			l.setState(SignedOut, Refused, nil, until)
 		}
 	})

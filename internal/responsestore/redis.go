@@ -49,8 +49,8 @@ type Redis struct {
 	logger    *slog.Logger
 	leaseTime time.Duration
 	watchers  *watchers
-	state     atomic.Int32 // at the last check: works, refusesWrites or down
-	worksFrom atomic.Int64 // when the server worked again after an outage, in Unix milliseconds; 0: there was none
+	state     atomic.Int32              // at the last check: works, refusesWrites or down
+	worksFrom atomic.Pointer[time.Time] // when the server worked again after an outage; nil: there was none
 	limits    *quota.Limits
 
 	mu   sync.Mutex
@@ -164,7 +164,8 @@ func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
 		state, err := r.check(ctx)
 		if state == works && r.Fails() {
-			r.worksFrom.Store(time.Now().UnixMilli())
+			now := time.Now()
+			r.worksFrom.Store(&now)
 		}
 		if ctx.Err() == nil && r.state.Swap(state) != state {
 			switch state {
@@ -382,13 +383,15 @@ func (r *Redis) getSettled(ctx context.Context, user, id, part, text string) (*s
 }
 
 // renewalTime is how long after an outage of the server every running response counts as leased:
-// leases have expired in the outage, and owners have not renewed them yet.
+// leases have expired in the outage, and owners have not renewed them yet. They count as leased in the
+// outage, too.
 const renewalTime = 10 * time.Second
 
 // isLeased reports whether the owner of a response has a lease. found is 1 if there is a lease in
 // Redis.
 func (r *Redis) isLeased(found any) bool {
-	return found == int64(1) || time.Since(time.UnixMilli(r.worksFrom.Load())) < renewalTime
+	from := r.worksFrom.Load()
+	return found == int64(1) || r.Fails() || from != nil && time.Since(*from) < renewalTime
 }
 
 // getEntry returns a part of an entry, and its fields in Redis; see getScript. leased reports whether

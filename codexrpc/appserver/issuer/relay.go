@@ -60,7 +60,7 @@ type Relay struct {
 	running    sync.WaitGroup // the server, and renewals
 	closed     bool           // Close was called; guarded by the lock of renewals
 	closing    chan struct{}  // closed when closed is set
-	fails      atomic.Bool    // the last answer of the issuer was neither new tokens nor a refusal
+	fails      atomic.Bool    // at the last renewal, the issuer gave neither new tokens nor a refusal
 
 	mu     sync.Mutex
 	issuer Issuer
@@ -137,6 +137,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Unlock()
 	renewal := r.renew(fields.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
 	if renewal == nil {
+		r.fails.Store(true)
 		http.Error(w, "no login can be renewed now", http.StatusServiceUnavailable)
 		return
 	}
@@ -145,6 +146,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.fails.Store(renewal.answer.keepTime() == keepFailure)
 		renewal.answer.write(w)
 	case <-request.Context().Done():
+		r.fails.Store(true) // in time
 		renewal.removeRequest()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,39 @@ func TestRefusedModel(t *testing.T) {
 		if code, text := s.Get("/readyz"); code != http.StatusOK {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
+	}
+}
+
+// TestForbiddenModel checks that another login serves a model that a login may not use, and that the
+// client is told so if no login may.
+func TestForbiddenModel(t *testing.T) {
+	accounts := []*account{newAccount(t, nil), newAccount(t, nil)}
+	var all atomic.Bool
+	for i, a := range accounts {
+		a.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			no := scriptedmodel.HTTPError{Status: http.StatusForbidden, Code: "permission_denied", Message: "The project has no access to model gpt-6-sol."}
+			return scriptedmodel.Script{End: no}, r.Model == "gpt-6-sol" && (i == 0 || all.Load())
+		})
+	}
+	s := e2e.NewSite(t, accounts[0].block+accounts[1].block)
+	s.WaitMembers(2)
+	post := func(model string, want int) {
+		t.Helper()
+		if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
+			t.Errorf("%s: %s %s", model, response.Status, text)
+		}
+		if code, text := s.Get("/readyz"); code != http.StatusOK || strings.Contains(text, "failing") {
+			t.Errorf("/readyz: %d %s", code, text)
+		}
+	}
+	for range 6 {
+		post("gpt-6-sol", http.StatusOK)
+		post("gpt-6-luna", http.StatusOK)
+	}
+	all.Store(true)
+	for range 3 {
+		post("gpt-6-sol", http.StatusNotFound)
+		post("gpt-6-luna", http.StatusOK)
 	}
 }
 
