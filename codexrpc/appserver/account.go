@@ -109,7 +109,9 @@ func (p *Process) learnAccount(in *instance) {
 		if refusals > 1 {
 			err = p.refusal()
 		}
-		if refusals != 1 { // the first refusal is asked about once more
+		if refusals == 1 {
+			pause = accountPause // the first refusal is asked about once more
+		} else {
 			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		}
 		if err == nil {

@@ -20,7 +20,7 @@ import (
 // turnFailure describes the failure of a turn before its first output.
 type turnFailure struct {
 	err                 error
-	loginUnusable       bool // the login cannot serve the turn, as it is spent or refused; false if processReplaced is true
+	loginUnusable       bool // the login cannot serve the turn, as it is spent, refused or may not use the model; false if processReplaced is true
 	processReplaced     bool // the login was unusable, but the process has a newer app-server now, perhaps with another login
 	providerFailed      bool // the provider fails, perhaps only for this login
 	instructionsRefused bool // the provider refuses instructions in the place of Codex's own prompt
@@ -53,7 +53,9 @@ var remedies = [...]remedy{{
 }, {
 	name: "another login for a failing provider", optional: true,
 	mayHelp: func(s *Session) bool { return s.current.hasOtherLogins },
-	fits:    func(s *Session, f *turnFailure) bool { return f.providerFailed && s.loginSwitches == 0 },
+	fits: func(s *Session, f *turnFailure) bool {
+		return f.providerFailed && s.current.hasOtherLogins && s.loginSwitches == 0
+	},
 	start: func(ctx context.Context, s *Session, f *turnFailure) (bool, error) {
 		s.loginSwitches++
 		return s.startWithOtherLogin(ctx, f)
@@ -213,11 +215,12 @@ func (s *Session) recordFailure(failure error) turnFailure {
 		f.processReplaced = s.current.place.isOutdated()
 		f.loginUnusable = !f.processReplaced
 	}
-	e, _ := errors.AsType[*codexrpc.TurnError](failure)
-	forbidsModel := e != nil && failures.ForbidsModel(e)
-	f.providerFailed = cause != "" && !cause.OfLogin() || forbidsModel
+	f.providerFailed = cause != "" && !cause.OfLogin()
+	e, isTurn := errors.AsType[*codexrpc.TurnError](failure)
+	forbidsModel := isTurn && failures.ForbidsModel(e)
+	f.loginUnusable = f.loginUnusable || forbidsModel
 	switch login := s.current.login; {
-	case f.loginUnusable && loginstate.IsPlainRefusal(e), forbidsModel:
+	case forbidsModel, f.loginUnusable && loginstate.IsPlainRefusal(e):
 		login.RefuseModel(s.model, failure)
 	case f.loginUnusable, f.providerFailed && !s.answered:
 		login.Fail(failure, 0)

@@ -27,8 +27,9 @@ func TestRemedies(t *testing.T) {
 		want    []string
 	}{
 		"of an old app-server":    {now: attempt{origin: Continued}, f: turnFailure{processReplaced: true, err: gone}, want: []string{"the app-server that serves now", "a new thread instead of a kept one"}},
-		"provider":                {f: turnFailure{providerFailed: true, err: gone}, want: []string{"another login for a failing provider"}},
-		"provider, moved":         {f: turnFailure{providerFailed: true, err: gone}, moves: 1},
+		"provider":                {now: attempt{hasOtherLogins: true}, f: turnFailure{providerFailed: true, err: gone}, want: []string{"another login for a failing provider"}},
+		"provider, moved":         {now: attempt{hasOtherLogins: true}, f: turnFailure{providerFailed: true, err: gone}, moves: 1},
+		"provider, one login":     {f: turnFailure{providerFailed: true, err: gone}},
 		"account":                 {f: turnFailure{loginUnusable: true, err: gone}, want: []string{"another login for one that is spent or signed out"}},
 		"account, continued":      {now: attempt{origin: Continued}, f: turnFailure{loginUnusable: true, err: gone}, want: []string{"another login for one that is spent or signed out", "a new thread instead of a kept one"}},
 		"continued":               {now: attempt{origin: Continued}, f: turnFailure{err: refused}, want: []string{"a new thread instead of a kept one"}},

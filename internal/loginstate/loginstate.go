@@ -310,6 +310,8 @@ func hopeOf(failure error) int {
 	switch e, ofTurn := errors.AsType[*codexrpc.TurnError](failure); {
 	case !ofTurn:
 		return hopeNone
+	case failures.ForbidsModel(e):
+		return hopeNone
 	case !CauseOf(failure).OfLogin():
 		return hopeSeconds
 	case e.Code == codexrpc.CodeUsageLimit:

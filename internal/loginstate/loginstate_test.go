@@ -224,11 +224,12 @@ func TestMoreHopeful(t *testing.T) {
 	refused := &codexrpc.TurnError{Code: "unauthorized"}
 	limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
 	starting := &appserver.NotReadyError{RetryAfter: time.Second}
-	order := []error{starting, limited, soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
+	forbidden := &codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 403, Message: "no access to model m"}
+	order := []error{starting, limited, soon, late, undated, forbidden, refused, codexrpc.ErrNotLoggedIn}
 	for i, better := range order {
 		for _, worse := range order[i+1:] {
-			if better == refused {
-				continue // both wait for the operator
+			if better == refused || better == forbidden {
+				continue // all wait for the operator
 			}
 			if MoreHopeful(better, worse) != better || MoreHopeful(worse, better) != better {
 				t.Errorf("%v is not before %v", better, worse)

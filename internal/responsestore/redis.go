@@ -390,8 +390,11 @@ const renewalTime = 10 * time.Second
 // isLeased reports whether the owner of a response has a lease. found is 1 if there is a lease in
 // Redis.
 func (r *Redis) isLeased(found any) bool {
-	from := r.worksFrom.Load()
-	return found == int64(1) || r.Fails() || from != nil && time.Since(*from) < renewalTime
+	if found == int64(1) || r.Fails() {
+		return true
+	}
+	from := r.worksFrom.Load() // which is set before Fails returns false
+	return from != nil && time.Since(*from) < renewalTime
 }
 
 // getEntry returns a part of an entry, and its fields in Redis; see getScript. leased reports whether
