@@ -48,8 +48,9 @@ type accountState struct {
 // For other logins it does not wait. It returns the connection for the turn: conn or, if another
 // instance serves by now, the connection of that instance.
 //
-// The error is a *NotReadyError if the back end does not answer, or if it refuses the login. It is the
-// cause of ctx if ctx ends. If the back end fails in another way, AwaitAccount returns no error:
+// The error is a *NotReadyError if the back end does not answer or refuses the login, also if only the
+// issuer of the login has failed. It is the cause of ctx if ctx ends. If the back end fails in another
+// way, AwaitAccount returns no error:
 // Codex asks again in the turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
@@ -235,7 +236,7 @@ func (p *Process) refusal() *codexrpc.TurnError {
 }
 
 // askAccount asks once, as CheckAccount does. It returns errUnauthorized if the back end refuses the
-// login and Codex could not renew it.
+// login and Codex could not renew it, whether or not the issuer has failed.
 func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)

@@ -122,13 +122,21 @@ func TestRevokedLogin(t *testing.T) {
 	t.Logf("all refused after %s", time.Since(begin))
 }
 
-// TestIssuerFails lets the issuer fail for a login that has to be renewed: nobody has to sign in again.
-func TestIssuerFails(t *testing.T) {
+// unrenewedSite returns a site whose login the back end refuses. Its issuer answers each renewal with a
+// status.
+func unrenewedSite(t *testing.T, status int) *e2e.Site {
+	t.Helper()
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
 	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusUnauthorized))
-	s.Plan.Fail(planbackend.Issuer, planbackend.Status(http.StatusInternalServerError))
+	s.Plan.Fail(planbackend.Issuer, planbackend.Status(status))
 	s.Serve("")
+	return s
+}
+
+// TestIssuerFails lets the issuer fail for a login that has to be renewed: nobody has to sign in again.
+func TestIssuerFails(t *testing.T) {
+	s := unrenewedSite(t, http.StatusInternalServerError)
 	waitStarted(s)
 	e2e.WaitFor(t, "three renewals", func() bool {
 		_, said, _ := ask(s)

@@ -89,11 +89,7 @@ func TestSuccessorAfterTheEnd(t *testing.T) {
 // TestRefusedAccount checks that a login is refused whose account the back end answers with a 401, if
 // it cannot be renewed: clients are told so, and requests ask the back end no more.
 func TestRefusedAccount(t *testing.T) {
-	e2e.WithLogin(t)
-	s := e2e.NewUnstarted(t)
-	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusUnauthorized))
-	s.Plan.Fail(planbackend.Issuer, planbackend.Status(http.StatusBadRequest))
-	s.Serve("")
+	s := unrenewedSite(t, http.StatusBadRequest)
 	e2e.WaitFor(t, "the refusal", func() bool { code, text := s.Get("/readyz"); return code == 503 && strings.Contains(text, "refuses") })
 	e2e.WaitFor(t, "the second refusal", func() bool {
 		before := s.Plan.Count(planbackend.Accounts)
@@ -114,6 +110,14 @@ func TestRefusedAccount(t *testing.T) {
 	served(s, "after that")
 }
 
+// postModel asks a model once, and checks the status of the answer.
+func postModel(s *e2e.Site, model string, want int) {
+	s.T.Helper()
+	if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
+		s.T.Errorf("%s: %s %s", model, response.Status, text)
+	}
+}
+
 // TestRefusedModel checks that the 401 for one model keeps turns of this model from the logins, and no
 // others.
 func TestRefusedModel(t *testing.T) {
@@ -125,21 +129,15 @@ func TestRefusedModel(t *testing.T) {
 	}
 	s := e2e.NewSite(t, accounts[0].block+accounts[1].block)
 	s.WaitMembers(2)
-	post := func(model string, want int) {
-		t.Helper()
-		if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
-			t.Errorf("%s: %s %s", model, response.Status, text)
-		}
-	}
 	for range 3 {
-		post("gpt-6-sol", http.StatusServiceUnavailable)
+		postModel(s, "gpt-6-sol", http.StatusServiceUnavailable)
 		asked := accounts[0].asked() + accounts[1].asked()
-		post("gpt-6-sol", http.StatusServiceUnavailable)
+		postModel(s, "gpt-6-sol", http.StatusServiceUnavailable)
 		if more := accounts[0].asked() + accounts[1].asked() - asked; more > 0 {
 			t.Errorf("the logins were asked %d times more for the refused model", more)
 		}
 		for range 4 {
-			post("gpt-6-luna", http.StatusOK)
+			postModel(s, "gpt-6-luna", http.StatusOK)
 		}
 		if code, text := s.Get("/readyz"); code != http.StatusOK {
 			t.Errorf("/readyz: %d %s", code, text)
@@ -162,9 +160,7 @@ func TestForbiddenModel(t *testing.T) {
 	s.WaitMembers(2)
 	post := func(model string, want int) {
 		t.Helper()
-		if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
-			t.Errorf("%s: %s %s", model, response.Status, text)
-		}
+		postModel(s, model, want)
 		if code, text := s.Get("/readyz"); code != http.StatusOK || strings.Contains(text, "failing") {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
