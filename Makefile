@@ -24,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare release deps modules screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare lines release deps modules screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -105,6 +105,11 @@ bench: $(CADDY) $(CODEX)
 BASE := HEAD^
 bench-compare:
 	@go run ./internal/test/cmd/benchcompare -base '$(BASE)'
+
+# lines prints the lines of each package, product and tests, that differ from another commit:
+# `make lines BASE=main`. With ALL=1 it prints all packages.
+lines:
+	@ALL=$(ALL) ./scripts/lines '$(BASE)'
 
 # release builds the files of a release in build/release. It publishes nothing.
 release: $(XCADDY) $(JQ)
