@@ -39,9 +39,9 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations,
-// /v1/messages and the routes below the last three, GET /v1/models, GET /v1/models/{id}, GET
-// /v1/usage, GET /v1/usage/raw, GET /api/hello, GET /healthz and GET /readyz. The options images,
+// It serves POST /v1/chat/completions, /v1/responses, /v1/conversations, /v1/messages and
+// the routes below the last three, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET
+// /v1/usage/raw, GET /api/hello, GET /healthz and GET /readyz. The options images,
 // page and ollama add routes. An unknown path below /v1/ is a 404 in OpenAI's or Anthropic's
 // format. Requests for any other path are passed to the next handler.
 type Handler struct {

@@ -215,7 +215,7 @@ func bodyFor(pattern string) string {
 		if fields["prompt"] = "x"; strings.HasSuffix(pattern, "/edits") {
 			fields["images"] = []any{map[string]any{"image_url": picture}}
 		}
-	case pattern == "/v1/completions", pattern == "/api/generate":
+	case pattern == "/api/generate":
 		fields["prompt"] = "x"
 	case strings.HasSuffix(pattern, "/input_tokens"):
 		fields["input"] = strings.Repeat("word ", 60_000) // counting takes a moment

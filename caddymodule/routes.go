@@ -53,7 +53,6 @@ var (
 	// routes maps paths to routes. A * in a path stands for one segment that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Chat)},
-		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Completions)},
 
 		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).Messages)},
 		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).CountTokens)},

@@ -52,7 +52,6 @@ func TestMethods(t *testing.T) {
 		status int // for the methods that are allowed
 	}{
 		"/v1/chat/completions":             {"POST", 400}, // the body is missing
-		"/v1/completions":                  {"POST", 400},
 		"/v1/responses":                    {"POST", 400},
 		"/v1/responses/input_tokens":       {"POST", 400},
 		"/v1/responses/compact":            {"POST", 404},
@@ -97,7 +96,7 @@ func TestMethods(t *testing.T) {
 // An unknown path below /v1/ is answered in the format of the API.
 func TestUnknownPaths(t *testing.T) {
 	h := started(t)
-	for _, path := range []string{"/v1/", "/v1/no-such-thing", "/v1/Models", "/v1/../healthz", "/v1/v1/", "/v1/embeddings", "/v1/chat"} {
+	for _, path := range []string{"/v1/", "/v1/no-such-thing", "/v1/Models", "/v1/../healthz", "/v1/v1/", "/v1/embeddings", "/v1/chat", "/v1/completions"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS"} {
 			w, err := ask(h, method, path, "", nil)
 			var body struct{ Error struct{ Code string } }

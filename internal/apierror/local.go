@@ -194,7 +194,10 @@ func NotFound(method, path string) *Error {
 	if first == "images" {
 		return unknownURL.Newf("This server has no %.32s %.256s. Codex makes pictures at /v1/images/generations and /v1/images/edits, if the operator has set the option images.", method, path)
 	}
-	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
+	if first == "completions" {
+		return unknownURL.Newf("The models of this server are chat models, which are not in %.32s %.256s. Did you mean to use /v1/chat/completions?", method, path)
+	}
+	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
 // NotTheAPI returns the 404 error for a path that belongs neither to this API nor to another

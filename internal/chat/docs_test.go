@@ -47,5 +47,4 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 // TestReadersAreDocumented looks for each field that is read in the tables of its route.
 func TestReadersAreDocumented(t *testing.T) {
 	docfields.Read(t, "../../docs/openai.md", "## POST /v1/chat/completions", readers)
-	docfields.Read(t, "../../docs/routes.md", "## POST /v1/completions", completionReaders)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Emitter emits the objects of a stream, until emit returns an error. It also records which choices
-// have finished, and adds up their usage. [Stream] and [CompletionStream] embed it.
+// have finished, and adds up their usage. [Stream] embeds it.
 type Emitter struct {
 	Total
 	emit       func(data []byte) error

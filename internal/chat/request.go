@@ -1,5 +1,4 @@
-// Package chat decodes the requests and encodes the answers of chat completions and of legacy
-// completions.
+// Package chat decodes the requests and encodes the answers of chat completions.
 //
 // [Decode] checks the body of a request. The resulting [Request] refers to parts of that body.
 // [Request.Plan] returns the plan for Codex. A turn (one answer of the model) returns [turn.Output]
@@ -69,29 +68,6 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	}
 	return r.check()
 }
-
-// DecodeSettings makes a request from the body of a legacy completion: it reads the settings that
-// legacy completions share with chat completions, and uses messages as the conversation.
-func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *field.Error) {
-	r := new(Request)
-	r.Messages = messages
-	if f := field.Members(root, r, settingsReaders); f != nil {
-		return nil, f
-	}
-	return r, r.check()
-}
-
-// settingsReaders has a reader for each member that legacy completions share with chat completions.
-var settingsReaders = func() map[string]func(*Request, wirejson.Value) *field.Error {
-	some := make(map[string]func(*Request, wirejson.Value) *field.Error)
-	for _, name := range []string{
-		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
-		"presence_penalty", "frequency_penalty", "logit_bias", "user",
-	} {
-		some[name] = readers[name]
-	}
-	return some
-}()
 
 var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"model":               (*Request).ReadModel,

@@ -104,6 +104,8 @@ func (selfContained) resolve(*exchange, *claims.Claim) *apierror.Error { return 
 
 func (selfContained) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
+func (selfContained) forget() (kept int64) { return 0 }
+
 func (selfContained) notStored() string { return "" }
 
 // chunkStream encodes an answer as chunks. Each chunk has only what is new.

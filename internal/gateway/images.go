@@ -93,8 +93,6 @@ func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-func (a *imagesAnswer) forget() (kept int64) { return 0 }
-
 func (*imagesAnswer) allowsPartial() {}
 
 // imagesStream encodes pictures as events.

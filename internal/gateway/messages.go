@@ -75,8 +75,6 @@ func (a *messageAnswer) body(*conversation.Place) bodyEncoder { return messages.
 
 func (a *messageAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
-func (a *messageAnswer) forget() (kept int64) { return 0 }
-
 // messageStream encodes an answer as the events of a message.
 type messageStream struct {
 	*messages.Stream

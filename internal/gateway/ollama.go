@@ -74,8 +74,6 @@ func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder { return ollama.New
 
 func (a *ollamaAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
-func (a *ollamaAnswer) forget() (kept int64) { return 0 }
-
 func (a *ollamaAnswer) isWarmup() bool { return a.isLoad }
 
 // ollamaStream encodes an answer as lines.

@@ -53,12 +53,11 @@ type Route string
 
 // The routes, as logs and metrics call them.
 const (
-	RouteChat        Route = "chat"
-	RouteResponses   Route = "responses"
-	RouteCompletions Route = "completions"
-	RouteMessages    Route = "messages"
-	RouteOllama      Route = "ollama"
-	RouteImages      Route = "images"
+	RouteChat      Route = "chat"
+	RouteResponses Route = "responses"
+	RouteMessages  Route = "messages"
+	RouteOllama    Route = "ollama"
+	RouteImages    Route = "images"
 )
 
 // Observer observes requests and turns. Its methods must be quick and safe for concurrent use.

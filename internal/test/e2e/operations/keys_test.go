@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
@@ -114,7 +112,7 @@ func TestKeyFile(t *testing.T) {
 
 // TestKeyRequests sends many requests at once with one key, and then by every route.
 func TestKeyRequests(t *testing.T) {
-	file := newKeyFile(t, map[string]string{"sk-many": "requests 10 1h\nrequests 1000 day", "sk-each": "requests 6 24h"})
+	file := newKeyFile(t, map[string]string{"sk-many": "requests 10 1h\nrequests 1000 day", "sk-each": "requests 5 24h"})
 	s := e2e.NewSite(t, "api_keys_file "+file.path)
 	var ok, limited atomic.Int64
 	var all sync.WaitGroup
@@ -139,13 +137,13 @@ func TestKeyRequests(t *testing.T) {
 		t.Errorf("%d were answered, %d refused", ok.Load(), limited.Load())
 	}
 
-	for i, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/responses/input_tokens"} {
+	for i, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/responses/input_tokens"} {
 		body := []string{
-			e2e.ChatBody("say:ok", nil), `{"model":"gpt-5","prompt":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`,
+			e2e.ChatBody("say:ok", nil), `{"model":"gpt-5","input":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`,
 		}[i]
 		response := s.Do(http.MethodPost, path, strings.NewReader(body), e2e.Bearer("sk-each"))
 		text := s.Read(response)
-		if left := response.Header.Get("X-Ratelimit-Remaining-Requests"); response.StatusCode != http.StatusOK || left != strconv.Itoa(5-i) {
+		if left := response.Header.Get("X-Ratelimit-Remaining-Requests"); response.StatusCode != http.StatusOK || left != strconv.Itoa(4-i) {
 			t.Errorf("%s: %s, %s left, %s", path, response.Status, left, text)
 		}
 	}
@@ -168,7 +166,7 @@ func TestKeyRequests(t *testing.T) {
 
 	// Neither a reload nor a change of the file frees anything.
 	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.path))
-	file.write(map[string]string{"sk-many": "requests 10 1h\nuser x", "sk-each": "requests 7 24h"})
+	file.write(map[string]string{"sk-many": "requests 10 1h\nuser x", "sk-each": "requests 6 24h"})
 	e2e.WaitFor(t, "the file is read", func() bool { status, _ := statusOf(s, "sk-each", nil); return status == http.StatusOK })
 	for _, key := range []string{"sk-many", "sk-each"} {
 		if status, text := statusOf(s, key, nil); status != http.StatusTooManyRequests {
@@ -226,7 +224,6 @@ func TestKeyTokens(t *testing.T) {
 		"chunks":   {"/v1/chat/completions", e2e.Fields{"messages": chat, "stream": true}, []string{`"finish_reason":"length"`, ": the answer ends here: a limit of tokens"}},
 		"response": {"/v1/responses", e2e.Fields{"input": input}, []string{`"reason":"max_output_tokens"`, `"status":"incomplete"`}},
 		"events":   {"/v1/responses", e2e.Fields{"input": input, "stream": true}, []string{`"reason":"max_output_tokens"`, "event: response.incomplete", ": the answer ends here"}},
-		"legacy":   {"/v1/completions", e2e.Fields{"prompt": input}, []string{`"finish_reason":"length"`}},
 	}
 	keys := make(map[string]string)
 	for name, c := range cases {
@@ -278,9 +275,6 @@ func answerTo(s *e2e.Site, key, path string, body e2e.Fields) (*http.Response, s
 // textOf returns the text of an answer of any API, whole or as events.
 func textOf(t *testing.T, path, answer string) string {
 	t.Helper()
-	if path == "/v1/completions" {
-		return gjson.Get(answer, "choices.0.text").Str
-	}
 	read, err := apiclient.Read([]byte(answer), apiclient.At(path), strings.Contains(answer, "data: "), 1)
 	if err != nil {
 		t.Fatal(err, answer)

@@ -63,7 +63,6 @@ func TestPlaceholders(t *testing.T) {
 		finish     string
 	}{
 		{"chat", "/v1/chat/completions", messages, "stop"},
-		{"completions", "/v1/completions", e2e.Fields{"prompt": prompt}, "stop"},
 		{"responses", "/v1/responses", e2e.Fields{"input": prompt}, "stop"},
 		{"messages", "/v1/messages", messages, "stop"},
 		{"ollama", "/api/chat", messages, "stop"},
