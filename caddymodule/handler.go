@@ -27,7 +27,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 func init() {
@@ -184,7 +183,7 @@ type Handler struct {
 	// already arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
-	storeModule   stores.Module
+	storeModule   storemodules.Module
 	keys          keyring
 	keyFile       *apikeys.File // nil: there is none
 	adminKey      *apikeys.Hash // nil: there is none
@@ -273,8 +272,8 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
 	}
 	h.limits = localLimits
-	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {
-		h.limits = shared.Limits()
+	if opened.Limits != nil {
+		h.limits = opened.Limits
 	}
 	if h.keyFile != nil {
 		app.hasKeyFile = app.hasKeyFile || h.limits == localLimits

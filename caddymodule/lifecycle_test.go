@@ -13,8 +13,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // registered is what handlers have registered globally.

@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // runningResponses are the responses that are being made. A reload keeps them.
@@ -22,14 +22,14 @@ func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	name := d.Val()
-	if _, err := caddy.GetModule(stores.Namespace + "." + name); err != nil {
+	if _, err := caddy.GetModule(storemodules.Namespace + "." + name); err != nil {
 		var names []string
-		for _, known := range caddy.GetModules(stores.Namespace) {
+		for _, known := range caddy.GetModules(storemodules.Namespace) {
 			names = append(names, known.ID.Name())
 		}
 		return d.Errf("store: %q must be one of %s", name, strings.Join(names, ", "))
 	}
-	store, err := caddyfile.UnmarshalModule(d, stores.Namespace+"."+name)
+	store, err := caddyfile.UnmarshalModule(d, storemodules.Namespace+"."+name)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (h *Handler) loadStore(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	module, ok := loaded.(stores.Module)
-	if !ok {
-		return fmt.Errorf("the module %s is not a stores.Module", loaded.(caddy.Module).CaddyModule().ID)
+	module, isOurs := loaded.(storemodules.Module)
+	if !isOurs {
+		return fmt.Errorf("the module %s is no store of this server", loaded.(caddy.Module).CaddyModule().ID)
 	}
 	h.storeModule = module
 	return nil

@@ -3,8 +3,6 @@ package storemodules
 import (
 	"context"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // lateCountsTimeout bounds the time in which [OpenStore.storeLateCounts] waits for a store.
@@ -27,15 +25,14 @@ func (p *openStorePool) storeLateCounts() {
 
 // storeLateCounts tries for the last time to store what Redis has not counted yet.
 func (e *OpenStore) storeLateCounts() {
-	shared, ok := e.Store.(*responsestore.Redis)
-	if !ok {
+	if e.redis == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lateCountsTimeout)
 	defer cancel()
-	shared.Limits().Settle(ctx)
+	e.Limits.Settle(ctx)
 	err := e.Usage.Store(ctx)
-	if turns := max(shared.Limits().Unsettled(), e.Usage.Unstored()); turns > 0 {
+	if turns := max(e.Limits.Unsettled(), e.Usage.Unstored()); turns > 0 {
 		e.logger.Error("what Redis could not count is lost; next time, stop Caddy or replace its store only while Redis works", "turns", turns, "error", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -117,7 +116,7 @@ func lateKey(t *testing.T) *quota.Key {
 // lateTurn begins a turn of 20 tokens.
 func lateTurn(t *testing.T, e *OpenStore, k *quota.Key) (endTurn func()) {
 	t.Helper()
-	request, err := e.Store.(*responsestore.Redis).Limits().Begin(k)
+	request, err := e.Limits.Begin(k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +142,7 @@ func wantCounted(t *testing.T, e *OpenStore, k *quota.Key) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d tokens, %+v", used, account)
 		}
-		if states := e.Store.(*responsestore.Redis).Limits().States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
+		if states := e.Limits.States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
 			used = states[0].Used
 		}
 		account, _ = e.Usage.Account(t.Context(), "ann")

@@ -3,7 +3,6 @@ package storemodules
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Off stores no responses, so a request cannot refer to an earlier response. It has no
@@ -21,7 +19,7 @@ type Off struct{}
 
 // CaddyModule returns the Caddy module information.
 func (Off) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".off", New: func() caddy.Module { return new(Off) }}
+	return caddy.ModuleInfo{ID: Namespace + ".off", New: func() caddy.Module { return new(Off) }}
 }
 
 // UnmarshalCaddyfile reads the name. Nothing else may follow.
@@ -30,14 +28,11 @@ func (s *Off) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, s)
 }
 
-// Key implements [stores.Module].
-func (*Off) Key() string { return "" }
+func (*Off) key() string { return "" }
 
-// Open implements [stores.Module].
-func (*Off) Open(*slog.Logger) stores.Store { return nil }
+func (*Off) open(*OpenStore) {}
 
-// Start implements [stores.Module].
-func (*Off) Start(stores.Store) error { return nil }
+func (*Off) start(*OpenStore) error { return nil }
 
 // Memory stores responses in the memory of this process. A reload keeps them.
 type Memory struct {
@@ -51,7 +46,7 @@ type Memory struct {
 
 // CaddyModule returns the Caddy module information.
 func (Memory) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".memory", New: func() caddy.Module { return new(Memory) }}
+	return caddy.ModuleInfo{ID: Namespace + ".memory", New: func() caddy.Module { return new(Memory) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -68,16 +63,13 @@ func (s *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision sets the defaults and checks the values.
 func (s *Memory) Provision(caddy.Context) error { return option.Complete(s) }
 
-// Key implements [stores.Module].
-func (s *Memory) Key() string { return fmt.Sprint(s.Size, " ", s.Age) }
+func (s *Memory) key() string { return fmt.Sprint(s.Size, " ", s.Age) }
 
-// Open implements [stores.Module].
-func (s *Memory) Open(*slog.Logger) stores.Store {
-	return responsestore.NewMemory(s.Size, time.Duration(s.Age))
+func (s *Memory) open(o *OpenStore) {
+	o.Store = responsestore.NewMemory(s.Size, time.Duration(s.Age))
 }
 
-// Start implements [stores.Module].
-func (*Memory) Start(stores.Store) error { return nil }
+func (*Memory) start(*OpenStore) error { return nil }
 
 // Disk stores responses in a file of this Caddy, so that they survive a restart.
 type Disk struct {
@@ -97,7 +89,7 @@ type Disk struct {
 
 // CaddyModule returns the Caddy module information.
 func (Disk) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".disk", New: func() caddy.Module { return new(Disk) }}
+	return caddy.ModuleInfo{ID: Namespace + ".disk", New: func() caddy.Module { return new(Disk) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -123,26 +115,24 @@ func (s *Disk) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// Key implements [stores.Module]. It does not contain the limits, so a reload can change them
-// without opening another store.
-func (s *Disk) Key() string { return s.dir }
+// key does not contain the limits, so a reload can change them without opening another store.
+func (s *Disk) key() string { return s.dir }
 
-// Open implements [stores.Module].
-func (s *Disk) Open(*slog.Logger) stores.Store { return responsestore.NewDisk(s.dir) }
+func (s *Disk) open(o *OpenStore) {
+	o.disk = responsestore.NewDisk(s.dir)
+	o.Store = o.disk
+}
 
-// Start implements [stores.Module].
-func (s *Disk) Start(store stores.Store) error {
-	disk := store.(*responsestore.Disk)
-	disk.Limit(s.Size, time.Duration(s.Age))
-	return disk.Start()
+func (s *Disk) start(o *OpenStore) error {
+	o.disk.Limit(s.Size, time.Duration(s.Age))
+	return o.disk.Start()
 }
 
 // Interface guards
 var (
-	_ stores.Module     = (*Off)(nil)
-	_ stores.Module     = (*Memory)(nil)
-	_ stores.Module     = (*Disk)(nil)
+	_ Module            = (*Off)(nil)
+	_ Module            = (*Memory)(nil)
+	_ Module            = (*Disk)(nil)
 	_ caddy.Provisioner = (*Memory)(nil)
 	_ caddy.Provisioner = (*Disk)(nil)
-	_ stores.Closer     = (*responsestore.Disk)(nil)
 )

@@ -16,6 +16,24 @@ func init() {
 	caddy.RegisterModule(Redis{})
 }
 
+// Namespace is the namespace of the modules. The last part of a module's id is its name after the
+// option `store` in a Caddyfile, and its `type` in JSON.
+const Namespace = "http.codex.stores"
+
+// Module is the Caddy module of an engine.
+type Module interface {
+	caddy.Module
+	// key identifies the settings. Configurations whose modules have the same id and key share a
+	// store, and so a reload keeps the store.
+	key() string
+	// open opens the store of o, unless it stores nothing. It does not wait for a server or a file,
+	// since this configuration may never be used.
+	open(o *OpenStore)
+	// start is called each time a configuration begins to use the store of o. If start fails, the
+	// configuration is refused.
+	start(o *OpenStore) error
+}
+
 // parseBlock reads the block of a store into store.
 func parseBlock(d *caddyfile.Dispenser, store any) error {
 	name := d.Val()

@@ -10,10 +10,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // openStores are the open stores of all configurations. A reload keeps their contents and their
@@ -32,9 +33,12 @@ type openStorePool struct {
 
 // OpenStore is an open store, with the state of its use by configurations.
 type OpenStore struct {
-	Store stores.Store
-	Usage *usage.Shared // nil: the store counts no usage
+	Store  stores.Store  // nil: nothing is stored
+	Usage  *usage.Shared // what all nodes have used; nil: the store counts no usage
+	Limits *quota.Limits // the limits of keys that all nodes share; nil: the store has none
 
+	disk       *responsestore.Disk  // the store, if it is one
+	redis      *responsestore.Redis // the store, if it is one
 	logger     *slog.Logger
 	configs    int         // how many configurations use the store
 	started    bool        // one of the configurations has started the store
@@ -43,14 +47,14 @@ type OpenStore struct {
 
 // openStoreKey returns the key of a store module in [openStorePool]. Modules with the same key share
 // an open store.
-func openStoreKey(m stores.Module) string {
-	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
+func openStoreKey(m Module) string {
+	return string(m.CaddyModule().ID) + "\n" + m.key()
 }
 
 // Open returns the open store of a store module, and opens the store if it is not open yet. The
 // caller calls start when its configuration comes into use, and release when the configuration is
 // no longer used.
-func Open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
+func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	return openStores.open(m, logger)
 }
 
@@ -71,8 +75,8 @@ func States() map[string]status.Store {
 		if store, ok := e.Store.(stores.Failing); ok && store.Fails() {
 			s.State = status.StoreFails
 		}
-		if shared, ok := e.Store.(*responsestore.Redis); ok {
-			s.Unsettled += shared.Limits().Unsettled()
+		if e.Limits != nil {
+			s.Unsettled += e.Limits.Unsettled()
 		}
 		states[engine] = s
 	}
@@ -80,16 +84,14 @@ func States() map[string]status.Store {
 }
 
 // open does what [Open] does, with the stores of p.
-func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
+func (p *openStorePool) open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	key := openStoreKey(m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byKey[key]
 	if e == nil {
-		e = &OpenStore{Store: m.Open(logger), logger: logger}
-		if shared, ok := e.Store.(*responsestore.Redis); ok {
-			e.Usage = usage.NewShared(shared.Run)
-		}
+		e = &OpenStore{logger: logger}
+		m.open(e)
 		p.byKey[key] = e
 	}
 	if e.closeTimer != nil {
@@ -98,7 +100,7 @@ func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *OpenStore
 	}
 	e.configs++
 	start = func() error {
-		if err := m.Start(e.Store); err != nil {
+		if err := m.start(e); err != nil {
 			return err
 		}
 		p.mu.Lock()
@@ -118,16 +120,15 @@ func (p *openStorePool) release(key string, e *OpenStore) {
 	if e.configs--; e.configs > 0 {
 		return
 	}
-	store, closable := e.Store.(stores.Closer)
-	if closable && e.started {
-		store.Pause()
+	if e.started && (e.disk != nil || e.redis != nil) {
+		if e.redis != nil {
+			e.redis.Pause()
+		}
 		e.closeTimer = time.AfterFunc(lingerTime, func() { p.close(key, e) })
 		return
 	}
 	delete(p.byKey, key)
-	if closable {
-		_ = store.Close() // an error does not matter: nobody has used the store
-	}
+	e.close()
 }
 
 // close closes an open store, unless a configuration uses it again.
@@ -139,5 +140,16 @@ func (p *openStorePool) close(key string, e *OpenStore) {
 	}
 	delete(p.byKey, key)
 	e.storeLateCounts()
-	_ = e.Store.(stores.Closer).Close() // an error does not matter: nobody uses the store
+	e.close()
+}
+
+// close ends the connections of a store and closes its file. An error does not matter: nobody uses the
+// store.
+func (e *OpenStore) close() {
+	if e.disk != nil {
+		_ = e.disk.Close()
+	}
+	if e.redis != nil {
+		_ = e.redis.Close()
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -16,7 +15,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // Redis stores responses in Redis or Valkey, so that several Caddy servers can share them. It
@@ -51,7 +51,7 @@ type Redis struct {
 	CA string `json:"ca,omitempty" option:"<name>"`
 
 	options responsestore.RedisOptions
-	key     string // what Key returns
+	id      string // what key returns
 }
 
 // failOpen is the value of [Redis.Fail] that lets requests through.
@@ -59,7 +59,7 @@ const failOpen = "open"
 
 // CaddyModule returns the Caddy module information.
 func (Redis) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
+	return caddy.ModuleInfo{ID: Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
 }
 
 // UnmarshalCaddyfile reads:
@@ -106,7 +106,7 @@ func (s *Redis) Provision(caddy.Context) error {
 		o.Addrs, key = append(o.Addrs, parsed.Addr), append(key, resolved)
 	}
 	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
-	s.key = strings.Join(key, "\n")
+	s.id = strings.Join(key, "\n")
 	if s.CA != "" {
 		if err := trustCA(&o.UniversalOptions, repl, s.CA); err != nil {
 			return fmt.Errorf("ca: %w", err)
@@ -115,16 +115,14 @@ func (s *Redis) Provision(caddy.Context) error {
 	return nil
 }
 
-// Key implements [stores.Module].
-func (s *Redis) Key() string { return s.key }
+func (s *Redis) key() string { return s.id }
 
-// Open implements [stores.Module].
-func (s *Redis) Open(logger *slog.Logger) stores.Store {
-	return responsestore.NewRedis(s.options, logger)
+func (s *Redis) open(o *OpenStore) {
+	o.redis = responsestore.NewRedis(s.options, o.logger)
+	o.Store, o.Limits, o.Usage = o.redis, o.redis.Limits(), usage.NewShared(o.redis.Run)
 }
 
-// Start implements [stores.Module].
-func (*Redis) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
+func (*Redis) start(o *OpenStore) error { return o.redis.Start() }
 
 // universalOptions converts the settings of a URL to the form that also fits clusters and sentinels.
 func universalOptions(o *redis.Options) redis.UniversalOptions {
@@ -162,9 +160,8 @@ func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error
 
 // Interface guards
 var (
-	_ stores.Module     = (*Redis)(nil)
+	_ Module            = (*Redis)(nil)
 	_ caddy.Provisioner = (*Redis)(nil)
-	_ stores.Closer     = (*responsestore.Redis)(nil)
 	_ stores.Failing    = (*responsestore.Redis)(nil)
 	_ stores.Chains     = (*responsestore.Redis)(nil)
 	_ stores.Parts      = (*responsestore.Redis)(nil)

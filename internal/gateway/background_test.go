@@ -16,8 +16,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // backgroundServer serves the Responses API with a recording.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // nodes are two servers that share a Redis, each with a store of its own.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // TestSaveCopiesTheEntry checks that the end of a response does not change the entry that others

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // CreateConversation creates a conversation: POST /v1/conversations.

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // TestFollowersHold checks that the events which the followers of a user have read are claimed, also

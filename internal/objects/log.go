@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // logLimits bound [Logs].

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // unlimited returns a claim for any number of bytes.

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Objects are the responses and conversations of a store. All methods are safe for concurrent use.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // The values of the status of a Response. An item has one of the first three, or failed if it is a

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
-	"github.com/caddy-codex/caddy-codex/stores/storestest"
+	"github.com/caddy-codex/caddy-codex/internal/test/storetest"
 )
 
 // asNode returns a store of the user "node".
@@ -46,11 +46,11 @@ func TestACL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, cluster := start(), name == "cluster"
 			server.AddNode(t, "../../docs/cluster.md")
-			storestest.Run(t, func(t *testing.T) storestest.Engine {
+			storetest.Run(t, func(t *testing.T) storetest.Engine {
 				server.Do("FLUSHALL")
 				r, admin := asNode(t, server, "secret", cluster), adminOf(server, cluster)
 				t.Cleanup(func() { _ = admin.client.Close() })
-				return storestest.Engine{
+				return storetest.Engine{
 					Store: r, Age: time.Hour, Room: engineRoom, Shared: true, Later: func(d time.Duration) { age(t, admin, d) },
 					Other: func(t *testing.T) stores.Store { return asNode(t, server, "secret", cluster) },
 				}

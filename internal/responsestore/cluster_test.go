@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // TestOneAddressOfCluster uses a cluster of three servers by the address of one of them, as a user of

@@ -19,7 +19,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Disk keeps entries in a file. Only one process can use the file at a time. The entries outlive

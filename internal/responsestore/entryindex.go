@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // entryIndex finds entries by id and counts their bytes. When there is no room, it drops the least

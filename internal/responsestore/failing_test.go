@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // checkUnavailable checks that each use of a store that does not work says so.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Memory keeps entries in memory. When there is no room, it drops entries, see [entryIndex].

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 func TestMemoryBounds(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // MissingError means that a response of a chain, or an item to which a request refers, does not

@@ -23,8 +23,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // RedisOptions are the settings of a [Redis].

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // channel returns the Redis channel to which nodes publish the ids of responses that have changed.

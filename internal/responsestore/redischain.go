@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Chain implements [stores.Chains]. It also stops at a response that is large or has an invalid item.

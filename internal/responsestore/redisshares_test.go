@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // TestManyItems checks that a conversation cannot have so many items that whoever reads it holds up

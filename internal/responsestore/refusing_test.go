@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // TestRefusesWrites checks that a server that can be read and refuses to store fails, in four ways,

@@ -13,36 +13,36 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
-	"github.com/caddy-codex/caddy-codex/stores"
-	"github.com/caddy-codex/caddy-codex/stores/storestest"
+	"github.com/caddy-codex/caddy-codex/internal/test/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // id returns the id of a response made n milliseconds after the first.
-func id(n int) string { return storestest.ID(n) }
+func id(n int) string { return storetest.ID(n) }
 
 // conversationID is the id of a conversation.
-func conversationID(n int) string { return storestest.ConversationID(n) }
+func conversationID(n int) string { return storetest.ConversationID(n) }
 
-func entry(user, previous, text string) *stores.Entry { return storestest.Entry(user, previous, text) }
+func entry(user, previous, text string) *stores.Entry { return storetest.Entry(user, previous, text) }
 
-func begun(user string) *stores.Entry { return storestest.Begun(user) }
+func begun(user string) *stores.Entry { return storetest.Begun(user) }
 
 // TestEngines runs the suite for engines.
-func TestEngines(t *testing.T) { engines(t, storestest.Run) }
+func TestEngines(t *testing.T) { engines(t, storetest.Run) }
 
 // engineRoom is how many bytes a user may have in the engines under test.
 const engineRoom = 4 << 20
 
 // engines tests each engine.
-func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) storestest.Engine)) {
+func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) storetest.Engine)) {
 	t.Run("memory", func(t *testing.T) {
-		test(t, func(*testing.T) storestest.Engine {
+		test(t, func(*testing.T) storetest.Engine {
 			m, now := NewMemory(engineRoom, time.Hour), time.Now()
 			m.now = func() time.Time { return now }
-			return storestest.Engine{Store: m, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }}
+			return storetest.Engine{Store: m, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }}
 		})
 	})
 	t.Run("disk", func(t *testing.T) { test(t, diskEngine) })
@@ -54,7 +54,7 @@ func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) store
 			} else {
 				server = redisserver.Start(t)
 			}
-			test(t, func(t *testing.T) storestest.Engine {
+			test(t, func(t *testing.T) storetest.Engine {
 				server.Do("FLUSHALL")
 				open := func(t *testing.T) *Redis {
 					r := openRedis(t, server.Addr, name == "cluster")
@@ -62,7 +62,7 @@ func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) store
 					return r
 				}
 				r := open(t)
-				return storestest.Engine{
+				return storetest.Engine{
 					Store: r, Age: time.Hour, Room: engineRoom, Shared: true, Later: func(d time.Duration) { age(t, r, d) },
 					Other: func(t *testing.T) stores.Store { return open(t) },
 				}
@@ -71,7 +71,7 @@ func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) store
 	}
 }
 
-func diskEngine(t *testing.T) storestest.Engine {
+func diskEngine(t *testing.T) storetest.Engine {
 	dir, now := t.TempDir(), time.Now()
 	open := func(t *testing.T) *Disk {
 		d := NewDisk(dir)
@@ -84,7 +84,7 @@ func diskEngine(t *testing.T) storestest.Engine {
 		return d
 	}
 	d := open(t)
-	return storestest.Engine{Store: d, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }, Other: func(t *testing.T) stores.Store {
+	return storetest.Engine{Store: d, Age: time.Hour, Room: engineRoom, Later: func(d time.Duration) { now = now.Add(d) }, Other: func(t *testing.T) stores.Store {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func age(t *testing.T, r *Redis, by time.Duration) {
 }
 
 func TestChain(t *testing.T) {
-	engines(t, func(t *testing.T, open func(t *testing.T) storestest.Engine) {
+	engines(t, func(t *testing.T, open func(t *testing.T) storetest.Engine) {
 		s := open(t).Store
 		ctx := t.Context()
 		for i, previous := range []string{"", id(0), id(1)} {
@@ -167,7 +167,7 @@ func TestChain(t *testing.T) {
 
 // TestLongChain checks that a chain of a thousand links is read, in Redis in one round trip.
 func TestLongChain(t *testing.T) {
-	engines(t, func(t *testing.T, open func(t *testing.T) storestest.Engine) {
+	engines(t, func(t *testing.T, open func(t *testing.T) storetest.Engine) {
 		s := open(t).Store
 		previous := ""
 		for i := range 1000 {

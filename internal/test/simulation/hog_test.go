@@ -19,8 +19,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
-	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // hog is a user who takes all of one thing that can be held, while another user, who needs little

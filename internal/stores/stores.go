@@ -1,9 +1,7 @@
-// Package stores has the interfaces of engines that store responses and conversations. An engine is
-// a Caddy module in the [Namespace] that implements [Module].
+// Package stores has the interfaces of engines that store responses and conversations.
 //
-// Such a module opens a [Store]. If other processes share the store, it may also be a [Background].
-// Any store may also be a [Chains], a [Parts], a [Failing] and a [Closer]. The package storestest has tests
-// for all of them.
+// An engine is a [Store]. If other processes share the store, it may also be a [Background]. Any store
+// may also be a [Chains], a [Parts] and a [Failing].
 package stores
 
 import (
@@ -11,37 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 )
-
-// Namespace is the namespace of the modules. The last part of a module's id is its name after the
-// option `store` in a Caddyfile, and its `type` in JSON.
-const Namespace = "http.codex.stores"
-
-// Module is a module in the [Namespace]. Caddy provisions it before any of these methods is called; it
-// should be a caddyfile.Unmarshaler, too.
-type Module interface {
-	// Key identifies the settings. Configurations whose modules have the same id and key share a
-	// store, and so a reload keeps the store.
-	Key() string
-	// Open returns a new store, or nil to store nothing. Open must not wait for a server or a file,
-	// since this configuration may never be used.
-	Open(logger *slog.Logger) Store
-	// Start is called with the store of this key each time a configuration begins to use the store.
-	// If Start fails, the configuration is refused. So Start should not fail because something is
-	// not there yet, such as a server. If no configuration begins to use the store, Close is called
-	// without a Start.
-	Start(Store) error
-}
-
-// Closer is a [Store] that has something to close.
-type Closer interface {
-	// Pause is called when no configuration uses the store any more. Requests may still use the
-	// store, for as long as a response may take. [Module].Start may be called again.
-	Pause()
-	// Close is called when no configuration and no request uses the store any more.
-	Close() error
-}
 
 // Failing is a [Store] that knows whether it works: it can be read and changed. `/readyz`, the
 // metrics and `/codex/status` report that.

@@ -1,5 +1,5 @@
-// Package storestest has the tests that each engine in which responses are stored must pass.
-package storestest
+// Package storetest has the tests that each engine in which responses are stored must pass.
+package storetest
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Engine is a store under test, which is empty and has room for some megabytes.

@@ -1,4 +1,4 @@
-package storestest
+package storetest
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/stores"
+	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Begun returns a running response of a user.
