@@ -1,5 +1,7 @@
 package claims
 
+import "time"
+
 // user returns the entry of a user, and makes one if there is none. If the user gets no slots and
 // does not wait, the caller must pass the entry to forget. The caller holds the lock, as for all
 // functions in this file.
@@ -51,15 +53,23 @@ func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.forget(u)
 }
 
-// enqueue puts a request at the end of its user's line. If the queue is full and makeRoom fails,
-// enqueue returns ErrFull.
-func (q *Queue) enqueue(u *queueUser, weight int) (*waiter, error) {
+// enqueue puts a request into its user's line, behind those that arrived before it. If the queue is
+// full and makeRoom fails, enqueue returns ErrFull.
+func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, error) {
 	if q.waiting >= q.opts.Queue && !q.makeRoom(u) {
 		q.forget(u)
 		return nil, ErrFull
 	}
-	w := &waiter{weight: weight, user: u, done: make(chan struct{})}
-	w.elem = u.waiters.PushBack(w)
+	w := &waiter{weight: weight, arrived: arrived, user: u, done: make(chan struct{})}
+	before := u.waiters.Back()
+	for before != nil && arrived.Before(before.Value.(*waiter).arrived) {
+		before = before.Prev()
+	}
+	if before == nil {
+		w.elem = u.waiters.PushFront(w)
+	} else {
+		w.elem = u.waiters.InsertAfter(w, before)
+	}
 	if u.waitingElem == nil {
 		u.waitingElem = q.waitingUsers.PushBack(u)
 	}

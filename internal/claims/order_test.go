@@ -1,20 +1,33 @@
 package claims
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// newOrder returns a queue of n slots for AcquireInOrder.
+func newOrder(n int) *Queue {
+	return NewQueue(QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
+}
+
+// inOrder runs f in a slot.
+func inOrder(q *Queue, user string, arrived time.Time, f func()) {
+	slots := q.AcquireInOrder(user, arrived)
+	defer slots.Release()
+	f()
+}
+
 // TestOrderOfArrival checks that those who came first go first, at each of their steps, that no
 // more run than may, and that one that panics leaves its place.
 func TestOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := NewOrder(2)
+		o := newOrder(2)
 		func() {
 			defer func() { _ = recover() }()
-			o.Do("a", time.Now(), func() { panic("broken") })
+			inOrder(o, "a", time.Now(), func() { panic("broken") })
 		}()
 		var mu sync.Mutex
 		var ended []int
@@ -23,7 +36,7 @@ func TestOrderOfArrival(t *testing.T) {
 		for _, i := range []int{7, 2, 5, 0, 9, 4, 1, 8, 3, 6} {
 			all.Go(func() {
 				for range 3 {
-					o.Do("a", start.Add(time.Duration(i)), func() { time.Sleep(time.Second) })
+					inOrder(o, "a", start.Add(time.Duration(i)), func() { time.Sleep(time.Second) })
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -40,8 +53,8 @@ func TestOrderOfArrival(t *testing.T) {
 				t.Errorf("ended in the order %v", ended)
 			}
 		}
-		if o.waitingUsers.Len() != 0 || len(o.users) != 0 || o.free != 2 {
-			t.Errorf("%d wait, %d places are free", o.waitingUsers.Len(), o.free)
+		if o.waitingUsers.Len() != 0 || len(o.users) != 0 || o.Running() != 0 || o.Len() != 0 {
+			t.Errorf("%d users wait, %d requests, %d slots are in use", o.waitingUsers.Len(), o.Len(), o.Running())
 		}
 	})
 }
@@ -50,12 +63,12 @@ func TestOrderOfArrival(t *testing.T) {
 // one of each other user, however many these have.
 func TestOrderOfUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := NewOrder(1)
+		o := newOrder(1)
 		start := time.Now()
 		var all sync.WaitGroup
 		run := func(user string, want time.Duration) {
 			all.Go(func() {
-				o.Do(user, time.Now(), func() { time.Sleep(time.Second) })
+				inOrder(o, user, time.Now(), func() { time.Sleep(time.Second) })
 				if took := time.Since(start); want > 0 && took != want {
 					t.Errorf("%s was ready after %s, want %s", user, took, want)
 				}
@@ -71,20 +84,21 @@ func TestOrderOfUsers(t *testing.T) {
 	})
 }
 
-// TestYield checks that others come between the steps of a long function: another user, and other
+// TestSteps checks that others come between the steps of a long function: another user, and other
 // requests of the same one.
-func TestYield(t *testing.T) {
+func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := NewOrder(1)
+		o := newOrder(1)
 		start := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
-			o.Do("a", start, func() {
-				for range 10 {
-					time.Sleep(time.Second)
-					o.Yield("a", start)
-				}
-			})
+			slots := o.AcquireInOrder("a", start)
+			for range 10 {
+				time.Sleep(time.Second)
+				slots.Release()
+				slots = o.AcquireInOrder("a", start)
+			}
+			slots.Release()
 			if took := time.Since(start); took != 12*time.Second {
 				t.Errorf("ten steps took %s", took)
 			}
@@ -92,7 +106,7 @@ func TestYield(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		for _, user := range []string{"a", "b"} {
 			all.Go(func() {
-				o.Do(user, time.Now(), func() { time.Sleep(time.Second) })
+				inOrder(o, user, time.Now(), func() { time.Sleep(time.Second) })
 				if took := time.Since(start); took > 4*time.Second {
 					t.Errorf("%s was ready after %s", user, took)
 				}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 )
@@ -34,8 +35,8 @@ type QueueOptions struct {
 // Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
 // limited time. A Queue is safe for concurrent use and has no goroutines of its own.
 //
-// The queue serves the users in turn, and the requests of one user in their order. A request gets
-// all its slots together. While the next request waits for enough free slots, no other request is
+// The queue serves the users in turn, and the requests of one user in their order: that of their
+// calls of Acquire, or with AcquireInOrder that of their arrival. A request gets all its slots together. While the next request waits for enough free slots, no other request is
 // served. So requests for few slots do not starve a request for many slots. But the queue skips a
 // user who has reached the limit of slots.
 //
@@ -64,11 +65,12 @@ type queueUser struct {
 
 // waiter is a request that waits. endWait sets err and then closes done.
 type waiter struct {
-	weight int
-	user   *queueUser
-	elem   *list.Element // the request's element of user.waiters; nil: the wait has ended
-	done   chan struct{}
-	err    error // why the request got no slots; nil: it got them
+	weight  int
+	arrived time.Time // see acquire
+	user    *queueUser
+	elem    *list.Element // the request's element of user.waiters; nil: the wait has ended
+	done    chan struct{}
+	err     error // why the request got no slots; nil: it got them
 }
 
 // NewQueue returns a queue.
@@ -96,6 +98,20 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 
 // AcquireWithin does the same as Acquire, but waits at most timeout instead of QueueOptions.Wait.
 func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, timeout time.Duration) (Slots, error) {
+	return q.acquire(ctx, user, weight, timeout, time.Time{})
+}
+
+// AcquireInOrder gets one slot for a request of a user, and waits for it as long as necessary. Of
+// the requests of one user, the one that arrived first gets the next slot. AcquireInOrder is for a
+// queue in which any number of requests may wait, and whose slots are held for milliseconds.
+func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
+	slots, _ := q.acquire(context.Background(), user, 1, math.MaxInt64, arrived) // cannot fail in such a queue
+	return slots
+}
+
+// acquire gets slots for a request. arrived is its place in the line of its user: a request that
+// arrived later waits behind it. Requests with the same time wait in the order of their calls.
+func (q *Queue) acquire(ctx context.Context, user string, weight int, timeout time.Duration, arrived time.Time) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
 		return Slots{}, ErrTooHeavy
@@ -110,7 +126,7 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, time
 		q.mu.Unlock()
 		return Slots{q, u, weight}, nil
 	}
-	w, err := q.enqueue(u, weight)
+	w, err := q.enqueue(u, weight, arrived)
 	q.mu.Unlock()
 	if err != nil {
 		return Slots{}, err

@@ -5,14 +5,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // TestComputeInTurn checks that large requests take turns, and that small ones do not.
 func TestComputeInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{processors: claims.NewOrder(2)}
+		g := &Gateway{processors: newProcessors(2)}
 		for _, c := range []struct {
 			size int64
 			want time.Duration

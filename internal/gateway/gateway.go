@@ -85,7 +85,7 @@ type Gateway struct {
 	bodies   *reqbody.Pool
 
 	memory      *Memory       // limits the memory that requests use in app-servers, see [Gateway.claimMemory]
-	processors  *claims.Order // runs the work on large requests, see [Gateway.compute]
+	processors  *claims.Queue // runs the work on large requests, see [Gateway.compute]
 	planOptions prompt.Options
 	overrides   []string // see [Options.toolOverrides]
 
@@ -129,7 +129,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait, Crowd: crowd,
 		}),
 		memory:     opts.Memory,
-		processors: claims.NewOrder(runtime.GOMAXPROCS(0)),
+		processors: newProcessors(runtime.GOMAXPROCS(0)),
 
 		requestSlots: claims.NewBudget(int64(max(minRequestSlots, 4*(opts.MaxConcurrent+opts.MaxQueue))), 1, crowd),
 		answerBudget: claims.NewBudget(answerMemory, maxAnswer, crowd),

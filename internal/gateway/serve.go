@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -280,16 +281,16 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 // countTokens runs count on one of the processors that requests share. Between its steps, count
 // calls the function pause, so that other requests can use the processor. For a large body,
 // countTokens first claims the size of the body a second time, for the decoded request.
-func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
+func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (int, *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
 	}
-	var err error
-	g.processors.Do(ex.user, ex.arrived, func() {
-		n, err = count(func() error {
-			g.processors.Yield(ex.user, ex.arrived)
-			return context.Cause(ex.ctx)
-		})
+	processor := g.processors.AcquireInOrder(ex.user, ex.arrived)
+	defer func() { processor.Release() }()
+	n, err := count(func() error {
+		processor.Release()
+		processor = g.processors.AcquireInOrder(ex.user, ex.arrived)
+		return context.Cause(ex.ctx)
 	})
 	if err == nil {
 		err = context.Cause(ex.ctx)
@@ -303,6 +304,12 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 // largeRequestSize is the size in bytes from which a request waits for a processor.
 const largeRequestSize = 64 << 10
 
+// newProcessors returns a queue for the time of n processors. Any number of requests may wait, and a
+// user may hold all processors while nobody else waits for one.
+func newProcessors(n int) *claims.Queue {
+	return claims.NewQueue(claims.QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
+}
+
 // compute runs f, which processes size bytes of a request and does not block. Large requests wait
 // for a free processor; the requests of one user get it in the order of their arrival. If all large
 // requests ran at the same time, none would be ready early.
@@ -311,5 +318,7 @@ func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 		f()
 		return
 	}
-	g.processors.Do(ex.user, ex.arrived, f)
+	processor := g.processors.AcquireInOrder(ex.user, ex.arrived)
+	defer processor.Release()
+	f()
 }
