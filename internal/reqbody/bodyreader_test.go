@@ -17,18 +17,22 @@ import (
 // TestCut: the writer is not touched any more once close has returned.
 func TestCut(t *testing.T) {
 	w := &slowDeadlines{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), 0}
-	c := newBodyReader(w, http.NoBody, newWatchdog())
-	go c.abort()
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	c := new(bodyReader)
+	c.begin(ctx, w, http.NoBody)
+	go c.check()
 	<-w.entered
 	go close(w.leave)
 	if !c.close() || w.set != 1 {
 		t.Error("a running cut was not waited for")
 	}
-	c.abort()
+	c.check()
 	if w.set != 1 {
 		t.Errorf("the deadline was set %d times", w.set)
 	}
-	if newBodyReader(w, http.NoBody, newWatchdog()).close() {
+	c.begin(t.Context(), w, http.NoBody)
+	if c.check(); c.close() {
 		t.Error("nothing was cut")
 	}
 }

@@ -38,7 +38,7 @@ type Pool struct {
 	joinMu    sync.Mutex    // held while a body is joined: during this time the body takes its memory twice
 	chunks    sync.Pool     // of *chunk
 	copySlots *claims.Queue // a slot for each large body that is being copied
-	watchdog  *watchdog     // checks the bodies that are being read
+	readers   sync.Pool     // of *bodyReader
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
@@ -49,8 +49,8 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
 		maxSize:   maxSize,
 		copySlots: claims.NewQueue(claims.QueueOptions{Concurrent: maxLargeCopies, Queue: math.MaxInt, Wait: maxCopyWait, Crowd: crowd}),
-		watchdog:  newWatchdog(),
 		chunks:    sync.Pool{New: func() any { return new(chunk) }},
+		readers:   sync.Pool{New: func() any { return new(bodyReader) }},
 	}
 }
 
@@ -83,9 +83,11 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		LimitDiscard(w)
 		return nil, ErrNoMemory
 	}
-	reader := newBodyReader(w, http.MaxBytesReader(w, r.Body, p.maxSize), p.watchdog)
+	reader := p.readers.Get().(*bodyReader)
+	defer p.readers.Put(reader)
+	reader.begin(ctx, w, http.MaxBytesReader(w, r.Body, p.maxSize))
 	defer reader.close() // also if a Read panics
-	defer context.AfterFunc(ctx, reader.abort)()
+	defer context.AfterFunc(ctx, reader.checkFunc)()
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
 	if reader.close() && err == nil {
 		if err = context.Cause(ctx); err == nil { // ctx has not ended, so the client was too slow

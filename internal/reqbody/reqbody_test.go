@@ -89,35 +89,37 @@ func TestSlowBodies(t *testing.T) {
 		read(12*second, 16*second, piece{second, 2 << 10}, silent)
 		read(time.Minute, 15*second, silent)
 		all.Wait()
-		if len(p.watchdog.readers) != 0 {
-			t.Errorf("%d are watched still", len(p.watchdog.readers))
+	})
+}
+
+// TestPaceStep checks that a client that adds a millisecond at a time is not looked at each time, but
+// at the latest minCheckInterval after its time is over.
+func TestPaceStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, r := time.Now(), new(bodyReader)
+		w := &checkTimes{ResponseRecorder: httptest.NewRecorder()}
+		r.begin(t.Context(), w, http.NoBody)
+		for i := range 50 {
+			r.deadline.Store(int64(maxSilence + time.Duration(i)*time.Millisecond))
+			time.Sleep(maxSilence/50 + time.Millisecond)
+		}
+		time.Sleep(minCheckInterval)
+		synctest.Wait()
+		if want := maxSilence + minCheckInterval; w.cut.Sub(start) != want || !r.close() {
+			t.Errorf("cut after %s, want %s", w.cut.Sub(start), want)
 		}
 	})
 }
 
-// TestPaceStep checks that bodies whose times end one soon after another are looked at together:
-// a client that adds a millisecond at a time must not have all bodies looked at each time.
-func TestPaceStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newWatchdog()
-		for i := range 50 {
-			r := &bodyReader{watchdog: p, controller: *http.NewResponseController(httptest.NewRecorder())}
-			r.deadline.Store(int64(maxSilence + time.Duration(i)*time.Millisecond))
-			p.add(r)
-		}
-		for _, want := range []struct {
-			after time.Duration
-			left  int
-		}{{maxSilence - time.Millisecond, 50}, {2 * time.Millisecond, 49}, {minCheckInterval - 2*time.Millisecond, 49}, {2 * time.Millisecond, 0}} {
-			time.Sleep(want.after)
-			synctest.Wait()
-			p.mu.Lock()
-			if len(p.readers) != want.left {
-				t.Errorf("%d bodies are left at %s, not %d", len(p.readers), p.now(), want.left)
-			}
-			p.mu.Unlock()
-		}
-	})
+// checkTimes records when a deadline is set.
+type checkTimes struct {
+	*httptest.ResponseRecorder
+	cut time.Time
+}
+
+func (w *checkTimes) SetReadDeadline(time.Time) error {
+	w.cut = time.Now()
+	return nil
 }
 
 // piece is a part of a body after a pause.
