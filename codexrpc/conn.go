@@ -7,8 +7,8 @@
 // since each Thread has a bounded queue. A Thread gets only the events with its id and the id of
 // its turn.
 //
-// Package appserver, in a subdirectory, starts and supervises the program. Neither package
-// depends on Caddy or on the OpenAI API. The types of the protocol follow codex-cli 0.169.0, as
+// It starts no program, and depends neither on Caddy nor on the OpenAI API. The types of the
+// protocol follow codex-cli 0.169.0, as
 // `codex app-server generate-ts --experimental` prints them. Unknown notifications are counted (see
 // [Stats]) and have no other effect.
 package codexrpc

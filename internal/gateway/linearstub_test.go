@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/appserver"
 )
 
 // newStubUpstream is an app-server that takes every call, reads no more of it than

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 

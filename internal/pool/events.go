@@ -3,7 +3,7 @@ package pool
 import (
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/appserver"
 )
 
 // The names of events.

@@ -3,7 +3,7 @@ package status
 import (
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/appserver"
 )
 
 // TestPublicAccount checks that a page does not show what Codex says of this machine.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
+	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
+	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
+	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 // TestEnvironment checks that a program gets the variables that it may have, and no
