@@ -1,14 +1,11 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,29 +19,24 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
-	nodeID  string // the first argument of each batch
+	nodeID  string
 
-	storeMu sync.Mutex // held while batches are stored
+	storeMu sync.Mutex // held while counts are stored; guards calls and call
+	calls   int64      // how many different calls of addScript were made
+	call    []any      // the arguments of a call that may not have happened; nil: all have
 
-	mu         sync.Mutex
-	pending    *Book   // the turns that are in no batch yet
-	batches    []batch // the batches that are not stored yet, the oldest first
-	isStoring  bool    // a goroutine is storing
-	batchCount int64   // how many batches were made
-	added      int     // how many turns and refused requests are in pending
-	batched    int     // how many of them are in batches
+	mu        sync.Mutex
+	pending   *Book // the turns that are in no call yet
+	isStoring bool  // a goroutine is storing
+	added     int   // how many turns and refused requests are in pending, at least in part
+	called    int   // how many others are in call
 }
 
-// batch is one call of a script that stores something. The first two of its args are the node and
-// the number of the batch. By them, the script finds out whether the batch is stored already.
-type batch struct {
-	script *redis.Script
-	tag    string // see NewShared
-	args   []any
-}
-
-// storeTimeout bounds the time to store one batch, and to read the counts or the turns.
+// storeTimeout bounds the time of one call, and the time to read the counts or the turns.
 const storeTimeout = 5 * time.Second
+
+// usageTag is in all keys, see [NewShared].
+const usageTag = "usage"
 
 // NewShared returns the usage of all nodes. run makes a prefix from tag, and runs a script in Redis
 // with this prefix as KEYS[1]. All keys that the script uses begin with this prefix.
@@ -60,7 +52,7 @@ func (s *Shared) Add(r gateway.Record) {
 	s.added++
 	if !s.isStoring {
 		s.isStoring = true
-		go func() { _ = s.Store(context.Background()) }() // ends after the last batch, or when a batch cannot be stored
+		go func() { _ = s.Store(context.Background()) }() // ends when all is stored, or when a call fails
 	}
 }
 
@@ -68,191 +60,107 @@ func (s *Shared) Add(r gateway.Record) {
 func (s *Shared) Unstored() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.added + s.batched
+	return s.added + s.called
 }
-
-// The tags of the lists of turns and of refused requests, see [NewShared].
-const turnsTag, refusedTag = "usage", "usage:refused"
 
 // Store stores all turns that are not stored yet.
 func (s *Shared) Store(ctx context.Context) error {
 	s.storeMu.Lock()
 	defer s.storeMu.Unlock()
-	for {
-		next, found := s.nextBatch()
-		if !found {
-			return nil
-		}
-		if err := s.storeBatch(ctx, next); err != nil {
-			s.mu.Lock()
+	for s.nextCall() {
+		_, err := s.use(ctx, addScript, s.call...)
+		s.mu.Lock()
+		if err != nil {
 			defer s.mu.Unlock()
 			s.isStoring = false // the end of the next turn starts Store again
 			return err
 		}
-		s.mu.Lock()
-		s.batches = s.batches[1:]
+		s.call, s.called = nil, 0
 		s.mu.Unlock()
 	}
+	return nil
 }
 
-func (s *Shared) storeBatch(ctx context.Context, b batch) error {
+// use runs a script within storeTimeout.
+func (s *Shared) use(ctx context.Context, script *redis.Script, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	_, err := s.run(ctx, b.script, b.tag, b.args...)
-	return err
+	return s.run(ctx, script, usageTag, args...)
 }
 
-// nextBatch returns the first batch. If there is no batch, it first makes batches of the pending
-// turns. found is false if nothing is left to store.
-func (s *Shared) nextBatch() (b batch, found bool) {
+// nextCall makes the arguments of the next call, unless the last one is to be made again. It reports
+// false if nothing is left to store.
+func (s *Shared) nextCall() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.batches) == 0 {
-		s.batches, s.batched = s.pending.batches(s.newBatchArgs), s.added
-		s.pending, s.added = New(), 0
+	if s.call != nil {
+		return true
 	}
-	if len(s.batches) == 0 {
-		s.isStoring = false
-		return b, false
+	if s.isStoring = s.added > 0; !s.isStoring {
+		return false
 	}
-	return s.batches[0], true
+	accounts, entries, isLast := s.pending.take()
+	if isLast {
+		s.called, s.added = s.added, 0
+	}
+	text, _ := json.Marshal(accounts) // counts do not fail
+	s.calls++
+	s.call = []any{s.nodeID, s.calls, maxEntries, text}
+	for _, e := range slices.Backward(entries) {
+		list := "turns"
+		if e.Mode == "" {
+			list = "refused"
+		}
+		text, _ := json.Marshal(e) // nor do entries
+		s.call = append(s.call, list, text)
+	}
+	return true
 }
 
-// newBatchArgs returns the first two arguments of a new batch: the node and the number of the
-// batch.
-func (s *Shared) newBatchArgs() []any {
-	s.batchCount++
-	return []any{s.nodeID, s.batchCount}
-}
+// mostAccounts bounds the accounts of a call: all clients of Redis wait while a script runs.
+const mostAccounts = 100
 
-// tagOf returns the tag of a user's account, see [NewShared].
-func tagOf(user string) string {
-	sum := sha256.Sum256([]byte(user))
-	return "usage:" + hex.EncodeToString(sum[:16])
-}
-
-// batches returns the batches that store a book. A book without turns has none. newArgs returns the
-// first two arguments of a batch.
-func (b *Book) batches(newArgs func() []any) (all []batch) {
+// take moves accounts and all entries out of a book. The newest entry is the first. isLast reports
+// whether the book is empty now.
+func (b *Book) take() (accounts map[string]*account, entries []Entry, isLast bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	accounts = make(map[string]*account)
 	for user, a := range b.accounts {
-		userBatch := batch{addCountsScript, tagOf(user), newArgs()}
-		a.eachCount(func(field string, n *int64) {
-			if *n != 0 || strings.HasSuffix(field, ":requests") {
-				userBatch.args = append(userBatch.args, field, *n)
-			}
-		})
-		everybody := batch{addCountsScript, tagOf(Everybody), append(newArgs(), userBatch.args[2:]...)}
-		a.Totals.eachCount("u."+user+":", func(field string, n *int64) {
-			everybody.args = append(everybody.args, field, *n)
-		})
-		all = append(all, userBatch, everybody)
-	}
-	for tag, entries := range map[string][]Entry{turnsTag: b.entries, refusedTag: b.refused} {
-		if len(entries) == 0 {
-			continue
+		if len(accounts) == mostAccounts {
+			break
 		}
-		raw := batch{addEntriesScript, tag, append(newArgs(), maxEntries)}
-		for _, e := range entries[max(0, len(entries)-maxEntries):] {
-			text, err := json.Marshal(e)
-			if err == nil {
-				raw.args = append(raw.args, text)
-			}
-		}
-		all = append(all, raw)
+		accounts[user] = a
+		delete(b.accounts, user)
 	}
-	return all
-}
-
-// eachCount calls f with each count and its name in Redis. The names begin with "t." for all turns,
-// "c." for tool calls and <use_tool> blocks, "r." for the reasons of aborted blocks, and
-// "m.<model>:" for a model.
-func (a *account) eachCount(f func(field string, n *int64)) {
-	a.Totals.eachCount("t.", f)
-	c, b := &a.Calls, &a.Buffers
-	for i, n := range []*int64{&c.Total, &c.Truncated, &c.Duplicates, &c.Unwritable, &b.Started, &b.Flushed, &b.Aborted} {
-		f("c."+strconv.Itoa(i), n)
-	}
-	for reason, n := range b.ByReason {
-		f("r."+reason, &n)
-	}
-	for model, t := range a.Models {
-		t.eachCount("m."+model+":", f)
-	}
-}
-
-func (t *Totals) eachCount(prefix string, f func(field string, n *int64)) {
-	f(prefix+"requests", &t.Requests)
-	f(prefix+"errors", &t.Errors)
-	u := &t.Tokens
-	for i, n := range []*int64{&u.TotalTokens, &u.InputTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens, &u.OutputTokens, &u.ReasoningOutputTokens, (*int64)(&t.Price)} {
-		f(prefix+strconv.Itoa(i), n)
-	}
+	entries = b.newestEntries(func(*Entry) bool { return true })
+	b.entries, b.refused = nil, nil
+	return accounts, entries, len(b.accounts) == 0
 }
 
 // Account returns what a user has used at all nodes. For [Everybody], it returns what all users
 // have used, and the totals of each user.
-func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
+func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	answer, err := s.run(ctx, readAccountScript, tagOf(user), hours.maxParts, days.maxParts)
+	answer, err := s.use(ctx, readAccountScript, user, hours.maxParts, days.maxParts)
 	if err != nil {
-		return a, err
+		return Account{}, err
 	}
-	parts, _ := answer.([]any)
-	if len(parts) != 4 {
-		return a, fmt.Errorf("the answer of Redis has %d parts", len(parts))
+	found := struct {
+		*account
+		Now   int64             `json:"now"`
+		Since int64             `json:"since"`
+		Users map[string]Totals `json:"users"`
+	}{account: newAccount()}
+	text, _ := answer.(string)
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return Account{}, err
 	}
-	now, _ := parts[0].(int64)
-	counts, users, sum := countsOf(parts[1]), make(map[string]*Totals), newAccount()
-	since, known := counts["since"]
-	if !known {
-		since = now
+	var users []UserTotals
+	for name, t := range found.Users {
+		users = append(users, UserTotals{name, t})
 	}
-	for field := range counts {
-		kind, name, _ := strings.Cut(strings.TrimSuffix(field, ":requests"), ".")
-		switch total := strings.HasSuffix(field, ":requests"); {
-		case kind == "m" && total:
-			sum.Models[name] = new(Totals)
-		case kind == "u" && total:
-			users[name] = new(Totals)
-		case kind == "r":
-			sum.Buffers.add(ToolBuffers{ByReason: map[string]int64{name: counts[field]}})
-		}
-	}
-	set := func(counts map[string]int64) func(string, *int64) {
-		return func(field string, n *int64) { *n = counts[field] }
-	}
-	sum.eachCount(set(counts))
-	for i, to := range []*series{&sum.Hours, &sum.Days} {
-		of, _ := parts[2+i].([]any)
-		for j := 0; j+1 < len(of); j += 2 {
-			start, _ := of[j].(int64)
-			t := TimeTotals{Start: start}
-			t.eachCount("t.", set(countsOf(of[j+1])))
-			*to = append(*to, t)
-		}
-	}
-	var totals []UserTotals
-	for name, t := range users {
-		t.eachCount("u."+name+":", set(counts))
-		totals = append(totals, UserTotals{name, *t})
-	}
-	return sum.body(user, totals, since, s.started.Unix(), now), nil
-}
-
-// countsOf returns the counts in the answer of HGETALL, in which each field is followed by its count.
-func countsOf(pairs any) map[string]int64 {
-	fields, _ := pairs.([]any)
-	counts := make(map[string]int64, len(fields)/2)
-	for i := 0; i+1 < len(fields); i += 2 {
-		field, _ := fields[i].(string)
-		text, _ := fields[i+1].(string)
-		counts[field], _ = strconv.ParseInt(text, 10, 64)
-	}
-	return counts
+	return found.body(user, users, cmp.Or(found.Since, found.Now), s.started.Unix(), found.Now), nil
 }
 
 // Raw returns the turns of a user among the last turns of all nodes. For [Everybody], it returns
@@ -262,98 +170,121 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	if err != nil {
 		return Raw{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
+	answer, err := s.use(ctx, readEntriesScript)
+	if err != nil {
+		return Raw{}, err
+	}
 	raw := Raw{Object: "list", Data: []Entry{}, ToolBufferMetrics: account.ToolBufferMetrics}
-	for _, tag := range []string{turnsTag, refusedTag} {
-		answer, err := s.run(ctx, readEntriesScript, tag)
-		if err != nil {
-			return Raw{}, err
-		}
-		texts, _ := answer.([]any)
-		for _, text := range texts {
-			var e Entry
-			if text, ok := text.(string); ok && json.Unmarshal([]byte(text), &e) == nil && (user == Everybody || user == e.User) {
-				raw.Data = append(raw.Data, e)
-			}
+	texts, _ := answer.([]any)
+	for _, text := range texts {
+		var e Entry
+		if text, ok := text.(string); ok && json.Unmarshal([]byte(text), &e) == nil && (user == Everybody || user == e.User) {
+			raw.Data = append(raw.Data, e)
 		}
 	}
 	sortEntries(raw.Data)
 	return raw, nil
 }
 
-// The keys of an account are
+// The keys are
 //
 //	<account>all                       a hash: all counts, and when counting began
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts of an hour or a day, which expire
-//	<account>batch:<node>              the number of the last batch of a node; expires after a day
+//	turns, refused                     lists of entries, the newest first
+//	call:<node>                        the number of the last call of a node; expires after a day
 //
-// In each account, the models after the first 20 share one entry. In the account of [Everybody],
-// the users after the first 1000 share one entry.
+// A count is in the field with its path: the names that lead to it in the JSON of an account, with
+// bytes between them that no name has. A price is in billionths. In each account, the models after the
+// first 20 share one entry. In the account of [Everybody], the users after the first 1000 share one
+// entry.
 
-// skipStored is the beginning of each script that stores a batch. It ends the script if the batch
-// is stored already. A node stores its batches in the order of their numbers, so the script
-// compares only with the number of the last batch.
-const skipStored = `
-local batch = KEYS[1] .. 'batch:' .. ARGV[1]
-if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
-redis.call('SET', batch, ARGV[2], 'EX', 86400)
-`
-
-// addCountsScript adds counts. Arguments: node, number of the batch, then pairs of a field and the
-// number to add to it.
-var addCountsScript = redis.NewScript(skipStored + `
-local base = KEYS[1]
-local now = tonumber(redis.call('TIME')[1])
-local all, hour, day = base .. 'all', base .. 'hour:' .. (now - now % 3600), base .. 'day:' .. (now - now % 86400)
-local most, rest = {m = 20, u = 1000}, {m = 'other', u = '\0others'}
-redis.call('HSETNX', all, 'since', now)
-for i = 3, #ARGV, 2 do
-	local field, n = ARGV[i], ARGV[i + 1]
-	local kind, name, what = string.match(field, '^([mu])%.(.*):(%w+)$')
-	if kind and redis.call('HEXISTS', all, kind .. '.' .. name .. ':requests') == 0 then
-		if tonumber(redis.call('HGET', all, 'n.' .. kind) or '0') >= most[kind] then
-			field = kind .. '.' .. rest[kind] .. ':' .. what
+// addScript adds counts and entries. Arguments: node, number of the call, the most entries to keep, the
+// accounts of users as JSON, then pairs of a list and an entry for it. A node makes its calls in the order
+// of their numbers, so a call that got no answer may be made again.
+var addScript = redis.NewScript(`
+local base, now, call = KEYS[1], tonumber(redis.call('TIME')[1]), KEYS[1] .. 'call:' .. ARGV[1]
+if tonumber(redis.call('GET', call) or '0') >= tonumber(ARGV[2]) then return 'done' end
+redis.call('SET', call, ARGV[2], 'EX', 86400)
+local function add(key, path, counts)
+	for name, n in pairs(counts) do
+		if type(n) == 'table' then
+			add(key, path .. name .. '\255', n)
+		elseif n ~= 0 or name == 'requests' then
+			redis.call('HINCRBY', key, path .. name, string.format('%.0f', name == 'price' and n * 1e9 or n))
+		end
+	end
+end
+local function addEntry(key, kind, name, counts, most, rest)
+	local entry = kind .. '\255' .. name .. '\255'
+	if redis.call('HEXISTS', key, entry .. 'requests') == 0 then
+		if tonumber(redis.call('HGET', key, 'entries\255' .. kind) or '0') >= most then
+			entry = kind .. '\255' .. rest .. '\255'
 		else
-			redis.call('HINCRBY', all, 'n.' .. kind, 1)
+			redis.call('HINCRBY', key, 'entries\255' .. kind, 1)
 		end
 	end
-	redis.call('HINCRBY', all, field, n)
-	if string.sub(field, 1, 2) == 't.' then
-		redis.call('HINCRBY', hour, field, n)
-		redis.call('HINCRBY', day, field, n)
+	add(key, entry, counts)
+end
+for user, a in pairs(cjson.decode(ARGV[4])) do
+	local models, totals = a.models, {requests = a.requests, errors = a.errors, usage = a.usage, price = a.price}
+	a.models, a.hours, a.days = nil, nil, nil
+	for _, name in ipairs({user, '\0all'}) do
+		local account = base .. redis.sha1hex(name) .. ':'
+		local all = account .. 'all'
+		redis.call('HSETNX', all, 'since', now)
+		add(all, '', a)
+		for model, counts in pairs(models) do addEntry(all, 'models', model, counts, 20, 'other') end
+		if name == '\0all' then addEntry(all, 'users', user, totals, 1000, '\0others') end
+		redis.call('EXPIRE', all, 400 * 86400)
+		for kind, width in pairs({hour = 3600, day = 86400}) do
+			local part = account .. kind .. ':' .. (now - now % width)
+			add(part, '', totals)
+			redis.call('EXPIRE', part, kind == 'hour' and 50 * 3600 or 64 * 86400)
+		end
 	end
 end
-redis.call('EXPIRE', hour, 50 * 3600)
-redis.call('EXPIRE', day, 64 * 86400)
-redis.call('EXPIRE', all, 400 * 86400)
+for i = 5, #ARGV, 2 do redis.call('LPUSH', base .. ARGV[i], ARGV[i + 1]) end
+for _, list in ipairs({base .. 'turns', base .. 'refused'}) do
+	redis.call('LTRIM', list, 0, ARGV[3] - 1)
+	redis.call('EXPIRE', list, 400 * 86400)
+end
 return 'done'`)
 
-// readAccountScript reads an account. It has two arguments: how many hours and how many days to
-// return. The answer is the time, all counts, the hours with their counts, and the days with their
-// counts.
+// readAccountScript reads an account. Arguments: user, how many hours and how many days to return. The
+// answer is the account as JSON, with the time. In this JSON, a number has at most 14 digits.
 var readAccountScript = redis.NewScript(`
-local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
-local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
-for kind, width in ipairs({3600, 86400}) do
-	for i = tonumber(ARGV[kind]) - 1, 0, -1 do
-		local start = now - now % width - i * width
-		local counts = redis.call('HGETALL', base .. (kind == 1 and 'hour:' or 'day:') .. start)
-		if #counts > 0 then
-			table.insert(view[2 + kind], start)
-			table.insert(view[2 + kind], counts)
+local account, now = KEYS[1] .. redis.sha1hex(ARGV[1]) .. ':', tonumber(redis.call('TIME')[1])
+local function read(key)
+	local found, all = {}, redis.call('HGETALL', key)
+	for i = 1, #all, 2 do
+		local at, last = found, nil
+		for name in string.gmatch(all[i] .. '\255', '([^\255]*)\255') do
+			if last then
+				at[last] = at[last] or {}
+				at = at[last]
+			end
+			last = name
 		end
+		at[last] = math.min(tonumber(all[i + 1]), 99999999999999) / (last == 'price' and 1e9 or 1)
 	end
+	return found, #all
 end
-return view`)
+local answer = read(account .. 'all')
+answer.now = now
+for kind, width in ipairs({3600, 86400}) do
+	local parts = {}
+	for i = tonumber(ARGV[1 + kind]) - 1, 0, -1 do
+		local start = now - now % width - i * width
+		local part, n = read(account .. (kind == 1 and 'hour:' or 'day:') .. start)
+		part.start = start
+		if n > 0 then table.insert(parts, part) end
+	end
+	answer[kind == 1 and 'hours' or 'days'] = #parts > 0 and parts or nil
+end
+return cjson.encode(answer)`)
 
-// addEntriesScript adds entries of turns. Arguments: node, number of the batch, the most entries to
-// keep, the new entries.
-var addEntriesScript = redis.NewScript(skipStored + `
-for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
-redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)
-redis.call('EXPIRE', KEYS[1] .. 'turns', 400 * 86400)
-return 'done'`)
-
-// readEntriesScript returns all entries, the newest first.
-var readEntriesScript = redis.NewScript(`return redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)`)
+// readEntriesScript returns the turns and then the refused requests, the newest first.
+var readEntriesScript = redis.NewScript(`
+local entries = redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)
+for _, entry in ipairs(redis.call('LRANGE', KEYS[1] .. 'refused', 0, -1)) do table.insert(entries, entry) end
+return entries`)

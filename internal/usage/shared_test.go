@@ -34,14 +34,14 @@ func newNode(t *testing.T, server *redisserver.Server) *Shared {
 func TestShared(t *testing.T) {
 	server, whole := redisserver.Cluster(t), New()
 	nodes := []*Shared{newNode(t, server), newNode(t, server), newNode(t, server)}
-	users := []string{"", "ann", "b:ob", `"<c>`, "d\ne", "m.x:requests"}
+	users := []string{"", "ann", "b:ob", `"<c>`, "d\ne", "m.x:requests", "1", "a\x01b"}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for n, node := range nodes {
 		all.Go(func() {
 			for i := range 60 {
 				r := record(users[(i+n)%len(users)], fmt.Sprint(n, "-", i))
-				r.Model, r.Choice = fmt.Sprintf("model:%d", i%3), i%2
+				r.Model, r.Choice = []string{"model:0", "2", "users"}[i%3], i%2
 				r.Price = 12345
 				if i%5 == 0 {
 					r.Status = 502
@@ -194,5 +194,18 @@ func TestSharedRefusals(t *testing.T) {
 	}
 	if err != nil || turns != 1 || len(raw.Data) != maxEntries+1 {
 		t.Errorf("%d entries, %d turns, %v", len(raw.Data), turns, err)
+	}
+}
+
+// TestSharedLargeCounts counts more than a number in the answer of Redis may have: the account can be
+// read all the same.
+func TestSharedLargeCounts(t *testing.T) {
+	node := newNode(t, redisserver.Start(t))
+	r := record("ann", "id")
+	r.Usage.TotalTokens, r.Price = 1<<52, 12345678912345678
+	node.Add(r)
+	a, err := node.Account(t.Context(), "ann")
+	if err != nil || a.Requests != 1 || a.Tokens.TotalTokens < 1e13 || a.Price < 1e13 {
+		t.Errorf("%+v, %v", a.Totals, err)
 	}
 }
