@@ -208,8 +208,7 @@ type limitUsage struct {
 	Limit     int64      `json:"limit"`
 	Used      int64      `json:"used"`
 	Remaining int64      `json:"remaining"`
-	Resets    *int64     `json:"resets_at"`    // when the whole limit is free again if nothing more is used; nil: it is free now
-	Exhausted *int64     `json:"exhausted_at"` // when nothing of the limit will be left at the present rate; nil: not expected, or no forecast
+	Resets    *int64     `json:"resets_at"` // when the whole limit is free again if nothing more is used; nil: it is free now
 }
 
 // unixOrNil returns a time in Unix seconds, nil for the zero time.
@@ -245,7 +244,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 		usage := &usages[i]
 		for _, s := range states {
 			usage.Limits = append(usage.Limits, limitUsage{
-				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets), unixOrNil(s.Exhausted),
+				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets),
 			})
 		}
 	}
@@ -255,9 +254,8 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 var (
 	keyLabels = []string{"key", "user", "unit", "window"}
 
-	keyLimitReading     = newReading("codex_key_limit", "Limit of an API key.", keyLabels...)
-	keyUsedReading      = newReading("codex_key_used", "What is used of the limit in its window.", keyLabels...)
-	keyExhaustedReading = newReading("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
+	keyLimitReading = newReading("codex_key_limit", "Limit of an API key.", keyLabels...)
+	keyUsedReading  = newReading("codex_key_used", "What is used of the limit in its window.", keyLabels...)
 )
 
 // maxKeyLabels bounds the number of keys that have metrics.
@@ -283,9 +281,6 @@ func collectKeys(ch chan<- prometheus.Metric) {
 				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
 				send(ch, keyLimitReading, s.Max, labels...)
 				send(ch, keyUsedReading, s.Used, labels...)
-				if !s.Exhausted.IsZero() {
-					send(ch, keyExhaustedReading, s.Exhausted.Unix(), labels...)
-				}
 			}
 		}
 	}

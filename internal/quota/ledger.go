@@ -43,8 +43,8 @@ func (l *Ledger) Do(_ context.Context, k *Key, o Op) (Result, error) {
 }
 
 // states returns the states of the limits of a key.
-func (l *Ledger) states(k *Key, forecasts bool) []State {
+func (l *Ledger) states(k *Key) []State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.accounts[k.Account].states(k, l.now(), forecasts)
+	return l.accounts[k.Account].states(k, l.now())
 }

@@ -71,7 +71,7 @@ func TestSameResults(t *testing.T) {
 					t.Fatalf("seed %d, %d: resets %s, in Redis %s", seed, i, e.Resets, f.Resets)
 				}
 			}
-			if want, is := fmt.Sprint(memory.states(k, true)), fmt.Sprint(other.snapshot.states(NewLimits(shared, 0, false), k, true)); want != is {
+			if want, is := fmt.Sprint(memory.states(k)), fmt.Sprint(other.snapshot.states(NewLimits(shared, 0, false), k)); want != is {
 				t.Fatalf("seed %d, %d, after %+v: %s; in Redis %s", seed, i, o, want, is)
 			}
 			switch random.IntN(12) {

@@ -197,14 +197,14 @@ func (r *Request) States() []State {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastSnapshot.states(r.limits, r.key, false)
+	return r.lastSnapshot.states(r.limits, r.key)
 }
 
 // maxLookups is how many keys States looks up at the same time.
 const maxLookups = 16
 
-// States returns the states of the limits of each key, in the order of keys, with forecasts. A key
-// has no states if it has no limits, or if the engine does not work now.
+// States returns the states of the limits of each key, in the order of keys. A key has no states
+// if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
 	var lookups sync.WaitGroup
@@ -216,7 +216,7 @@ func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 					continue
 				}
 				if result, err := l.engine.Do(ctx, keys[i], Op{Kind: Look}); err == nil {
-					states[i] = result.snapshot.states(l, keys[i], true)
+					states[i] = result.snapshot.states(l, keys[i])
 				}
 			}
 		})
@@ -226,16 +226,16 @@ func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 }
 
 // states returns the states of the limits of a key. Their times are on the clock of this node.
-func (v *snapshot) states(l *Limits, k *Key, forecasts bool) []State {
+func (v *snapshot) states(l *Limits, k *Key) []State {
 	if ledger, ok := l.engine.(*Ledger); ok {
-		return ledger.states(k, forecasts)
+		return ledger.states(k)
 	}
 	if v == nil {
 		return nil
 	}
-	states := v.account.states(k, v.takenAt, forecasts)
+	states := v.account.states(k, v.takenAt)
 	for i, s := range states {
-		states[i].Resets, states[i].Exhausted = v.localTime(s.Resets), v.localTime(s.Exhausted)
+		states[i].Resets = v.localTime(s.Resets)
 	}
 	return states
 }
