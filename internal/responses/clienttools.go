@@ -13,17 +13,15 @@ import (
 
 // The types of the items for calls of tools that OpenAI defines and the client runs.
 const (
-	typeShellCall      = "shell_call"
-	typeLocalShellCall = "local_shell_call"
-	typePatchCall      = "apply_patch_call"
+	typeShellCall = "shell_call"
+	typePatchCall = "apply_patch_call"
 )
 
 // The names of tools that OpenAI defines and the client runs. For the model, each of these tools is
 // a function of the same name.
 const (
-	shellTool      = "shell"
-	localShellTool = "local_shell"
-	patchTool      = "apply_patch"
+	shellTool = "shell"
+	patchTool = "apply_patch"
 )
 
 // clientTool describes a tool that the client runs, and the function that stands for this tool.
@@ -39,10 +37,6 @@ var clientTools = map[string]clientTool{
 		`"commands":{"type":"array","items":{"type":"string"}},` +
 		`"timeout_ms":{"type":"integer","description":"Time for all commands, in milliseconds."},` +
 		`"max_output_length":{"type":"integer","description":"Most characters of the output of each command."}},"required":["commands"]}`)},
-	localShellTool: {typeLocalShellCall, "Runs a command on the user's machine and returns what it writes.", json.RawMessage(`{"type":"object","properties":{` +
-		`"command":{"type":"array","items":{"type":"string"},"description":"The program and its arguments."},` +
-		`"timeout_ms":{"type":"integer"},"working_directory":{"type":"string"},` +
-		`"env":{"type":"object","additionalProperties":{"type":"string"}},"user":{"type":"string"}},"required":["command"]}`)},
 	patchTool: {typePatchCall, "Creates, updates or deletes a file of the user. The diff of create_file has all lines of the file, each with a + before it. " +
 		"That of update_file has hunks: a line @@ with what is around the change, if that is needed, then lines that begin with a space, - or +.",
 		json.RawMessage(`{"type":"object","properties":{` +
@@ -85,29 +79,18 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	if f := field.Expect(wirejson.KindObject, v); f != nil {
 		return f.In(member)
 	}
-	// newClientCall added the type and an empty env to the action of a local shell. The model did
-	// not write them, so they are left out.
-	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
-		return v.Given() && (i.kind != typeLocalShellCall || name != "type" && (name != "env" || !v.Equals("{}")))
-	})
+	arguments := appendMembers(nil, v, func(_ string, v wirejson.Value) bool { return v.Given() })
 	call.Arguments = wirejson.AppendString(nil, append(append([]byte{'{'}, bytes.TrimPrefix(arguments, []byte{','})...), '}'))
 	return nil
 }
 
 func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error {
-	if i.kind == typeLocalShellCall+"_output" && !fields.callID.Given() {
-		fields.callID = fields.id // some clients put the id of the call into id
-	}
 	if f := i.readAnsweredCallID(fields); f != nil {
 		return f
 	}
-	switch i.kind {
-	case typeShellCall + "_output":
+	if i.kind == typeShellCall+"_output" {
 		i.message.Text = quoted(fields.output)
 		return field.Expect(wirejson.KindArray, fields.output).In("output")
-	case typeLocalShellCall + "_output":
-		i.message.Text = fields.output
-		return field.Expect(wirejson.KindString, fields.output).In("output")
 	}
 	// The item is the output of a patch: the status says whether the patch was applied.
 	var status, output string
@@ -134,16 +117,6 @@ type shellAction struct {
 	MaxOutputLength *int64   `json:"max_output_length"`
 }
 
-// execAction is the action of a call of the local shell tool (LocalShellExecAction).
-type execAction struct {
-	Type             string            `json:"type"`
-	Command          []string          `json:"command"`
-	TimeoutMS        *int64            `json:"timeout_ms,omitempty"`
-	WorkingDirectory *string           `json:"working_directory,omitempty"`
-	Env              map[string]string `json:"env"`
-	User             *string           `json:"user,omitempty"`
-}
-
 // patchOperation is the operation of a call of the patch tool (ApplyPatchOperation).
 type patchOperation struct {
 	Type string  `json:"type"`
@@ -161,11 +134,6 @@ func newClientCall(tool originalTool, arguments string) (c clientCall) {
 		decodeArguments(arguments, action)
 		null := json.RawMessage("null")
 		c.Action, c.Environment = action, &null
-	case typeLocalShellCall:
-		action := &execAction{Command: []string{}, Env: map[string]string{}}
-		decodeArguments(arguments, action)
-		action.Type = "exec"
-		c.Action = action
 	case typePatchCall:
 		c.Operation = newPatchOperation(arguments)
 	}

@@ -10,13 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-const everyClientTool = `"tools":[{"type":"shell"},{"type":"local_shell"},{"type":"apply_patch"}]`
+const everyClientTool = `"tools":[{"type":"shell"},{"type":"apply_patch"}]`
 
 // clientCalls are calls of tools that the client runs: the function, its arguments, and
 // the item without its ids.
 var clientCalls = []struct{ name, arguments, item string }{
 	{"shell", `{"commands":["ls"],"timeout_ms":100}`, `"type":"shell_call","status":"completed","call_id":"c","action":{"commands":["ls"],"timeout_ms":100,"max_output_length":null},"environment":null`},
-	{"local_shell", `{"command":["ls","-l"],"working_directory":"/tmp"}`, `"type":"local_shell_call","status":"completed","call_id":"c","action":{"type":"exec","command":["ls","-l"],"working_directory":"/tmp","env":{}}`},
 	{"apply_patch", `{"type":"create_file","path":"a","diff":"+x"}`, `"type":"apply_patch_call","status":"completed","call_id":"c","operation":{"type":"create_file","path":"a","diff":"+x"}`},
 	{"apply_patch", `{"type":"delete_file","path":"a"}`, `"type":"apply_patch_call","status":"completed","call_id":"c","operation":{"type":"delete_file","path":"a"}`},
 }
@@ -36,7 +35,7 @@ func TestClientCalls(t *testing.T) {
 			t.Errorf("%s: %s", c.name, item)
 		}
 		output := `{"type":"` + meta.originalTools[c.name].callType + `_output","call_id":"c","status":"failed","output":` + map[string]string{
-			"shell": `[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":1}}]`, "local_shell": `"a"`, "apply_patch": `"no such file"`,
+			"shell": `[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":1}}]`, "apply_patch": `"no such file"`,
 		}[c.name] + `}`
 		r := responseOf(t, withInput(item+`,`+output))
 		if call := r.Messages[0].Calls[0]; call.Name != c.name || call.Arguments.Text() != c.arguments {
@@ -47,7 +46,7 @@ func TestClientCalls(t *testing.T) {
 			t.Fatal(apiErr)
 		}
 		want := map[string]string{
-			"shell": `"[{\"stdout\":\"a\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]"`, "local_shell": `"a"`, "apply_patch": `"failed: no such file"`,
+			"shell": `"[{\"stdout\":\"a\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]"`, "apply_patch": `"failed: no such file"`,
 		}[c.name]
 		if got := string(p.History[1]); got != `{"type":"function_call_output","call_id":"c","output":`+want+`}` {
 			t.Errorf("%s: %s", c.name, got)
@@ -64,7 +63,7 @@ func TestClientCalls(t *testing.T) {
 // still in OpenAI's form.
 func TestClientCallsOddArguments(t *testing.T) {
 	meta := responseOf(t, withMember(everyClientTool)).Meta(testSuffix)
-	for _, name := range []string{"shell", "local_shell", "apply_patch"} {
+	for _, name := range []string{"shell", "apply_patch"} {
 		for _, arguments := range []string{"", "{", "[]", `"x"`, "{}", `{"commands":"ls","command":7,"type":"x","path":1}`} {
 			checkResponseFold(t, meta, []turn.Output{
 				callOut(0, "c", name, arguments), {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
@@ -76,7 +75,7 @@ func TestClientCallsOddArguments(t *testing.T) {
 func TestClientToolsChosen(t *testing.T) {
 	for choice, want := range map[string]string{
 		`{"type":"shell"}`: "shell", `{"type":"apply_patch"}`: "apply_patch",
-		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"local_shell"}]}`: "local_shell",
+		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"apply_patch"}]}`: "apply_patch",
 	} {
 		r := responseOf(t, withMember(everyClientTool+`,"tool_choice":`+choice))
 		if len(r.Choice.Only) != 1 || r.Choice.Only[0] != want {
@@ -99,12 +98,23 @@ func TestClientToolsRefused(t *testing.T) {
 		withInput(`{"type":"apply_patch_call","call_id":"c","operation":1}`):                                                              {"input[0].operation", apierror.CodeInvalidType},
 		withInput(`{"type":"shell_call","call_id":"c","action":{"commands":[]}},{"type":"shell_call_output","call_id":"c","output":"x"}`): {"input[1].output", apierror.CodeInvalidType},
 		withInput(`{"type":"apply_patch_call","call_id":"c","operation":{}},{"type":"apply_patch_call_output","call_id":"c"}`):            {"input[1].status", apierror.CodeMissingParameter},
-		withInput(`{"type":"local_shell_call","call_id":"c","action":{}},{"type":"local_shell_call_output","id":"d","output":""}`):        {"input[1].call_id", apierror.CodeInvalidValue},
 	} {
 		if err := decodeAll(body); err == nil || err.Param != want.param || err.Code != want.code {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	// A local shell's output may have the id of the call where others have their own.
-	responseOf(t, withInput(`{"type":"local_shell_call","call_id":"c","action":{}},{"type":"local_shell_call_output","id":"c","output":""}`))
+}
+
+// TestRefusedWithAdvice checks that the errors for OpenAI's tools and items that are not supported
+// name what does the same. No such tool is skipped, even if the client is Codex.
+func TestRefusedWithAdvice(t *testing.T) {
+	for body, want := range map[string]string{
+		withMember(`"tools":[{"type":"local_shell"}]`):  "tools[0].type: 'local_shell' is not supported: use the tool shell. (400 unsupported_parameter)",
+		withInput(`{"type":"local_shell_call"}`):        "input[0].type: an item of the type 'local_shell_call' cannot be passed on to Codex; send it as a shell_call. (400 unsupported_parameter)",
+		withInput(`{"type":"local_shell_call_output"}`): "input[0].type: an item of the type 'local_shell_call_output' cannot be passed on to Codex; send it as a shell_call_output. (400 unsupported_parameter)",
+	} {
+		if _, err := Decode([]byte(body)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 }

@@ -54,17 +54,21 @@ var itemTypes = map[string]itemType{
 	typeToolSearchOutput:         {"tso", (*inputItem).readToolSearchOutput},
 	typeAdditionalTools:          {"at", (*inputItem).readAdditionalTools},
 
-	typeShellCall:      {"sh", (*inputItem).readCall},
-	typeLocalShellCall: {"lsh", (*inputItem).readCall},
-	typePatchCall:      {"apc", (*inputItem).readCall},
-
-	typeShellCall + "_output":      {"sho", (*inputItem).readClientOutput},
-	typeLocalShellCall + "_output": {"lsho", (*inputItem).readClientOutput},
-	typePatchCall + "_output":      {"apco", (*inputItem).readClientOutput},
+	typeShellCall:             {"sh", (*inputItem).readCall},
+	typePatchCall:             {"apc", (*inputItem).readCall},
+	typeShellCall + "_output": {"sho", (*inputItem).readClientOutput},
+	typePatchCall + "_output": {"apco", (*inputItem).readClientOutput},
 
 	typePicture:   {"ig", (*inputItem).readPicture},
 	typeWebSearch: {"ws", (*inputItem).readVerbatim},
 	"compaction":  {"item", (*inputItem).readVerbatim},
+}
+
+// insteadOf says, for the tools and items of OpenAI that are refused here, what does the same.
+var insteadOf = map[string]string{
+	"local_shell":             "use the tool shell",
+	"local_shell_call":        "send it as a shell_call",
+	"local_shell_call_output": "send it as a shell_call_output",
 }
 
 func (r *Request) readInput(v wirejson.Value) *field.Error {
@@ -129,7 +133,8 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 	}
 	kind, known := itemTypes[i.kind]
 	if !known {
-		return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", i.kind).In("type")
+		advice := cmp.Or(insteadOf[i.kind], "leave it out")
+		return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; %s", i.kind, advice).In("type")
 	}
 	return kind.read(i, r, in)
 }

@@ -83,7 +83,7 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 		w.pictureCall = newPictureCall(i.picture)
 	case typeWebSearch:
 		w.Action = searchAction(arguments)
-	case typeShellCall, typeLocalShellCall, typePatchCall:
+	case typeShellCall, typePatchCall:
 		w.clientCall = newClientCall(i.tool, arguments)
 	default:
 		w.Namespace, w.Name, w.Arguments = i.tool.namespace, i.tool.name, &arguments

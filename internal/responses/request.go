@@ -278,7 +278,7 @@ func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
 	case typeReference:
 		return field.Unsupported("is not supported here: %s", notStoredReason).In("id")
-	case typeToolSearch, typeToolSearchOutput, typeAdditionalTools, typeShellCall, typeLocalShellCall, typePatchCall:
+	case typeToolSearch, typeToolSearchOutput, typeAdditionalTools, typeShellCall, typePatchCall:
 		return field.Unsupported("'%s' is not supported here: a chat completion has no such calls; use POST /v1/responses", i.kind).In("type")
 	}
 	return nil

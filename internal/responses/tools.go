@@ -148,6 +148,8 @@ func readTool(v wirejson.Value, namespace string) ([]declaredTool, *field.Error)
 	case kind == toolSearchTool && execution.Is("client"):
 		t, f := readSearchTool(v)
 		return oneTool(typeToolSearch, "", t), f
+	case insteadOf[kind] != "": // also for Codex as the client, which would lose its shell silently
+		return nil, field.Unsupported("'%s' is not supported: %s", kind, insteadOf[kind]).In("type")
 	default:
 		return nil, (&field.Error{
 			Problem: "'" + strings.ToValidUTF8(kind[:min(len(kind), 64)], "") + "' is not supported: tools that are not the client's own do not run here",

@@ -20,7 +20,6 @@ func TestClientTools(t *testing.T) {
 	}{
 		{e2e.Fields{"type": "shell"}, `shell {"commands":["ls"]}`, "shell_call", "action", `{"commands":["ls"],"timeout_ms":null,"max_output_length":null}`,
 			[]e2e.Fields{{"stdout": "a file", "stderr": "", "outcome": e2e.Fields{"type": "exit", "exit_code": 0}}}, "a file"},
-		{e2e.Fields{"type": "local_shell"}, `local_shell {"command":["ls"]}`, "local_shell_call", "action", `{"type":"exec","command":["ls"],"env":{}}`, "a file", "a file"},
 		{e2e.Fields{"type": "apply_patch"}, `client_apply_patch {"type":"update_file","path":"a","diff":"@@"}`, "apply_patch_call", "operation", `{"type":"update_file","path":"a","diff":"@@"}`, "patched", "completed: patched"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
