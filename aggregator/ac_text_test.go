@@ -62,7 +62,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 		t.Errorf("overlapping blocks: %s", got)
 	}
 	// It can be replaced, and another one can be beside it.
-	for name, p := range map[string]Pattern{"at": quoted{}, ToolCallPattern: ToolCall{}} {
+	for name, p := range map[string]Pattern{"at": quoted{}, "tool_call": toolCall} {
 		if err := a.RegisterTextPattern(name, p); err != nil {
 			t.Fatal(err)
 		}

@@ -114,10 +114,10 @@ func ExampleAggregator_RegisterTextPattern() {
 // A Scanner takes the blocks out of a text that comes in pieces.
 func ExampleScanner() {
 	scanner := aggregator.NewScanner(aggregator.ScannerOptions{
-		Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}},
+		Patterns: []aggregator.NamedPattern{{Name: "ping", Pattern: ping{}}},
 	})
 	var segments []usetool.Segment
-	for _, piece := range []string{"I look. <tool_", `call>{"name": "readNote", `, `"arguments": {"path": "a.md"}}</tool`, "_call>"} {
+	for _, piece := range []string{"I look. @pi", "ng! And <use_tool><name>readNote</name><pa", "th>a.md</path></use_tool>"} {
 		segments = scanner.Feed(piece, segments)
 	}
 	for _, s := range scanner.Finish("", segments) {
@@ -126,5 +126,6 @@ func ExampleScanner() {
 		}
 	}
 	// Output:
-	// tool_call readNote {"path": "a.md"}
+	// ping ping {}
+	//  readNote {"path":"a.md"}
 }

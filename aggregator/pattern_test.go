@@ -61,7 +61,13 @@ func (r *quotedReader) Next(b byte) BlockState {
 	return BlockOpen
 }
 
-// longer is a form whose opener begins like that of ToolCall and of <use_tool>.
+// toolCall is the form of <tool_call> blocks.
+var toolCall Pattern
+
+// SetToolCall sets toolCall before the tests begin.
+func SetToolCall(p Pattern) { toolCall = p }
+
+// longer is a form whose opener begins like that of toolCall and of <use_tool>.
 type longer struct{ atPattern }
 
 func (longer) Opener() string { return "<tool_calls@" }
@@ -74,7 +80,7 @@ func (longer) Parse(block string) (name, arguments string, err error) {
 func testPatterns() []NamedPattern {
 	return []NamedPattern{
 		{Name: "at", Pattern: atPattern{}}, {Name: "quoted", Pattern: quoted{}},
-		{Name: ToolCallPattern, Pattern: ToolCall{}}, {Name: "longer", Pattern: longer{}},
+		{Name: "tool_call", Pattern: toolCall}, {Name: "longer", Pattern: longer{}},
 	}
 }
 
@@ -391,7 +397,7 @@ func TestToolCall(t *testing.T) {
 		"{\"name\":\"f\n\"}": "malformed",
 	} {
 		text := "before <tool_call>" + block + "</tool_call> behind"
-		opts := ScannerOptions{Patterns: []NamedPattern{{Name: ToolCallPattern, Pattern: ToolCall{}}}}
+		opts := ScannerOptions{Patterns: []NamedPattern{{Name: "tool_call", Pattern: toolCall}}}
 		got := ""
 		for _, s := range scan(t, opts, "", text) {
 			switch s.Kind {
@@ -422,9 +428,9 @@ func TestToolCall(t *testing.T) {
 func TestToolCallIsJSON(t *testing.T) {
 	values := []string{`{}`, `{"a":1.5e+3,"b":[true,false,null,{"c":"\u0041\\\""}]}`, "{ }", `{"a":{"b":{"c":[[[]]]}}}`}
 	for _, value := range values {
-		reader := ToolCall{}.Begin()
+		reader := toolCall.Begin()
 		state := BlockOpen
-		for _, b := range []byte(value + "\n" + toolCallCloser) {
+		for _, b := range []byte(value + "\n</tool_call>") {
 			if state = reader.Next(b); state == BlockBroken {
 				break
 			}

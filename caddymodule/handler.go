@@ -173,8 +173,8 @@ type Handler struct {
 
 	turn.ToolOptions
 
-	// Textual forms of tool calls besides <use_tool> blocks, by the names of the forms:
-	// `tool_call`, or a module of another plugin. Default: none.
+	// Textual forms of tool calls besides <use_tool> blocks, by the names of the forms. Each is a
+	// module of another plugin. Default: none.
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
 	// With stop_after_tools `burst`: how long a turn waits for another textual block after each

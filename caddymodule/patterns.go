@@ -16,27 +16,6 @@ import (
 // Each module is an [aggregator.Pattern].
 const patternNamespace = "http.codex.patterns"
 
-func init() {
-	caddy.RegisterModule(ToolCallPattern{})
-}
-
-// ToolCallPattern finds the tool calls that many models write as
-//
-//	<tool_call>{"name": "...", "arguments": {...}}</tool_call>
-//
-// It has no options.
-type ToolCallPattern struct {
-	aggregator.ToolCall
-}
-
-// CaddyModule returns the Caddy module information.
-func (ToolCallPattern) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  patternNamespace + "." + aggregator.ToolCallPattern,
-		New: func() caddy.Module { return new(ToolCallPattern) },
-	}
-}
-
 // parseTextualPattern reads <name>. The module of that name reads the rest, if it is a
 // caddyfile.Unmarshaler. Otherwise it has no options in the Caddyfile.
 func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
@@ -48,6 +27,9 @@ func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
 		return d.Errf("textual_pattern %s is given twice", name)
 	}
 	info, err := caddy.GetModule(patternNamespace + "." + name)
+	if err != nil && name == "tool_call" {
+		return d.Err("textual_pattern tool_call is no longer built in: write a plugin for it, see docs/tool-calls.md, \"Other textual forms\"")
+	}
 	if err != nil {
 		return d.WrapErr(err)
 	}
@@ -89,6 +71,3 @@ func (h *Handler) loadPatterns(ctx caddy.Context) ([]aggregator.NamedPattern, er
 	}
 	return patterns, nil
 }
-
-// Interface guard
-var _ aggregator.Pattern = (*ToolCallPattern)(nil)

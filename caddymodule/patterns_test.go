@@ -10,12 +10,14 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
 func init() {
 	caddy.RegisterModule(LinePattern{})
 	caddy.RegisterModule(notAPattern{})
 	caddy.RegisterModule(plainPattern{})
+	caddy.RegisterModule(hermesPattern{})
 }
 
 // LinePattern is an example of a guest module: calls that a model writes as a line
@@ -110,7 +112,7 @@ func (notAPattern) CaddyModule() caddy.ModuleInfo {
 
 // plainPattern is a pattern without options: nothing reads its line in the Caddyfile.
 type plainPattern struct {
-	aggregator.ToolCall
+	toolcall.Pattern
 	Word string `json:"word,omitempty"`
 }
 
@@ -118,24 +120,32 @@ func (plainPattern) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.codex.patterns.plain", New: func() caddy.Module { return new(plainPattern) }}
 }
 
+// hermesPattern is the module that the package toolcall shows.
+type hermesPattern struct{ toolcall.Pattern }
+
+func (hermesPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.codex.patterns.hermes", New: func() caddy.Module { return new(hermesPattern) }}
+}
+
 func TestTextualPatterns(t *testing.T) {
 	checkOptions(t, map[string]string{
-		"textual_pattern tool_call":                             `{"textual_patterns":{"tool_call":{}}}`,
+		"textual_pattern hermes":                                `{"textual_patterns":{"hermes":{}}}`,
 		"textual_pattern line":                                  `{"textual_patterns":{"line":{}}}`,
 		"textual_pattern line {\nword RUN\n}\ntool_block_max 2": `{"textual_patterns":{"line":{"word":"RUN"}},"tool_block_max":2}`,
 		"textual_pattern plain":                                 `{"textual_patterns":{"plain":{}}}`,
 		"textual_pattern plain {\n}\ntool_block_max 2":          `{"textual_patterns":{"plain":{}},"tool_block_max":2}`,
-		"textual_pattern tool_call\ntextual_pattern line":       `{"textual_patterns":{"tool_call":{},"line":{}}}`,
-		"textual_pattern tool_call {\n}\ntextual_tools on":      `{"textual_patterns":{"tool_call":{}},"textual_tools":"on"}`,
+		"textual_pattern hermes\ntextual_pattern line":          `{"textual_patterns":{"hermes":{},"line":{}}}`,
+		"textual_pattern hermes {\n}\ntextual_tools on":         `{"textual_patterns":{"hermes":{}},"textual_tools":"on"}`,
 	})
 	for options, want := range map[string]string{
 		"textual_pattern":                            "after 'textual_pattern'",
 		"textual_pattern no_such":                    "module not registered: http.codex.patterns.no_such",
+		"textual_pattern tool_call":                  `textual_pattern tool_call is no longer built in: write a plugin for it, see docs/tool-calls.md, "Other textual forms"`,
 		"textual_pattern use_tool":                   "module not registered: http.codex.patterns.use_tool",
 		"textual_pattern plain x":                    "after 'x'",
 		"textual_pattern plain {\nword x\n}":         "after 'word'",
-		"textual_pattern tool_call x":                "after 'x'",
-		"textual_pattern tool_call {\nword x\n}":     "after 'word'",
+		"textual_pattern hermes x":                   "after 'x'",
+		"textual_pattern hermes {\nword x\n}":        "after 'word'",
 		"textual_pattern line {\nsize 3\n}":          `unknown option "size"`,
 		"textual_pattern line\ntextual_pattern line": "textual_pattern line is given twice",
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -51,7 +52,7 @@ func (c *choices) options() turn.Options {
 }
 
 // forms are the textual forms beside <use_tool>.
-var forms = []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}
+var forms = []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}
 
 // toolCall is a <tool_call> block of the tool find.
 func toolCall(q int) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
 // inForm is a call of find as a <tool_call> block.
@@ -56,7 +57,7 @@ func TestPatterns(t *testing.T) {
 			for mode, want := range map[Mode]string{ModeJSON: c.json, ModeXML: c.xml} {
 				opts := Options{
 					ToolOptions:   c.tools,
-					Patterns:      []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}},
+					Patterns:      []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}},
 					AcceptTextual: func(name string) bool { return name == "find" },
 				}
 				opts.OutputMode, opts.TextualTools = mode, TextualOn
@@ -76,21 +77,21 @@ func TestPatterns(t *testing.T) {
 // TestPatternTwins: a call in another textual form and the same call as a structured
 // one are one call, and the turn ends though Codex waits for the result.
 func TestPatternTwins(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}}
+	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
 	opts.TextualTools = TextualOn
 	checkRun(t, opts, append(said("m", inForm("1"), 9), findCall("a", "1"), response(1), completed), "{0:1}|tool_calls")
 }
 
 // TestPatternsOff: where blocks are text, so are those of other forms.
 func TestPatternsOff(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}}
+	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
 	checkRun(t, opts, append(said("m", inForm("1"), 9), completed), inForm("1")+"|stop")
 }
 
 // TestPatternGrace: the grace runs after a call in another form, and begins anew as
 // long as a begun one is held.
 func TestPatternGrace(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}}
+	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
 	opts.TextualTools = TextualOn
 	m := New(&opts)
 	m.Feed([]codexrpc.Event{delta("m", inForm("1")+"<tool_c")})

@@ -10,9 +10,21 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
-func init() { caddy.RegisterModule(SearchPattern{}) }
+func init() {
+	caddy.RegisterModule(SearchPattern{})
+	caddy.RegisterModule(HermesPattern{})
+}
+
+// HermesPattern is a guest module for <tool_call> blocks.
+type HermesPattern struct{ toolcall.Pattern }
+
+// CaddyModule returns the Caddy module information.
+func (HermesPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.codex.patterns.hermes", New: func() caddy.Module { return new(HermesPattern) }}
+}
 
 // SearchPattern is a guest module for calls of localSearch as search(QUERY).
 type SearchPattern struct{}
@@ -51,11 +63,11 @@ func asToolCall(query string) string {
 	return "<tool_call>\n{\"name\": \"localSearch\", \"arguments\": {\"query\":\"" + query + "\"}}\n</tool_call>"
 }
 
-// TestToolPatterns checks calls in other textual forms, including that of a guest module,
+// TestToolPatterns checks calls in other textual forms, which guest modules read,
 // in both modes, streamed and not. The text after them is dropped, and they are counted.
 func TestToolPatterns(t *testing.T) {
-	s := e2e.NewSite(t, "textual_pattern tool_call\ntextual_pattern search")
-	s.Load(s.WithMetrics("textual_pattern tool_call\ntextual_pattern search\n" + e2e.Patient))
+	s := e2e.NewSite(t, "textual_pattern hermes\ntextual_pattern search")
+	s.Load(s.WithMetrics("textual_pattern hermes\ntextual_pattern search\n" + e2e.Patient))
 	text := "Hm. " + asToolCall("a") + " and " + useTool("localSearch", "b") + " search(c)\n" + asToolCall("</tool_call>") + " That was all."
 	inXML := "Hm. " + useTool("localSearch", "a") + " and " + useTool("localSearch", "b") + " " + useTool("localSearch", "c") + "\n" + useTool("localSearch", "</tool_call>")
 	inJSON := "Hm.  and "
