@@ -14,7 +14,7 @@ func TestSaveCopiesTheEntry(t *testing.T) {
 	g := newGateway(nil, Options{})
 	a := &responseAnswer{q: &responsesRequest{g: g, Request: new(responses.Request)}, entry: &stores.Entry{User: "ann"}}
 	begun := a.runningResponse().Entry
-	a.save(responses.Record{Response: json.RawMessage(`{"status":"completed"}`), Output: make([]stores.Item, 1)})
+	a.save(responses.Record{Response: json.RawMessage(`{"status":"completed"}`), Output: make([]json.RawMessage, 1)})
 	if begun.Response != nil || begun.Output != nil {
 		t.Errorf("the entry of the running response has the end of the response: %s", begun.Response)
 	}

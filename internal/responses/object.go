@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -99,9 +98,9 @@ var responseCodes = map[string]string{
 
 // Record is a response for a store.
 type Record struct {
-	Response json.RawMessage // as the client got it
-	Output   []stores.Item   // the items of its output, as a later response needs them
-	Well     bool            // the turn has ended without an error; the response may be incomplete
+	Response json.RawMessage   // as the client got it
+	Output   []json.RawMessage // the items of its output, as a later response needs them: reasoning with its encrypted content
+	Well     bool              // the turn has ended without an error; the response may be incomplete
 }
 
 // keepResponse passes the whole Response to Meta.Keep, if that is not nil, and returns the JSON of
@@ -119,21 +118,19 @@ func (s *Stream) keepResponse() []byte {
 	return slices.Concat(object[:at], []byte(`"store":false`), object[at+len(`"store":true`):])
 }
 
-// storedOutput returns the items of the output for a store. object is the JSON of the Response. For
-// an item that the client gets in full, only the offsets of the item in object are stored.
-func (s *Stream) storedOutput(object []byte) []stores.Item {
+// storedOutput returns the items of the output for a store. object is the JSON of the Response, whose
+// memory an item shares that the client gets in full.
+func (s *Stream) storedOutput(object []byte) []json.RawMessage {
 	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
-	shown := make([]stores.Item, 0, s.shownCount)
+	shown := make([]json.RawMessage, 0, s.shownCount)
 	for _, v := range wirejson.Value(object[at:]).Elements() {
-		at++ // past the bracket or the comma
-		shown = append(shown, stores.Item{From: at, To: at + len(v)})
-		at += len(v)
+		shown = append(shown, json.RawMessage(v[:len(v):len(v)]))
 	}
-	items := make([]stores.Item, len(s.items))
+	items := make([]json.RawMessage, len(s.items))
 	for k, i := range s.items {
 		if i.index == hidden || !s.meta.includeEncrypted && i.encryptedContent != "" {
-			items[k].Own = wirejson.Append(nil, i.asJSON(true))
+			items[k] = wirejson.Append(nil, i.asJSON(true))
 		} else {
 			items[k] = shown[i.index]
 		}

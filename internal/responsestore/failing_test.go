@@ -158,7 +158,7 @@ func TestModified(t *testing.T) {
 	server := redisserver.Start(t)
 	r := openRedis(t, server.Addr, false)
 	for field, value := range map[string]string{
-		"response": "{", "input": `["x`, "o1": "3:9999", "o2": "{", "n": "9", "running": "1",
+		"response": "{", "input": `["x`, "o1": "[", "o2": "{", "n": "9", "running": "1",
 	} {
 		if err := r.Put(t.Context(), id(1), entry("u", "", "one")); err != nil {
 			t.Fatal(err)

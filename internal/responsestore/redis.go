@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -287,12 +286,8 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 	args := append([]any{id, r.processID, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size(), len(list)}, list...)
 	args = append(args, "previous", e.Previous, "conversation", e.Conversation, "running", e.Running,
 		"response", []byte(e.Response), "bytes", e.Size(), "n", len(e.Output))
-	for i, o := range e.Output {
-		value := string(o.Own)
-		if o.Own == nil {
-			value = fmt.Sprintf("%d:%d", o.From, o.To)
-		}
-		args = append(args, "o"+strconv.Itoa(i+1), value)
+	for i, item := range e.Output {
+		args = append(args, "o"+strconv.Itoa(i+1), []byte(item))
 	}
 	_, err = r.runForWord(ctx, putScript, e.User, args...)
 	return err
@@ -484,15 +479,7 @@ func entryOf(user, id string, fields map[string]string, list []any) *stores.Entr
 	}
 	n, _ := strconv.Atoi(fields["n"])
 	for i := 1; i <= n && i <= len(fields); i++ {
-		value := fields["o"+strconv.Itoa(i)]
-		var o stores.Item
-		from, to, found := strings.Cut(value, ":")
-		if o.From, _ = strconv.Atoi(from); found && o.From >= 0 && from == strconv.Itoa(o.From) {
-			o.To, _ = strconv.Atoi(to)
-		} else {
-			o.Own = json.RawMessage(value)
-		}
-		e.Output = append(e.Output, o)
+		e.Output = append(e.Output, json.RawMessage(fields["o"+strconv.Itoa(i)]))
 	}
 	if !e.Sound() {
 		return nil

@@ -162,12 +162,7 @@ for _, f in ipairs(found) do
 	size = size + f[4]
 	local key = KEYS[1] .. 'r:' .. f[1]
 	local link = {f[1], f[2], redis.call('LRANGE', KEYS[1] .. 'i:' .. f[1], 0, -1)}
-	local response = f[3] > 0 and redis.call('HGET', key, 'response')
-	for i = 1, f[3] do
-		local item = redis.call('HGET', key, 'o' .. i)
-		local from, to = string.match(item, '^(%d+):(%d+)$')
-		table.insert(link, from and string.sub(response, from + 1, to) or item)
-	end
+	for i = 1, f[3] do table.insert(link, redis.call('HGET', key, 'o' .. i)) end
 	table.insert(links, link)
 end
 if size > tonumber(ARGV[4]) then return size end

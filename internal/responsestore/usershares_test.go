@@ -42,7 +42,7 @@ func TestNobodyIsPushedOut(t *testing.T) {
 func TestShareOfMemory(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		m := NewMemory(20_000, time.Hour)
+		m := NewMemory(40_000, time.Hour) // an entry has its text twice
 		users := []string{"", "a", "b", "c"}
 		for range 300 {
 			user, at := users[random.IntN(len(users))], id(random.IntN(30))

@@ -19,20 +19,9 @@ type Entry struct {
 	Running      bool              `json:"running,omitempty"`      // the response still runs, or its node has ended before the response did; in both cases there is no output
 	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
 	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
-	Output       []Item            `json:"output"`                 // the items of the output as the next request needs them
+	Output       []json.RawMessage `json:"output"`                 // the items of the output as the next request needs them
 
 	release func() // may be nil
-}
-
-// Item is an item of a response as a later response needs it. It has the encrypted content of
-// reasoning, even if the client did not ask for that.
-type Item struct {
-	// From and To are the offsets of the item in the Response, in bytes. The Response has nearly
-	// all items in the form that is needed, so these items are not stored twice.
-	From int `json:"from,omitempty"`
-	To   int `json:"to,omitempty"`
-	// Own is the item if the Response lacks the item or a part of it; else nil.
-	Own json.RawMessage `json:"own,omitempty"`
 }
 
 // OnRelease makes Release call a function, such as the one that [Reserve] returns.
@@ -55,20 +44,12 @@ func (e *Entry) Items() iter.Seq[json.RawMessage] {
 				return
 			}
 		}
-		for _, o := range e.Output {
-			if !yield(e.outputItem(o)) {
+		for _, item := range e.Output {
+			if !yield(item) {
 				return
 			}
 		}
 	}
-}
-
-// outputItem returns the JSON of an item of the output.
-func (e *Entry) outputItem(o Item) json.RawMessage {
-	if o.Own != nil {
-		return o.Own
-	}
-	return e.Response[o.From:o.To:o.To]
 }
 
 // Encode returns an entry as JSON. [Decode] returns the parts of the entry unchanged.
@@ -96,12 +77,15 @@ func Decode(data []byte) *Entry {
 	whole.Pick(wirejson.Into("user", &user), wirejson.Into("previous", &previous), wirejson.Into("conversation", &conversation),
 		wirejson.Into("running", &running), wirejson.Into("response", &response), wirejson.Into("input", &input), wirejson.Into("output", &output))
 	e := &Entry{Running: running.IsTrue(), Response: json.RawMessage(response)}
-	fieldErr := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
-		field.Elements(input, math.MaxInt, "", func(_ int, item wirejson.Value) *field.Error {
-			e.Input = append(e.Input, json.RawMessage(item))
+	into := func(items *[]json.RawMessage) func(int, wirejson.Value) *field.Error {
+		return func(_ int, item wirejson.Value) *field.Error {
+			*items = append(*items, json.RawMessage(item))
 			return nil
-		}))
-	if fieldErr != nil || output.Given() && json.Unmarshal(output, &e.Output) != nil || !e.hasValidOutput() {
+		}
+	}
+	fieldErr := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
+		field.Elements(input, math.MaxInt, "", into(&e.Input)), field.Elements(output, math.MaxInt, "", into(&e.Output)))
+	if fieldErr != nil || len(e.Response) == 0 {
 		return nil
 	}
 	return e
@@ -112,23 +96,12 @@ func isValid(part []byte) bool { return wirejson.ValidWithin(maxDepth, wirejson.
 // Sound reports whether an entry that was put together from stored parts can be used. The parts may
 // have been modified in the store.
 func (e *Entry) Sound() bool {
-	for _, item := range e.Input {
+	for item := range e.Items() {
 		if !isValid(item) {
 			return false
 		}
 	}
-	return isValid(e.Response) && e.hasValidOutput()
-}
-
-// hasValidOutput reports whether the entry has a response and each item of the output is valid: it
-// is JSON, and its offsets are within the response.
-func (e *Entry) hasValidOutput() bool {
-	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !isValid(e.outputItem(o)) {
-			return false
-		}
-	}
-	return len(e.Response) > 0
+	return isValid(e.Response)
 }
 
 // entryOverhead is the memory of an entry besides its contents, in bytes: structs, slices, and what
@@ -141,11 +114,8 @@ const ItemOverhead = 64
 // Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
 func (e *Entry) Size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + len(e.Conversation) + cap(e.Response)
-	for _, item := range e.Input {
+	for item := range e.Items() {
 		size += ItemOverhead + cap(item)
-	}
-	for _, o := range e.Output {
-		size += ItemOverhead + cap(o.Own)
 	}
 	return int64(size)
 }

@@ -3,7 +3,6 @@ package stores
 import (
 	"encoding/json"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -11,11 +10,11 @@ import (
 // FuzzDecode reads arbitrary data. A valid entry must be usable, and the same
 // after it was stored and read again.
 func FuzzDecode(f *testing.F) {
-	whole := &Entry{User: "u", Previous: "resp_1", Response: json.RawMessage(`{"a":"<&>\u2028"}`), Input: []json.RawMessage{[]byte("1")}, Output: []Item{{From: 5, To: 13}, {Own: []byte("2")}}}
+	whole := &Entry{User: "u", Previous: "resp_1", Response: json.RawMessage(`{"a":"<&>\u2028"}`), Input: []json.RawMessage{[]byte("1")}, Output: []json.RawMessage{[]byte(`"<&>\u2028"`), []byte("2")}}
 	for _, e := range []*Entry{whole, {Response: json.RawMessage("{}")}} {
 		f.Add(stored(f, e))
 	}
-	for _, text := range []string{`{"response":{},"input":null,"output":[{"own":null}]}`, `{"response":[1],"output":[{"from":1,"to":2},3]}`, `{"user":"\ud800","response":1,"input":{"a":[]}}`} {
+	for _, text := range []string{`{"response":{},"input":null,"output":[null]}`, `{"response":[1],"output":[{"a":1},3]}`, `{"user":"\ud800","response":1,"input":{"a":[]}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -39,11 +38,10 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDeepEntry: an entry that was modified cannot exhaust the stack, neither as a whole nor
-// by an item that is a part of a text.
+// TestDeepEntry: an entry that was modified cannot exhaust the stack.
 func TestDeepEntry(t *testing.T) {
 	deep := strings.Repeat("[", MaxEntry-100)
-	for _, data := range []string{`{"response":` + deep, `{"response":"` + deep + `","output":[{"from":1,"to":` + strconv.Itoa(len(deep)) + `}]}`} {
+	for _, data := range []string{`{"response":` + deep, `{"response":"` + deep + `","output":[` + deep} {
 		if Decode([]byte(data)) != nil {
 			t.Errorf("%.100s is an entry", data)
 		}

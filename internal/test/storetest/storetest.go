@@ -77,13 +77,13 @@ func ID(n int) string {
 func ConversationID(n int) string { return strings.Replace(ID(n), "resp_", "conv_", 1) }
 
 // Entry returns a stored response of a user. It follows the response with the id previous. It has
-// one item of input, and two of output: one as offsets in the Response, and one as Own.
+// one item of input, and two of output.
 func Entry(user, previous, text string) *stores.Entry {
 	return &stores.Entry{
 		User: user, Previous: previous,
 		Response: json.RawMessage(`{"id":"<` + text + `>"}`),
 		Input:    []json.RawMessage{json.RawMessage(`"in ` + text + `"`)},
-		Output:   []stores.Item{{From: 6, To: 10 + len(text)}, {Own: json.RawMessage(`"own"`)}},
+		Output:   []json.RawMessage{json.RawMessage(`"<` + text + `>"`), json.RawMessage(`"own"`)},
 	}
 }
 
