@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// ErrCancelled is the error of a response that was cancelled. It is compared with other errors, so
+// callers must neither copy nor change it.
+var ErrCancelled = &Error{Status: http.StatusConflict, Type: TypeServer, Code: CodeResponseCancelled, Message: "The response was cancelled."}
+
 // Each variable is a function that returns an error of this server. The arguments of the function
 // are put into the message.
 var (

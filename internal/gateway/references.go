@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
@@ -82,7 +81,7 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 		}
 		named[i] = responsestore.Reference{Response: response, Item: id}
 	}
-	return stored.Items(ctx, named, responses.ItemID)
+	return stored.Items(ctx, named, objects.ItemID)
 }
 
 // referenceError returns the API error for an error of reading the items that the input refers to.

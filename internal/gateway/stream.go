@@ -7,7 +7,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -164,12 +163,12 @@ func (s *streamResponder) wake() error {
 func (s *streamResponder) finish(err error) requestOutcome {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	switch {
-	case failed && !s.opened && apiErr != responses.ErrCancelled:
+	case failed && !s.opened && apiErr != apierror.ErrCancelled:
 		return s.g.refuse(s.w, s.r, apiErr)
 	case failed:
 		err = s.fail(apiErr)
 	case err != nil && s.opened:
-		_ = s.encoder.Fail(responses.ErrCancelled) // nobody reads this event, but the response may be stored
+		_ = s.encoder.Fail(apierror.ErrCancelled) // nobody reads this event, but the response may be stored
 	}
 	if err == nil {
 		err = s.writer.Close()

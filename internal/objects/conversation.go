@@ -10,13 +10,20 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
+// NewItems is a checked request that creates a conversation, changes its metadata or adds items.
+type NewItems interface {
+	// Object returns the conversation that the request makes. created is in Unix seconds.
+	Object(id string, created int64) json.RawMessage
+	// Items returns the items as they are stored. Their ids have this suffix.
+	Items(suffix string) []json.RawMessage
+}
+
 // CreateConversation creates a conversation: POST /v1/conversations.
-func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+func (o *Objects) CreateConversation(r *http.Request, c NewItems) ([]byte, *apierror.Error) {
 	if o.Store == nil {
 		return nil, apierror.NoStore("conversation")
 	}
@@ -54,12 +61,12 @@ func (o *Objects) readConversation(r *http.Request, id string, read reader, answ
 }
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
-func (o *Objects) Conversation(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) Conversation(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, o.part(""), func(e *stores.Entry) ([]byte, *apierror.Error) { return copyPart(e.Response, claimMemory) })
 }
 
 // UpdateConversation replaces the metadata of a conversation: POST /v1/conversations/{id}.
-func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+func (o *Objects) UpdateConversation(r *http.Request, id string, c NewItems) ([]byte, *apierror.Error) {
 	created, _ := responseid.Time(id)
 	object := c.Object(id, created.Unix())
 	return object, o.withConversation(r, id, func(ctx context.Context) error {
@@ -69,34 +76,34 @@ func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.Co
 
 // DeleteConversation deletes a conversation of the caller: DELETE /v1/conversations/{id}.
 func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apierror.Error) {
-	return responses.Deleted(id, "conversation.deleted"), o.withConversation(r, id, func(ctx context.Context) error {
+	return deleted(id, "conversation.deleted"), o.withConversation(r, id, func(ctx context.Context) error {
 		return o.Store.Delete(ctx, o.User(r), id)
 	})
 }
 
 // ConversationItems returns a page of the items of a conversation:
 // GET /v1/conversations/{id}/items.
-func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
-	page, apiErr := responses.ReadPage(r.URL.Query())
+func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
+	page, apiErr := readPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	return o.readConversation(r, id, o.whole, func(e *stores.Entry) ([]byte, *apierror.Error) {
-		return responses.ItemList(e.Input, page, claimMemory)
+		return itemList(e.Input, page, claimMemory)
 	})
 }
 
 // AddItems adds items to a conversation and returns these items:
 // POST /v1/conversations/{id}/items.
-func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, claimMemory responses.Hold) ([]byte, *apierror.Error) {
-	added := c.Items(responseid.NewSuffix(time.Now()))
+func (o *Objects) AddItems(r *http.Request, id string, c NewItems, claimMemory Hold) ([]byte, *apierror.Error) {
+	items := c.Items(responseid.NewSuffix(time.Now()))
 	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
-		return o.Store.Append(ctx, o.User(r), id, added)
+		return o.Store.Append(ctx, o.User(r), id, items)
 	})
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return responses.Added(added, claimMemory)
+	return addedList(items, claimMemory)
 }
 
 // AppendResponse appends the items of an ended response to a conversation of the same user. The
@@ -110,9 +117,9 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 }
 
 // ConversationItem returns an item of a conversation: GET /v1/conversations/{id}/items/{item}.
-func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, o.part(string(wirejson.AppendString(nil, item))), func(e *stores.Entry) ([]byte, *apierror.Error) {
-		at := responses.FindItem(e.Input, item)
+		at := findItem(e.Input, item)
 		if at < 0 {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}
@@ -126,7 +133,7 @@ func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _
 	missing := apierror.ConversationItemNotFound(id, item)
 	var found json.RawMessage
 	object, apiErr := o.readConversation(r, id, o.part(string(wirejson.AppendString(nil, item))), func(e *stores.Entry) ([]byte, *apierror.Error) {
-		at := responses.FindItem(e.Input, item)
+		at := findItem(e.Input, item)
 		if at < 0 {
 			return nil, missing
 		}

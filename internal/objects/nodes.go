@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
@@ -119,14 +118,14 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 	events := c.nextEvents()
 	cancelled, err := c.store.Continue(ctx, c.response.Entry.User, c.response.ID, events)
 	if cancelled {
-		c.stop(responses.ErrCancelled)
+		c.stop(apierror.ErrCancelled)
 	}
 	switch {
 	case err == nil:
 		c.nextEvent, c.done = c.nextEvent+int64(len(events.Events)), events.Over
 	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.objects.Running.isOver(c.response.ID):
 		c.done = true // other nodes count the response as lost, or the response has ended and was deleted
-		c.stop(responses.ErrCancelled)
+		c.stop(apierror.ErrCancelled)
 	case errors.Is(err, stores.ErrNotFound): // the store was emptied
 		c.nextEvent = 0
 		err = c.store.Begin(ctx, c.response.ID, c.response.runningEntry())

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
@@ -81,9 +81,9 @@ func TestContinue(t *testing.T) {
 		"works":     {answer: func(int) (bool, error) { return false, nil }, begun: 1, all: true},
 		"fails":     {answer: func(call int) (bool, error) { return false, errorIf(call > 2 && call < 9, down) }, begun: 1, all: true},
 		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, stores.ErrNotFound) }, begun: 2, all: true},
-		"deleted":   {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrNotFound) }, deleted: true, begun: 1, stops: responses.ErrCancelled},
-		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: responses.ErrCancelled},
-		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrEnded) }, begun: 1, stops: responses.ErrCancelled},
+		"deleted":   {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrNotFound) }, deleted: true, begun: 1, stops: apierror.ErrCancelled},
+		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: apierror.ErrCancelled},
+		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrEnded) }, begun: 1, stops: apierror.ErrCancelled},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

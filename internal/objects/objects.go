@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
@@ -63,7 +62,7 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 }
 
 // Response returns a stored response of the caller: GET /v1/responses/{id}.
-func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) Response(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return o.Running.currentResponse(one, claimMemory)
 	}
@@ -77,7 +76,7 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hol
 
 // copyPart returns a copy of a part of an entry. So the entry, which may be much larger, can be
 // released before a slow client has read the copy.
-func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+func copyPart(part json.RawMessage, claimMemory Hold) ([]byte, *apierror.Error) {
 	if apiErr := claimMemory(int64(len(part))); apiErr != nil {
 		return nil, apiErr
 	}
@@ -85,8 +84,8 @@ func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierr
 }
 
 // InputItems returns a page of the input of a response: GET /v1/responses/{id}/input_items.
-func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
-	page, apiErr := responses.ReadPage(r.URL.Query())
+func (o *Objects) InputItems(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
+	page, apiErr := readPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -95,7 +94,7 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.H
 		return nil, apiErr
 	}
 	defer entry.Release()
-	return responses.ItemList(entry.Input, page, claimMemory)
+	return itemList(entry.Input, page, claimMemory)
 }
 
 // reader reads an entry of a user, or a part of it.
@@ -155,12 +154,12 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
 	}
 	o.Running.Logs.Forget(id)
-	return responses.Deleted(id, "response"), nil
+	return deleted(id, "response"), nil
 }
 
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel. It returns the response
 // as it ended or, if the response has not ended after cancelWait, as it is then.
-func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory responses.Hold) (json.RawMessage, *apierror.Error) {
+func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory Hold) (json.RawMessage, *apierror.Error) {
 	one := o.Running.find(o.User(r), id)
 	switch {
 	case one == nil:

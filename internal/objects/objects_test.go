@@ -14,9 +14,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // as returns a request of a user.
@@ -24,6 +24,17 @@ func as(user string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("User", user)
 	return r
+}
+
+// newItem is a request for a conversation with one item.
+type newItem struct{}
+
+func (newItem) Object(id string, _ int64) json.RawMessage {
+	return wirejson.Append(nil, map[string]string{"id": id})
+}
+
+func (newItem) Items(suffix string) []json.RawMessage {
+	return []json.RawMessage{wirejson.Append(nil, map[string]string{"id": "msg_" + suffix})}
 }
 
 // TestOthersObjects: each object is its owner's alone, whatever another user tries.
@@ -34,11 +45,7 @@ func TestOthersObjects(t *testing.T) {
 		User:    func(r *http.Request) string { return r.Header.Get("User") },
 		Logger:  slog.New(slog.DiscardHandler),
 	}
-	decoded, apiErr := responses.DecodeConversation([]byte(`{"items":[{"role":"user","content":"x"}]}`), "")
-	if apiErr != nil {
-		t.Fatal(apiErr)
-	}
-	made, apiErr := o.CreateConversation(as("ann"), decoded)
+	made, apiErr := o.CreateConversation(as("ann"), newItem{})
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
@@ -56,13 +63,15 @@ func TestOthersObjects(t *testing.T) {
 	})
 	defer end()
 	uses := map[string]func(*http.Request) ([]byte, *apierror.Error){
-		"read the response":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored, free) },
-		"list its input":          func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored, free) },
-		"read what goes on":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, running, free) },
-		"read the conversation":   func(r *http.Request) ([]byte, *apierror.Error) { return o.Conversation(r, conversation, free) },
-		"change the conversation": func(r *http.Request) ([]byte, *apierror.Error) { return o.UpdateConversation(r, conversation, decoded) },
-		"list its items":          func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItems(r, conversation, free) },
-		"add items":               func(r *http.Request) ([]byte, *apierror.Error) { return o.AddItems(r, conversation, decoded, free) },
+		"read the response":     func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored, free) },
+		"list its input":        func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored, free) },
+		"read what goes on":     func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, running, free) },
+		"read the conversation": func(r *http.Request) ([]byte, *apierror.Error) { return o.Conversation(r, conversation, free) },
+		"change the conversation": func(r *http.Request) ([]byte, *apierror.Error) {
+			return o.UpdateConversation(r, conversation, newItem{})
+		},
+		"list its items": func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItems(r, conversation, free) },
+		"add items":      func(r *http.Request) ([]byte, *apierror.Error) { return o.AddItems(r, conversation, newItem{}, free) },
 		"read an item": func(r *http.Request) ([]byte, *apierror.Error) {
 			return o.ConversationItem(r, conversation, item, free)
 		},
@@ -155,7 +164,7 @@ func TestCancelWaits(t *testing.T) {
 		if string(body) != `"made"` || apiErr != nil || time.Since(began) != cancelWait {
 			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
 		}
-		if !errors.Is(context.Cause(ctx), responses.ErrCancelled) {
+		if !errors.Is(context.Cause(ctx), apierror.ErrCancelled) {
 			t.Errorf("the response goes on: %v", context.Cause(ctx))
 		}
 	})
@@ -179,7 +188,7 @@ func TestDeleteWaits(t *testing.T) {
 		if body, apiErr := o.DeleteResponse(as("ann"), id); apiErr != nil || time.Since(began) != cancelWait {
 			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
 		}
-		if !errors.Is(context.Cause(ctx), responses.ErrCancelled) || !o.Running.IsDeleted(id) {
+		if !errors.Is(context.Cause(ctx), apierror.ErrCancelled) || !o.Running.IsDeleted(id) {
 			t.Errorf("the response goes on: %v", context.Cause(ctx))
 		}
 		for what, use := range map[string]func(*http.Request, string) ([]byte, *apierror.Error){

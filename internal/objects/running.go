@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
@@ -146,7 +145,7 @@ func (r *Running) findStored(user, id string) *running {
 
 // currentResponse returns a copy of the ended response if that is stored, and otherwise of the
 // response in progress, without output.
-func (r *Running) currentResponse(one *running, claimMemory responses.Hold) (json.RawMessage, *apierror.Error) {
+func (r *Running) currentResponse(one *running, claimMemory Hold) (json.RawMessage, *apierror.Error) {
 	r.mu.Lock()
 	final, isStored := one.final, one.isFinalStored
 	r.mu.Unlock()
@@ -170,7 +169,7 @@ var errStillRunning = errors.New("the cancelled response has not ended yet")
 // stop cancels a response and waits for its end. It returns the ended response, or nil if the
 // response had not begun. The error is errStillRunning, or the cause of the end of ctx.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
-	one.cancel(responses.ErrCancelled)
+	one.cancel(apierror.ErrCancelled)
 	ctx, cancel := context.WithTimeoutCause(ctx, cancelWait, errStillRunning)
 	defer cancel()
 	select {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -68,7 +69,7 @@ func FuzzConversation(f *testing.F) {
 		items := r.Items("suffix")
 		ids := map[string]bool{}
 		for _, item := range items {
-			ids[ItemID(item)] = true
+			ids[objects.ItemID(item)] = true
 		}
 		if len(ids) != len(items) || ids[""] || !json.Valid(r.Object("conv", 1)) || string(body) != given {
 			t.Fatalf("%s: the items %s", body, items)

@@ -3,7 +3,6 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -14,121 +13,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Deleted returns the body of the answer to a DELETE. id is the id of the deleted object. object is
-// its type in the answer: "response" or "conversation.deleted".
-func Deleted(id, object string) []byte {
-	return wirejson.Append(nil, struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Deleted bool   `json:"deleted"`
-	}{id, object, true})
-}
-
 // InputTokens returns the body of the answer to POST /v1/responses/input_tokens.
 func InputTokens(count int) []byte {
 	return wirejson.Append(nil, struct {
 		Object string `json:"object"`
 		Tokens int    `json:"input_tokens"`
 	}{"response.input_tokens", count})
-}
-
-// Page is the part of a list that a client wants.
-type Page struct {
-	limit     int
-	ascending bool   // the oldest item comes first; false: the newest
-	after     string // the page begins after the item with this id; empty: with the first item
-}
-
-// How many items a page has by default, and at most.
-const (
-	defaultLimit = 20
-	maxLimit     = 100
-)
-
-// ReadPage reads the parameters limit, order and after of a query.
-func ReadPage(query url.Values) (Page, *apierror.Error) {
-	p := Page{limit: defaultLimit, after: query.Get("after")}
-	if limit := query.Get("limit"); limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > maxLimit {
-			return p, field.Invalid("must be a number from 1 to %d", maxLimit).In("limit").APIError()
-		}
-		p.limit = n
-	}
-	switch query.Get("order") {
-	case "asc":
-		p.ascending = true
-	case "", "desc":
-	default:
-		return p, field.Invalid("must be asc or desc").In("order").APIError()
-	}
-	return p, nil
-}
-
-// Hold claims memory for an answer, before the answer is built. bytes is the size of the answer.
-// The error means that there is too little memory.
-type Hold func(bytes int64) *apierror.Error
-
-// ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList), which has one
-// page of items. The argument items has the items of all pages, the oldest first.
-func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.Error) {
-	if !page.ascending {
-		items = slices.Clone(items)
-		slices.Reverse(items)
-	}
-	if page.after != "" {
-		at := FindItem(items, page.after)
-		if at < 0 {
-			return nil, field.NotFound("there is no item %.128q in this list", page.after).In("after").APIError()
-		}
-		items = items[at+1:]
-	}
-	n := min(len(items), page.limit)
-	end := listEnd{HasMore: n < len(items)}
-	if n > 0 {
-		end.FirstID, end.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
-	}
-	return end.encode(items[:n], hold)
-}
-
-// listEnd has the members of a list after its items.
-type listEnd struct {
-	FirstID *string `json:"first_id"`
-	LastID  *string `json:"last_id"`
-	HasMore bool    `json:"has_more"`
-}
-
-// encode returns the JSON of a list with these items. The items may be large, so each is copied
-// only once.
-func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
-	const begin = `{"object":"list","data":[`
-	end := wirejson.Append(nil, e)
-	end[0] = ','
-	size := len(begin) + len(items) + 1 + len(end)
-	for _, item := range items {
-		size += len(item)
-	}
-	if apiErr := hold(int64(size)); apiErr != nil {
-		return nil, apiErr
-	}
-	body := append(make([]byte, 0, size), begin...)
-	for i, item := range items {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, item...)
-	}
-	return append(append(body, ']'), end...), nil
-}
-
-// ItemID returns the id of a stored item. The result is empty if the item has no id.
-func ItemID(item json.RawMessage) string {
-	var id wirejson.Value
-	wirejson.Value(item).Pick(wirejson.Into("id", &id))
-	if id.Kind() != wirejson.KindString {
-		return ""
-	}
-	return id.Text()
 }
 
 // InputItems returns the items of the input in the form for a store (ItemResource): each item has
@@ -258,16 +148,6 @@ func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 		CreatedAt int64          `json:"created_at"`
 		Metadata  wirejson.Value `json:"metadata"`
 	}{id, "conversation", created, orElse(c.echoed.Metadata, "{}")})
-}
-
-// Added returns the list of items that were added to a conversation.
-func Added(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
-	return ItemList(items, Page{limit: max(1, len(items)), ascending: true}, hold)
-}
-
-// FindItem returns the index of the item with an id, or -1.
-func FindItem(items []json.RawMessage, id string) int {
-	return slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == id })
 }
 
 // readConversation reads the field conversation: an id, or an object with an id.

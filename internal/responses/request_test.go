@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
@@ -284,7 +285,7 @@ func TestResponseResolve(t *testing.T) {
 	if got := fmt.Sprintf("%s", p.History); got != want || *p.Thread.BaseInstructions != "I" {
 		t.Errorf("%s\n%s", *p.Thread.BaseInstructions, got)
 	}
-	if items := r.InputItems(testSuffix); len(items) != 2 || ItemID(items[0]) != "fco_"+testSuffix+"_i0" || ItemID(items[1]) != "msg_9" {
+	if items := r.InputItems(testSuffix); len(items) != 2 || objects.ItemID(items[0]) != "fco_"+testSuffix+"_i0" || objects.ItemID(items[1]) != "msg_9" {
 		t.Errorf("%s", items)
 	}
 
@@ -408,10 +409,10 @@ func FuzzResponse(f *testing.F) {
 		}
 		ids := map[string]bool{}
 		for _, item := range r.InputItems(testSuffix) {
-			if v, err := wirejson.Parse(item); err != nil || !bytes.Equal(v, item) || ItemID(item) == "" {
+			if v, err := wirejson.Parse(item); err != nil || !bytes.Equal(v, item) || objects.ItemID(item) == "" {
 				t.Fatalf("item %q: %v", item, err)
 			}
-			ids[ItemID(item)] = true
+			ids[objects.ItemID(item)] = true
 			if f := new(inputItem).read(new(Request), wirejson.NewCursor(wirejson.Value(item))); f != nil {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,12 +63,6 @@ func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 // JSON returns the whole Response, or nil if the response has not ended.
 func (s *Stream) JSON() []byte { return s.finalJSON }
 
-// ErrCancelled is the error of a response that was cancelled. Callers must not change its fields.
-var ErrCancelled = &apierror.Error{
-	Status: http.StatusConflict, Type: apierror.TypeServer, Code: apierror.CodeResponseCancelled,
-	Message: "The response was cancelled.",
-}
-
 // Open writes the events before the first item.
 func (s *Stream) Open() error {
 	object := s.responseJSON()
@@ -117,7 +110,7 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Fail ends the response with an error, unless the response has already ended. With [ErrCancelled],
+// Fail ends the response with an error, unless the response has already ended. With [apierror.ErrCancelled],
 // the status of the response is cancelled. The API has no event for a cancelled response, so the
 // event is response.failed.
 func (s *Stream) Fail(e *apierror.Error) error {
@@ -126,7 +119,7 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	}
 	s.endItem(statusIncomplete)
 	s.state.Error = &responseError{cmp.Or(responseCodes[e.Type], "server_error"), e.Message}
-	if e == ErrCancelled {
+	if e == apierror.ErrCancelled {
 		s.endResponse(statusCancelled, eventFailed)
 	} else {
 		s.endResponse(statusFailed, eventFailed)

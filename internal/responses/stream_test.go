@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	sdk "github.com/openai/openai-go/v3/responses"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+	sdk "github.com/openai/openai-go/v3/responses"
 )
 
 func summaryOut(id string, part int, text string) turn.Output {
@@ -309,14 +309,14 @@ func TestResponseCancel(t *testing.T) {
 	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
 	var events []readEvent
 	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
-	if err := s.Fail(ErrCancelled); err != nil || !s.Done() {
+	if err := s.Fail(apierror.ErrCancelled); err != nil || !s.Done() {
 		t.Fatal(err, s.Done())
 	}
 	last := events[len(events)-1]
 	if kept == "" || kept != string(last.Response) || !strings.Contains(kept, `"status":"cancelled"`) {
 		t.Errorf("%d events, kept %s, last %s", len(events), kept, last.raw)
 	}
-	if err := s.Write(0, textOut("late")); err != nil || s.Fail(ErrCancelled) != nil || len(events) != 9 {
+	if err := s.Write(0, textOut("late")); err != nil || s.Fail(apierror.ErrCancelled) != nil || len(events) != 9 {
 		t.Errorf("something came after the end: %v, %q", err, types(events))
 	}
 }
@@ -399,7 +399,7 @@ func TestResponseStreamEmitFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Fail(ErrCancelled); calls != 4 || s.Done() || !errors.Is(err, gone) {
+	if err := s.Fail(apierror.ErrCancelled); calls != 4 || s.Done() || !errors.Is(err, gone) {
 		t.Errorf("%d calls, done %t, %v", calls, s.Done(), err)
 	}
 	if !strings.Contains(kept, `"text":"xxx"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {

@@ -1,0 +1,131 @@
+package objects
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// page is the part of a list that a client wants.
+type page struct {
+	limit     int
+	ascending bool   // the oldest item comes first; false: the newest
+	after     string // the page begins after the item with this id; empty: with the first item
+}
+
+// How many items a page has by default, and at most.
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+// readPage reads the parameters limit, order and after of a query.
+func readPage(query url.Values) (page, *apierror.Error) {
+	p := page{limit: defaultLimit, after: query.Get("after")}
+	if limit := query.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > maxLimit {
+			return p, field.Invalid("must be a number from 1 to %d", maxLimit).In("limit").APIError()
+		}
+		p.limit = n
+	}
+	switch query.Get("order") {
+	case "asc":
+		p.ascending = true
+	case "", "desc":
+	default:
+		return p, field.Invalid("must be asc or desc").In("order").APIError()
+	}
+	return p, nil
+}
+
+// Hold claims memory for an answer, before the answer is built. bytes is the size of the answer.
+// The error means that there is too little memory.
+type Hold func(bytes int64) *apierror.Error
+
+// itemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList), which has one
+// page of items. The argument items has the items of all pages, the oldest first.
+func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, *apierror.Error) {
+	if !p.ascending {
+		items = slices.Clone(items)
+		slices.Reverse(items)
+	}
+	if p.after != "" {
+		at := findItem(items, p.after)
+		if at < 0 {
+			return nil, field.NotFound("there is no item %.128q in this list", p.after).In("after").APIError()
+		}
+		items = items[at+1:]
+	}
+	n := min(len(items), p.limit)
+	end := listEnd{HasMore: n < len(items)}
+	if n > 0 {
+		end.FirstID, end.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
+	}
+	return end.encode(items[:n], hold)
+}
+
+// listEnd has the members of a list after its items.
+type listEnd struct {
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// encode returns the JSON of a list with these items. The items may be large, so each is copied
+// only once.
+func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+	const begin = `{"object":"list","data":[`
+	end := wirejson.Append(nil, e)
+	end[0] = ','
+	size := len(begin) + len(items) + 1 + len(end)
+	for _, item := range items {
+		size += len(item)
+	}
+	if apiErr := hold(int64(size)); apiErr != nil {
+		return nil, apiErr
+	}
+	body := append(make([]byte, 0, size), begin...)
+	for i, item := range items {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, item...)
+	}
+	return append(append(body, ']'), end...), nil
+}
+
+// ItemID returns the id of a stored item. The result is empty if the item has no id.
+func ItemID(item json.RawMessage) string {
+	var id wirejson.Value
+	wirejson.Value(item).Pick(wirejson.Into("id", &id))
+	if id.Kind() != wirejson.KindString {
+		return ""
+	}
+	return id.Text()
+}
+
+// deleted returns the body of the answer to a DELETE. id is the id of the deleted object. object is
+// its type in the answer: "response" or "conversation.deleted".
+func deleted(id, object string) []byte {
+	return wirejson.Append(nil, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{id, object, true})
+}
+
+// addedList returns the list of items that were added to a conversation.
+func addedList(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+	return itemList(items, page{limit: max(1, len(items)), ascending: true}, hold)
+}
+
+// findItem returns the index of the item with an id, or -1.
+func findItem(items []json.RawMessage, id string) int {
+	return slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == id })
+}
