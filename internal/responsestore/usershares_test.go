@@ -13,7 +13,7 @@ import (
 
 // TestNobodyIsPushedOut checks that a user who stores as much as possible drops own entries only.
 func TestNobodyIsPushedOut(t *testing.T) {
-	m := NewMemory(64<<10, time.Hour)
+	m := NewMemory(96<<10, time.Hour) // an entry has its text three times
 	put := func(i int, user string, size int) error {
 		return m.Put(t.Context(), id(i), entry(user, "", strings.Repeat("x", size)))
 	}
@@ -42,7 +42,7 @@ func TestNobodyIsPushedOut(t *testing.T) {
 func TestShareOfMemory(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		m := NewMemory(40_000, time.Hour) // an entry has its text twice
+		m := NewMemory(30_000, time.Hour) // an entry has its text three times
 		users := []string{"", "a", "b", "c"}
 		for range 300 {
 			user, at := users[random.IntN(len(users))], id(random.IntN(30))
