@@ -7,7 +7,6 @@ import { addEvent, clearEvents } from './events.js';
 import { keep } from './history.js';
 import { clearImages, setImages } from './images.js';
 import { buildRequest, userMessage } from './request.js';
-import { wires } from './wires.js';
 
 const followLog = follow(byId('log'));
 
@@ -148,7 +147,7 @@ function show(element) {
 // ask sends a request and shows its answer.
 async function ask(request) {
   const here = (running = new AbortController());
-  const answer = new Answer(request.api === 'chat' && request.body.n > 1);
+  const answer = new Answer(request.body.n > 1);
   const place = messages.length;
   lastRequest = request;
   clearEvents();
@@ -179,17 +178,18 @@ function save() {
 }
 
 // receive feeds the answer with what arrives.
-async function receive({ api, body, headers }, answer, signal) {
-  const { path, toBody, reader } = wires[api];
-  const response = await call(`v1${path}`, { body: toBody(body), headers, signal });
-  const read = reader();
+async function receive({ body, headers }, answer, signal) {
+  const response = await call('v1/chat/completions', { body, headers, signal });
   let done = false;
   const add = (text) => {
     addEvent(text);
-    const chunk = read(text);
+    if (text === '[DONE]') {
+      done = true;
+      return;
+    }
+    const chunk = JSON.parse(text);
     if (chunk.error) throw new ApiError(response.status, chunk.error, response.headers.get('x-request-id'));
     answer.add(chunk);
-    done ||= chunk.done;
     followLog();
   };
   if (!body.stream) return add(await response.text());

@@ -1,13 +1,16 @@
 // The code of a request: for each API in three languages. The key is not in it.
 
 import { base, key } from './api.js';
-import { wires } from './wires.js';
+import { toMessages, toResponses } from './bodies.js';
 
 const url = new URL('v1', base).href;
 
-// Of each API: the SDK, the method that asks, and how the answer is read.
+// Of each API: its path, its body of a request for a chat completion, the SDK, the method that asks,
+// and how the answer is read.
 const apis = {
   chat: {
+    path: '/chat/completions',
+    toBody: (body) => body,
     sdk: openai,
     method: 'chat.completions.create',
     python: {
@@ -20,6 +23,8 @@ const apis = {
     },
   },
   responses: {
+    path: '/responses',
+    toBody: toResponses,
     sdk: openai,
     method: 'responses.create',
     python: {
@@ -32,6 +37,8 @@ const apis = {
     },
   },
   messages: {
+    path: '/messages',
+    toBody: toMessages,
     sdk: anthropic,
     method: 'messages.create',
     python: {
@@ -50,8 +57,7 @@ const languages = { curl, python, javascript };
 // code returns the source text of a request: api is chat, responses or messages, language is
 // curl, python or javascript.
 export function code(api, language, { body, headers }) {
-  const wire = wires[api];
-  return languages[language]({ ...apis[api], path: wire.path }, wire.toBody(body), headers, key() !== '');
+  return languages[language](apis[api], apis[api].toBody(body), headers, key() !== '');
 }
 
 function openai(language, secret) {

@@ -57,11 +57,11 @@ function movePane(event) {
 
 // Code
 
+let api = 'chat';
 let language = 'curl';
 const longURL = /data:[a-z]+\/[a-z+]+;base64,[A-Za-z0-9+/=]{80,}/g;
 
 function showCode() {
-  const api = byId('api').value;
   for (const button of document.querySelectorAll('[data-language]')) button.setAttribute('aria-pressed', String(button.dataset.language === language));
   for (const button of document.querySelectorAll('[data-api]')) button.setAttribute('aria-pressed', String(button.dataset.api === api));
   const request = shownRequest();
@@ -79,13 +79,7 @@ function showCode() {
 
 function copyCode() {
   const request = shownRequest();
-  if (request) copy(byId('copy'), code(byId('api').value, language, request));
-}
-
-// useAPI has the next requests, and the code, in this API. The others give one answer to a request.
-function useAPI(api) {
-  byId('api').value = api;
-  byId('choices').disabled = api !== 'chat';
+  if (request) copy(byId('copy'), code(api, language, request));
 }
 
 // History
@@ -244,7 +238,6 @@ const ideas = [
     ask('What is the weather in Oslo? Use the tool.');
   }],
   ['Compare answers', () => {
-    useAPI('chat');
     byId('choices').value = '2';
     ask('Name a good book, in one line.');
   }],
@@ -299,7 +292,6 @@ function listen() {
     event.target.value = '';
   });
   onImages(showCodeIfShown);
-  byId('api').addEventListener('input', () => useAPI(byId('api').value));
   byId('options').addEventListener('input', showCodeIfShown);
   byId('tools').addEventListener('input', readTools);
   byId('tool-example').addEventListener('click', insertExample);
@@ -317,7 +309,7 @@ function listen() {
   }
   for (const button of document.querySelectorAll('[data-api]')) {
     button.addEventListener('click', () => {
-      useAPI(button.dataset.api);
+      api = button.dataset.api;
       showCode();
     });
   }

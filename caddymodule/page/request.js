@@ -14,8 +14,8 @@ export function userMessage() {
   return { role: 'user', content: text ? [{ type: 'text', text }, ...parts] : parts };
 }
 
-// buildRequest returns { api, body, headers } for these messages, with the body of a chat
-// completion whatever the API, or null if an option is wrong, which is shown.
+// buildRequest returns { body, headers } of a chat completion for these messages, or null if an
+// option is wrong, which is shown.
 export function buildRequest(messages) {
   const tools = readTools();
   const schema = readSchema();
@@ -37,5 +37,5 @@ export function buildRequest(messages) {
     body.stream_options = { include_usage: true };
   }
   const mode = byId('mode').value;
-  return { api: byId('api').value, body, headers: mode ? { 'x-proxy-output-mode': mode } : {} };
+  return { body, headers: mode ? { 'x-proxy-output-mode': mode } : {} };
 }

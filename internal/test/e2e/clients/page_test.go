@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,7 +74,7 @@ func TestPage(t *testing.T) {
 		test func(*testing.T, *e2e.Site)
 	}{
 		{"chat", testPageChat},
-		{"APIs", testPageAPIs},
+		{"answers", testPageAnswers},
 		{"ideas", testPageIdeas},
 		{"obsidian", testPageObsidian},
 		{"image", testPageImage},
@@ -147,57 +146,35 @@ func testPageChat(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab, http.StatusTooManyRequests)
 }
 
-// testPageAPIs has the same conversation by each API, streamed and whole: reasoning, a text, calls,
-// their results, and a failure.
-func testPageAPIs(t *testing.T, s *e2e.Site) {
+// testPageAnswers has the same conversation streamed and whole: reasoning, a text, calls, their
+// results, and a failure.
+func testPageAnswers(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	tab.Click("#tool-example")
-	for api, end := range map[string]string{"chat": "tool_calls", "responses": "completed", "messages": "tool_use"} {
-		for _, whole := range []bool{false, true} {
-			t.Run(fmt.Sprint(api, whole), func(t *testing.T) {
-				tab.Fill("#api", api)
-				if single := browser.Eval[bool](tab, `document.querySelector('#choices').disabled`); single != (api != "chat") {
-					t.Errorf("several choices: %t", !single)
-				}
-				if whole {
-					tab.Click("#stream")
-				}
-				say(tab, `reason:There is a tool.; say:Let me see.; tool:2 get_weather {"city":"Oslo %d"}; then; say:Sunny.`)
-				tab.WaitFor(`document.querySelector(".assistant .reasoning .text").textContent === "There is a tool."`)
-				tab.WaitText(".assistant .said", "Let me see.")
-				tab.WaitText(".call:nth-of-type(1) .args", `"city": "Oslo 1"`)
-				tab.WaitText(".call:nth-of-type(2) .args", `"city": "Oslo 2"`)
-				if meta := tab.Text(".assistant .meta"); !strings.HasPrefix(meta, end) || !strings.Contains(meta, "tokens in, ") {
-					t.Errorf("it says %s", meta)
-				}
-				tab.Fill(".call:nth-of-type(1) textarea", "sun here")
-				tab.Fill(".call:nth-of-type(2) textarea", "sun there")
-				tab.Click(".send-results")
-				tab.WaitText("#log .assistant:last-child .said", "Sunny.")
-				tab.WaitFor(idle)
-				request, _ := s.Model.Last()
-				if results := request.ToolResults(); len(results) != 2 || results[1].Output.String() != "sun there" {
-					t.Errorf("the model got the results %+v", results)
-				}
-				say(tab, "fail:server_error")
-				tab.WaitText("#log .assistant:last-child .failure", "Try again")
-				tab.Click("#clear")
-				if whole {
-					tab.Click("#stream")
-				}
-			})
-		}
-	}
-	var asked []string
-	for _, url := range tab.Requests() {
-		if path := strings.TrimPrefix(url, s.URL); !slices.Contains(asked, path) && strings.HasPrefix(path, "/v1/") {
-			asked = append(asked, path)
-		}
-	}
-	for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"} {
-		if !slices.Contains(asked, path) {
-			t.Errorf("%s was not asked, but %v", path, asked)
-		}
+	for _, name := range []string{"streamed", "whole"} {
+		t.Run(name, func(t *testing.T) {
+			say(tab, `reason:There is a tool.; say:Let me see.; tool:2 get_weather {"city":"Oslo %d"}; then; say:Sunny.`)
+			tab.WaitFor(`document.querySelector(".assistant .reasoning .text").textContent === "There is a tool."`)
+			tab.WaitText(".assistant .said", "Let me see.")
+			tab.WaitText(".call:nth-of-type(1) .args", `"city": "Oslo 1"`)
+			tab.WaitText(".call:nth-of-type(2) .args", `"city": "Oslo 2"`)
+			if meta := tab.Text(".assistant .meta"); !strings.HasPrefix(meta, "tool_calls") || !strings.Contains(meta, "tokens in, ") {
+				t.Errorf("it says %s", meta)
+			}
+			tab.Fill(".call:nth-of-type(1) textarea", "sun here")
+			tab.Fill(".call:nth-of-type(2) textarea", "sun there")
+			tab.Click(".send-results")
+			tab.WaitText("#log .assistant:last-child .said", "Sunny.")
+			tab.WaitFor(idle)
+			request, _ := s.Model.Last()
+			if results := request.ToolResults(); len(results) != 2 || results[1].Output.String() != "sun there" {
+				t.Errorf("the model got the results %+v", results)
+			}
+			say(tab, "fail:server_error")
+			tab.WaitText("#log .assistant:last-child .failure", "Try again")
+			tab.Click("#clear")
+			tab.Click("#stream")
+		})
 	}
 	checkQuiet(t, s, tab, http.StatusInternalServerError, http.StatusBadGateway)
 }
@@ -406,7 +383,7 @@ func testPageKeyboard(t *testing.T, s *e2e.Site) {
 		}
 		visited[at] = true
 	}
-	for _, want := range []string{"to-status", "open-key", "tab-options", "prompt", "send", "attach", "api", "model", "mode", "effort", "choices", "stream", "limit", "instructions", "tools", "schema", "Call a tool"} {
+	for _, want := range []string{"to-status", "open-key", "tab-options", "prompt", "send", "attach", "model", "mode", "effort", "choices", "stream", "limit", "instructions", "tools", "schema", "Call a tool"} {
 		if !visited[want] {
 			t.Errorf("Tab does not get to %s", want)
 		}

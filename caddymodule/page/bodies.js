@@ -1,6 +1,28 @@
-// A request for a chat completion as one of Anthropic's Messages API, and its answer as chunks.
+// The body of a request for a chat completion as that of another API.
 
-// toMessages returns the body. It has no place for several answers.
+// toResponses returns the body for the Responses API, which has no place for several answers.
+export function toResponses(body) {
+  const system = body.messages.filter(({ role }) => role === 'system').map(({ content }) => content);
+  const all = { model: body.model, ...(system.length > 0 ? { instructions: system.join('\n\n') } : {}) };
+  all.input = body.messages.filter(({ role }) => role !== 'system').flatMap(items);
+  all.reasoning = { summary: 'auto', ...(body.reasoning_effort ? { effort: body.reasoning_effort } : {}) };
+  if (body.tools) all.tools = body.tools.map(({ function: f, ...tool }) => ({ ...tool, ...f }));
+  if (body.response_format) all.text = { format: { type: 'json_schema', ...body.response_format.json_schema } };
+  if (body.max_completion_tokens) all.max_output_tokens = body.max_completion_tokens;
+  if (body.stream) all.stream = true;
+  return all;
+}
+
+// items returns the items of a message.
+function items({ role, content, tool_calls: calls, tool_call_id: id }) {
+  if (role === 'tool') return [{ type: 'function_call_output', call_id: id, output: content }];
+  const said = content ? [{ role, content: typeof content === 'string' ? content : content.map(toInput) }] : [];
+  return [...said, ...(calls ?? []).map((call) => ({ type: 'function_call', call_id: call.id, name: call.function.name, arguments: call.function.arguments }))];
+}
+
+const toInput = (p) => (p.type === 'text' ? { type: 'input_text', text: p.text } : { type: 'input_image', image_url: p.image_url.url });
+
+// toMessages returns the body for the Messages API of Anthropic, which has no place for several answers.
 export function toMessages(body) {
   const system = body.messages.filter(({ role }) => role === 'system').map(({ content }) => content);
   const all = {
@@ -53,53 +75,4 @@ function toBlock(part) {
   const [, type, data] = /^data:([^;]+);base64,(.*)$/s.exec(part.image_url.url) ?? [];
   const source = data ? { type: 'base64', media_type: type, data } : { type: 'url', url: part.image_url.url };
   return { type: 'image', source };
-}
-
-// messagesReader returns a function that takes an event of a stream, or a whole message, and
-// returns what it adds as a chunk of a chat completion, with done after the end.
-export function messagesReader() {
-  const calls = []; // the places of the calls among the blocks
-  let counted; // the usage at the beginning
-  const begin = ({ content_block: block, index }) => (block.type === 'tool_use' ? { tool_calls: [toCall(block, calls.push(index) - 1, '')] } : {});
-  const add = ({ delta, index }) => {
-    if (delta.type === 'text_delta') return { content: delta.text };
-    if (delta.type === 'thinking_delta') return { reasoning_content: delta.thinking };
-    if (delta.type === 'input_json_delta') return { tool_calls: [{ index: calls.indexOf(index), function: { arguments: delta.partial_json } }] };
-    return {};
-  };
-  return (event) => {
-    switch (event.type) {
-      case 'message_start':
-        counted = event.message.usage;
-        return {};
-      case 'content_block_start':
-        return chunk(begin(event));
-      case 'content_block_delta':
-        return chunk(add(event));
-      case 'message_delta':
-        return chunk({}, event.delta.stop_reason, { ...counted, ...event.usage });
-      case 'message_stop':
-        return { done: true };
-      case 'message':
-        return { ...chunk(whole(event.content), event.stop_reason, event.usage), done: true };
-    }
-    return { error: event.error };
-  };
-}
-
-function chunk(delta, reason, usage) {
-  const prompt = usage && usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0);
-  return { choices: [{ delta, finish_reason: reason }], usage: usage && { prompt_tokens: prompt, completion_tokens: usage.output_tokens } };
-}
-
-const toCall = ({ id, name }, index, input) => ({ index, id, function: { name, arguments: input } });
-
-// whole returns all blocks as one delta.
-function whole(content) {
-  const of = (type) => content.filter((block) => block.type === type);
-  return {
-    reasoning_content: of('thinking').map(({ thinking }) => thinking).join('\n\n'),
-    content: of('text').map(({ text }) => text).join(''),
-    tool_calls: of('tool_use').map((use, i) => toCall(use, i, JSON.stringify(use.input))),
-  };
 }
