@@ -124,17 +124,13 @@ const (
 	caVariable       = "CODEX_CA_CERTIFICATE" // Codex's own variable; for Codex, an empty value means not set
 )
 
-// maxCertificates bounds the total size of the certificate files that are read, in bytes.
-// maxCertificateFiles bounds the number of files in a directory of certificates.
-const (
-	maxCertificates     = 16 << 20
-	maxCertificateFiles = 4096
-)
+// maxCertificates bounds the total size of the files that are read in directories, in bytes.
+const maxCertificates = 16 << 20
 
 // trustStore is where a system keeps the certificates that programs trust.
 type trustStore struct {
-	files []string // the first that exists has all certificates, except perhaps some in dirs
-	dirs  []string // directories whose files have certificates
+	files []string // the first that can be read has all certificates
+	dirs  []string // directories that may have more of them
 	// unusualPaths are paths that usually do not exist. If one of them exists, it may have more
 	// certificates that Codex trusts, or settings that name other servers. In that case,
 	// writeCertificates returns nil, and Codex reads the certificates by itself, more slowly.
@@ -153,15 +149,14 @@ func systemTrust() *trustStore {
 			"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL
 			"/etc/ssl/ca-bundle.pem",                            // openSUSE
 			"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // newer RHEL
-			"/etc/ssl/cert.pem",
 		},
 		dirs:         []string{"/etc/ssl/certs", "/etc/pki/tls/certs"},
 		unusualPaths: []string{"/etc/codex", "/var/ssl", "/usr/share/ssl", "/usr/local/ssl", "/usr/local/openssl", "/usr/local/etc/openssl"},
 	}
 }
 
-// writeCertificates writes certificates to files in dir, and returns environment variables that
-// name these files. With the variables, Codex trusts the same certificates as without them, but
+// writeCertificates writes one of the certificates to a file in dir, and returns environment variables
+// that name it and the file of all certificates. With the variables, Codex trusts the same certificates as without them, but
 // reads them in less time. If that is not certain, writeCertificates returns nil. It also returns
 // nil if s is nil, if caVariable is set (even to an empty value), or if it cannot write the files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
@@ -171,80 +166,70 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 		values[name] = value
 	}
 	file, hasFile := values[certFileVariable]
-	dirs, hasDir := values[certDirVariable]
+	_, hasDir := values[certDirVariable]
 	_, hasCA := values[caVariable]
+	var content []byte
+	var err error
 	switch {
-	case s == nil || hasCA:
+	case s == nil || hasCA || hasDir:
 		return nil
 	case hasFile: // the operator has chosen the certificates
-		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
-		// An unreadable file and relative paths are left to Codex. So is a file with TRUSTED
+		// An unreadable file and a relative path are left to Codex. So is a file with TRUSTED
 		// certificates: Codex would not read them if caVariable was set.
-		content, err := readBounded(file)
-		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
+		if content, err = readBounded(file); err != nil || !filepath.IsAbs(file) || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) {
 			return nil
 		}
-	case hasDir || slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
+	case slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
 		return nil // with the variables, Codex might not trust the same certificates
+	default:
+		file, content = s.completeFile()
 	}
-	completeFile, content := s.readCertificates()
 	authority := firstAuthority(content)
-	authorityPath, bundlePath, emptyDir := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
+	authorityPath, emptyDir := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates")
 	if authority == nil || os.WriteFile(authorityPath, authority, 0o600) != nil || os.Mkdir(emptyDir, 0o700) != nil {
 		return nil // Codex then reads the certificates by itself, more slowly
 	}
-	if completeFile == "" {
-		if completeFile = bundlePath; os.WriteFile(bundlePath, content, 0o600) != nil {
-			return nil
-		}
-	}
-	return []string{caVariable + "=" + authorityPath, certFileVariable + "=" + completeFile, certDirVariable + "=" + emptyDir}
+	return []string{caVariable + "=" + authorityPath, certFileVariable + "=" + file, certDirVariable + "=" + emptyDir}
 }
-
-func isRelative(path string) bool { return !filepath.IsAbs(path) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// readCertificates returns the certificates of the store as content. completeFile is the path of a
-// file in s.files that has all these certificates; it is "" if there is no such file. If there are
-// too many files or bytes, readCertificates returns no content.
-func (s *trustStore) readCertificates() (completeFile string, content []byte) {
-	known, bytesLeft := make(map[string]bool), maxCertificates
-	for _, file := range s.files {
+// completeFile returns the file of the store that has all its certificates, and its content. If a
+// directory has a certificate that is not in the file, or too much to look at, completeFile returns
+// no content.
+func (s *trustStore) completeFile() (file string, content []byte) {
+	for _, file = range s.files {
 		if read, err := readBounded(file); err == nil {
-			for block := range certificatesOf(read) {
-				known[string(block.Bytes)] = true
-			}
-			completeFile, content, bytesLeft = file, read, bytesLeft-len(read)
+			content = read
 			break
 		}
 	}
+	known, bytesRead := make(map[string]bool), 0
+	for block := range certificatesOf(content) {
+		known[string(block.Bytes)] = true
+	}
 	for _, dir := range s.dirs {
 		names, _ := os.ReadDir(dir)
-		if len(names) > maxCertificateFiles {
-			return "", nil
-		}
 		for _, name := range names {
 			path := filepath.Join(dir, name.Name())
 			if target, err := os.Readlink(path); err == nil && filepath.Base(target) == target {
 				continue // another name of a file in the same directory
 			}
 			read, _ := readBounded(path)
-			if bytesLeft -= len(read); bytesLeft < 0 {
+			if bytesRead += len(read); bytesRead > maxCertificates {
 				return "", nil
 			}
 			for block := range certificatesOf(read) {
 				if !known[string(block.Bytes)] {
-					known[string(block.Bytes)] = true
-					completeFile, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
+					return "", nil
 				}
 			}
 		}
 	}
-	return completeFile, content
+	return file, content
 }
 
 // firstAuthority returns the first certificate that Codex surely accepts as the certificate of an

@@ -215,23 +215,6 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfADirectory checks that certificates which are only in the directory
-// are trusted, too.
-func TestCertificatesOfADirectory(t *testing.T) {
-	s := newTrustStore(t)
-	writeTestFile(t, filepath.Join(s.dir, "own.pem"), s.own+s.second)
-	writeTestFile(t, filepath.Join(s.dir, "garbage"), "-----BEGIN CERTIFICATE-----\nnot base64\n-----END CERTIFICATE-----\n")
-	got := certificatesIn(t, s.chosen(t, nil, nil, &providerConfig{})[certFileVariable])
-	if want := append(certificatesIn(t, s.bundle), s.own); !slices.Equal(got, want) {
-		t.Errorf("%d certificates, want %d:\n%s", len(got), len(want), got)
-	}
-	s.files = nil
-	got = certificatesIn(t, s.chosen(t, nil, nil, &providerConfig{})[certFileVariable])
-	if len(got) != 4 {
-		t.Errorf("%d certificates without a file, want 4:\n%s", len(got), got)
-	}
-}
-
 // TestCertificatesOfTheOperator checks that the certificates which the operator has
 // chosen are trusted, and no others.
 func TestCertificatesOfTheOperator(t *testing.T) {
@@ -247,14 +230,10 @@ func TestCertificatesOfTheOperator(t *testing.T) {
 	if one := certificatesIn(t, got[caVariable]); got[certFileVariable] != own || len(entries(t, got[certDirVariable])) > 0 || len(one) != 1 || one[0] != s.own {
 		t.Errorf("%q, %q", got, one)
 	}
-	got = s.chosen(t, nil, []string{certFileVariable + "=" + own, certDirVariable + "=" + s.dir + ":/no/such/dir"}, other)
-	if all := certificatesIn(t, got[certFileVariable]); len(all) != 4 || all[0] != s.own || len(entries(t, got[certDirVariable])) > 0 {
-		t.Errorf("%q, %q", got, all)
-	}
 	for _, env := range [][]string{
 		{caVariable + "="}, {caVariable + "=/x"}, {caVariable + "=", certFileVariable + "=" + own},
 		{certDirVariable + "=" + s.dir}, {certFileVariable + "="}, {certFileVariable + "=/no/such/file"}, {certFileVariable + "=own.pem"},
-		{certFileVariable + "=" + odd}, {certFileVariable + "=" + none}, {certFileVariable + "=" + s.dir}, {certFileVariable + "=" + own, certDirVariable + "=certs"},
+		{certFileVariable + "=" + odd}, {certFileVariable + "=" + none}, {certFileVariable + "=" + s.dir}, {certFileVariable + "=" + own, certDirVariable + "=" + s.dir},
 	} {
 		if got := s.chosen(t, nil, env, &providerConfig{}); len(got) != 0 {
 			t.Errorf("with %q: %q", env, got)
@@ -294,7 +273,12 @@ func TestCertificatesOfOthers(t *testing.T) {
 		"a configuration for all users": {change: func(s *aTrustStore) {
 			writeTestFile(t, s.unusualPaths[0], "")
 		}},
-		"no certificates": {change: func(s *aTrustStore) { s.files, s.dirs = nil, nil }},
+		"no certificates":           {change: func(s *aTrustStore) { s.files, s.dirs = nil, nil }},
+		"certificates without file": {change: func(s *aTrustStore) { s.files = nil }},
+		"one only in the directory": {change: func(s *aTrustStore) { writeTestFile(t, filepath.Join(s.dir, "own.pem"), s.second+s.own) }},
+		"no certificate in the directory": {set: true, change: func(s *aTrustStore) {
+			writeTestFile(t, filepath.Join(s.dir, "garbage"), "-----BEGIN CERTIFICATE-----\nnot base64\n-----END CERTIFICATE-----\n")
+		}},
 		"too large": {change: func(s *aTrustStore) {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				writeTestFile(t, filepath.Join(s.dir, name), string(bytes.Repeat([]byte("x\n"), maxConfig/2)))
@@ -345,7 +329,7 @@ func TestCertificatesInEnvironment(t *testing.T) {
 	}
 	want := 0
 	if system := systemTrust(); system != nil && !slices.ContainsFunc(system.unusualPaths, exists) {
-		if _, content := system.readCertificates(); len(content) > 0 {
+		if _, content := system.completeFile(); len(content) > 0 {
 			want = 3
 		}
 	}

@@ -7,15 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/net/http/httpproxy"
 )
 
-// These variables choose the certificates that Codex trusts.
+// These variables name the files of certificates that Codex trusts. Those of a directory that
+// SSL_CERT_DIR names are trusted by Codex alone.
 const (
 	certFile = "SSL_CERT_FILE"
-	certDir  = "SSL_CERT_DIR"
 	moreCA   = "CODEX_CA_CERTIFICATE"
 )
 
@@ -47,17 +46,9 @@ func (i *Issuer) client() (*http.Client, error) {
 // certificates.
 func (i *Issuer) trusted() (pool *x509.CertPool, err error) {
 	file, hasFile := lastValue(i.Env, certFile)
-	dirs, hasDir := lastValue(i.Env, certDir)
 	more, _ := lastValue(i.Env, moreCA)
-	paths := []string{file, more}
-	for _, dir := range filepath.SplitList(dirs) {
-		names, _ := os.ReadDir(dir)
-		for _, name := range names {
-			paths = append(paths, filepath.Join(dir, name.Name()))
-		}
-	}
 	switch {
-	case hasFile || hasDir:
+	case hasFile:
 		pool = x509.NewCertPool()
 	case more == "":
 		return nil, nil
@@ -66,7 +57,7 @@ func (i *Issuer) trusted() (pool *x509.CertPool, err error) {
 			return nil, fmt.Errorf("reading the certificates of the system: %w", err)
 		}
 	}
-	for _, path := range paths {
+	for _, path := range []string{file, more} {
 		if content, err := os.ReadFile(path); err == nil {
 			pool.AppendCertsFromPEM(content)
 		}

@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,15 +23,11 @@ func TestThroughTheProxy(t *testing.T) {
 			certificate = value
 		}
 	}
-	dir := t.TempDir()
-	if content, err := os.ReadFile(certificate); err != nil || os.WriteFile(filepath.Join(dir, "a.pem"), content, 0o600) != nil {
-		t.Fatal(err)
-	}
 	proxy := plan.Proxy()
 	for _, env := range [][]string{
 		plan.Env(),
 		{"HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=" + proxy, certFile + "=" + certificate},
-		{"ALL_PROXY=" + proxy, certDir + "=" + dir, "NO_PROXY=localhost,127.0.0.1"},
+		{"ALL_PROXY=" + proxy, certFile + "=" + certificate, "NO_PROXY=localhost,127.0.0.1"},
 		{"ALL_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=" + proxy, moreCA + "=" + certificate},
 	} {
 		login := plan.AddLogin(planbackend.LoginOptions{})
@@ -43,7 +38,7 @@ func TestThroughTheProxy(t *testing.T) {
 			t.Errorf("%q: %d %s, %v", env, got.status, got.body, err)
 		}
 	}
-	i := Issuer{Env: []string{"HTTPS_PROXY=" + proxy, certFile + "=" + filepath.Join(dir, "none")}}
+	i := Issuer{Env: []string{"HTTPS_PROXY=" + proxy, certFile + "=" + filepath.Join(t.TempDir(), "none")}}
 	if got, err := i.post(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without the certificate: %+v, %v", got, err)
 	}

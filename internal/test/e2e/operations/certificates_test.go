@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,47 +69,41 @@ func (a *authority) server(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.sign(t, template, key)}, PrivateKey: key}
 }
 
-// TestCertificates checks that Codex trusts all certificates of the operator's file and
-// directory, though it gets them in another way to read them faster.
+// TestCertificates checks that Codex trusts the certificates of the operator's file, though it gets
+// them in another way to read them faster.
 func TestCertificates(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
-		other, inFile, inDir := newAuthority(t, "other"), newAuthority(t, "in the file"), newAuthority(t, "in the directory")
-		dir := t.TempDir()
+		other, own := newAuthority(t, "other"), newAuthority(t, "own")
 		file := filepath.Join(t.TempDir(), "certificates.pem")
-		for path, content := range map[string][]byte{file: bytes.Join([][]byte{other.pem, inFile.pem}, nil), filepath.Join(dir, "own.pem"): inDir.pem} {
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(file, slices.Concat(other.pem, own.pem), 0o600); err != nil {
+			t.Fatal(err)
 		}
 		s := e2e.NewSite(t, "")
-		for _, issuer := range []*authority{inFile, inDir} {
-			server := httptest.NewUnstartedServer(s.Model)
-			server.TLS = &tls.Config{Certificates: []tls.Certificate{issuer.server(t)}}
-			server.StartTLS()
-			t.Cleanup(server.Close)
-			s.Home = t.TempDir()
-			e2e.WriteHome(t, s.Home, server.URL+"/v1", codexhome.Options{})
-			s.Load(s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv SSL_CERT_FILE %s\nenv SSL_CERT_DIR %s\n}", e2e.CodexBinary, s.Home, file, dir)))
-			s.WaitReady()
-			if response, text := s.Post(e2e.ChatBody("say:trusted", nil), nil); response.StatusCode != http.StatusOK {
-				t.Errorf("a certificate of the authority %q: %s %s", issuer.template.Subject.CommonName, response.Status, text)
-			}
-			checkCertificates(t, s, dir)
+		server := httptest.NewUnstartedServer(s.Model)
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{own.server(t)}}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		s.Home = t.TempDir()
+		e2e.WriteHome(t, s.Home, server.URL+"/v1", codexhome.Options{})
+		s.Load(s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv SSL_CERT_FILE %s\n}", e2e.CodexBinary, s.Home, file)))
+		s.WaitReady()
+		if response, text := s.Post(e2e.ChatBody("say:trusted", nil), nil); response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s", response.Status, text)
 		}
+		checkCertificates(t)
 		s.Load(s.Wrap("respond ok")) // no connection to a server is left
 	})
 }
 
-// checkCertificates checks that the app-server has a further certificate, and not the
-// directory.
-func checkCertificates(t *testing.T, s *e2e.Site, dir string) {
+// checkCertificates checks that the app-server has a further certificate.
+func checkCertificates(t *testing.T) {
 	t.Helper()
 	e2e.WaitFor(t, "a single codex", func() bool { return len(e2e.Children()) == 1 })
 	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", rig.Below(os.Getpid())[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := "\x00" + string(environment); !strings.Contains(text, "\x00CODEX_CA_CERTIFICATE=") || strings.Contains(text, "\x00SSL_CERT_DIR="+dir+"\x00") {
+	if !strings.Contains("\x00"+string(environment), "\x00CODEX_CA_CERTIFICATE=") {
 		t.Errorf("Codex reads the certificates slowly: %q", environment)
 	}
 }
