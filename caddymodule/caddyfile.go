@@ -66,7 +66,6 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        age    <duration>
 //	        prefix <text>
 //	        master <name>
-//	        ca     <file>
 //	        fail   open|closed
 //	    }
 //	    drain_timeout   <duration>

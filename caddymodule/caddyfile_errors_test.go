@@ -60,6 +60,7 @@ func TestDirectiveErrors(t *testing.T) {
 		"store, its type inside": {"codex {\nstore memory {\ntype disk\n}\n}", 3, `unknown option "type"`},
 		"a remote app-server":    {"codex {\napp_server {\nconnect wss://codex.example\ntoken x\n}\n}", 3, "an app-server elsewhere is no longer supported: run a Caddy with this module beside it, and `reverse_proxy`"},
 		"a token":                {"codex {\napp_server {\ntoken secret\n}\n}", 3, "no longer supported"},
+		"an authority of Redis":  {"codex {\nstore redis rediss://h {\nca redis.crt\n}\n}", 3, "add the authority to those of the system"},
 		"response_store":         {"codex {\nresponse_store storage 1h\n}", 2, "`store redis <url>` for several instead of `response_store storage`"},
 
 		"command without a program": {"codex {\napp_server {\ncommand\n}\n}", 3, wrongCount + "'command'"},

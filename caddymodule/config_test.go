@@ -96,8 +96,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"store":{"type":"redis"}}`, "redis needs the URL of the server"},
 		{`{"store":{"type":"redis","urls":["redis://u:hidden@h:x"]}}`, "URL 1 is not one such as redis://USER:PASSWORD@HOST:PORT/DB"},
 		{`{"store":{"type":"redis","urls":["redis://{env.NO_SUCH_VARIABLE}@h"]}}`, "URL 1 has a placeholder that is empty or unknown"},
-		{`{"store":{"type":"redis","urls":["redis://h"],"ca":"x"}}`, "ca: only a rediss:// URL has certificates"},
-		{`{"store":{"type":"redis","urls":["rediss://h"],"ca":"/no/such"}}`, "ca: open /no/such"},
 		{`{"store":{"dir":"x"}}`, `unknown field "dir"`},
 		{`{"store":{"type":"disk","prefix":"x"}}`, `unknown field "prefix"`},
 		{`{"store":{"type":"off","age":"1h"}}`, `unknown field "age"`},

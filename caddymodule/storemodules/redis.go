@@ -1,11 +1,8 @@
 package storemodules
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -45,11 +42,6 @@ type Redis struct {
 	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
-	// A file with the certificates of the authorities that sign the Redis servers' certificates.
-	// Placeholders are resolved when the configuration is loaded. Default: the authorities that the
-	// system trusts.
-	CA string `json:"ca,omitempty" option:"<name>"`
-
 	options responsestore.RedisOptions
 	id      string // what key returns
 }
@@ -69,7 +61,6 @@ func (Redis) CaddyModule() caddy.ModuleInfo {
 //	    age    <duration>
 //	    prefix <text>
 //	    master <name>
-//	    ca     <file>
 //	    fail   open|closed
 //	}
 func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -90,7 +81,7 @@ func (s *Redis) Provision(caddy.Context) error {
 		return errors.New("redis needs the URL of the server")
 	}
 	repl, o := caddy.NewReplacer(), &s.options
-	key := []string{s.Prefix, time.Duration(s.Age).String(), fmt.Sprint(s.Size), s.Master, s.CA, s.Fail}
+	key := []string{s.Prefix, time.Duration(s.Age).String(), fmt.Sprint(s.Size), s.Master, s.Fail}
 	for i, url := range s.URLs {
 		resolved, err := repl.ReplaceOrErr(url, true, true)
 		if err != nil {
@@ -107,11 +98,6 @@ func (s *Redis) Provision(caddy.Context) error {
 	}
 	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
 	s.id = strings.Join(key, "\n")
-	if s.CA != "" {
-		if err := trustCA(&o.UniversalOptions, repl, s.CA); err != nil {
-			return fmt.Errorf("ca: %w", err)
-		}
-	}
 	return nil
 }
 
@@ -134,28 +120,6 @@ func universalOptions(o *redis.Options) redis.UniversalOptions {
 		MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime,
 		ConnMaxLifetime: o.ConnMaxLifetime, TLSConfig: o.TLSConfig,
 	}
-}
-
-// trustCA makes connections trust only the authorities whose certificates are in a file.
-func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
-	if o.TLSConfig == nil {
-		return errors.New("only a rediss:// URL has certificates")
-	}
-	path, err := option.AbsolutePath(repl, file)
-	if err != nil {
-		return err
-	}
-	certificates, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	o.TLSConfig = o.TLSConfig.Clone()
-	o.TLSConfig.RootCAs = x509.NewCertPool()
-	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(certificates) {
-		return fmt.Errorf("%s has no certificate", path)
-	}
-	o.TLSConfig.MinVersion = max(o.TLSConfig.MinVersion, tls.VersionTLS12)
-	return nil
 }
 
 // Interface guards

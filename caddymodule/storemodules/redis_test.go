@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,9 +53,18 @@ func writeCertificate(t *testing.T) (certificate, key string) {
 	return certificate, key
 }
 
-// TestRedisOverTLS uses Redis with a password from a variable, over TLS: with the certificate of its
-// authority, and not without.
+// addressVariable gives a process of [TestRedisOverTLS] the address of Redis.
+const addressVariable = "REDIS_TO_TEST"
+
+// TestRedisOverTLS uses Redis with a password from a variable, over TLS: not with the authorities of
+// the system, and in a process that trusts the server's authority.
 func TestRedisOverTLS(t *testing.T) {
+	if address := os.Getenv(addressVariable); address != "" {
+		if err := putOverTLS(t, address); err != nil {
+			t.Error(err)
+		}
+		return
+	}
 	certificate, key := writeCertificate(t)
 	address, err := ports.Free()
 	if err != nil {
@@ -65,19 +75,23 @@ func TestRedisOverTLS(t *testing.T) {
 	server.Do("ACL SETUSER node on >secret ~* &* +@all")
 	server.Do("ACL SETUSER default off")
 	t.Setenv("STORE_PASSWORD", "secret")
-	put := func(ca string) error {
-		s := Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
-		if err := s.Provision(caddy.Context{}); err != nil {
-			t.Fatal(err)
-		}
-		engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
-		defer release()
-		return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
-	}
-	if err := put(certificate); err != nil {
-		t.Error(err)
-	}
-	if err := put(""); err == nil || !strings.Contains(err.Error(), "signed by unknown authority") {
+	if err := putOverTLS(t, address); err == nil || !strings.Contains(err.Error(), "signed by unknown authority") {
 		t.Error("an unknown authority:", err)
 	}
+	trusting := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestRedisOverTLS$")
+	trusting.Env = append(os.Environ(), addressVariable+"="+address, "SSL_CERT_FILE="+certificate)
+	if output, err := trusting.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+}
+
+// putOverTLS stores a response in the Redis at an address.
+func putOverTLS(t *testing.T, address string) error {
+	s := Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}}
+	if err := s.Provision(caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
+	engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
+	defer release()
+	return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
 }

@@ -63,6 +63,8 @@ type Custom struct {
 
 // formerOptions maps options of earlier releases to the errors that advise what to do instead.
 var formerOptions = map[string]string{
+	"ca": "ca is no longer an option: add the authority to those of the system, or name a file with all authorities " +
+		"in SSL_CERT_FILE, in the environment of Caddy",
 	"connect": noRemote,
 	"token":   noRemote,
 	"response_store": "response_store is called store now: " +
