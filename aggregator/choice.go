@@ -314,14 +314,8 @@ func (c *Choice) Calls() []Record {
 	return records
 }
 
-// At returns the call with an index, which must be the Index of a [Delta] of this Choice.
-func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Index) }
-
 // HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
-
-// Stats returns the counts so far. Its Events and Unknown are always 0.
-func (c *Choice) Stats() Stats { return c.stats }
 
 // copyID returns a copy of a name or an id. It returns false if there is no room for the copy.
 func (c *Choice) copyID(text string) (string, bool) {

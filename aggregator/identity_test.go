@@ -174,7 +174,7 @@ func TestFragmentAfterTransientCall(t *testing.T) {
 		}
 		c.Call(next, nil)
 		c.Call(Input{Text: `"a":1}`, Source: SourceFragment}, nil)
-		if got := c.Stats().Malformed; got != 1 {
+		if got := c.stats.Malformed; got != 1 {
 			t.Errorf("%s: %d inputs were refused", name, got)
 		}
 		parts := c.Call(Input{ID: fmt.Sprint("call_", maxHidden-1), Name: "g", Source: SourceFragment}, nil)

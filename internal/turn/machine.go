@@ -62,15 +62,8 @@ func (l *lastCall) isCut() bool {
 	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
 }
 
-// New returns a machine at the start of a turn. opts must not change until the turn ends.
-func New(opts *Options) *Machine {
-	m := new(Machine)
-	m.Reset(opts)
-	return m
-}
-
-// Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a part of
-// a larger value. The machine forgets its previous turn.
+// Reset puts a machine at the start of a turn. The machine forgets its previous turn. opts must not
+// change until the turn ends.
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, limits: newTextLimits(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]

@@ -10,6 +10,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
+// New returns a machine at the start of a turn.
+func New(opts *Options) *Machine {
+	m := new(Machine)
+	m.Reset(opts)
+	return m
+}
+
 // The events of a turn, as short as tests want them.
 
 func delta(item, text string) codexrpc.Event {
