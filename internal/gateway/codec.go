@@ -24,8 +24,7 @@ type codec struct {
 type decodedRequest interface {
 	ModelID() string
 	Choices() int
-	EstimateTokens() int // estimated tokens of the input
-	GuessTokens() int    // roughly guessed tokens of the input; takes almost no time
+	EstimateTokens(sample int) int
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// Without removes from the request a tool that the operator does not allow. It fails if the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
@@ -51,11 +52,11 @@ func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) 
 // countTurns counts a request for its key, and charges the estimated input tokens of each turn to
 // the limits of the key. input is the estimate for one turn.
 func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request decodedRequest) (input int64, apiErr *apierror.Error) {
-	if len(received.grants) == 0 || !received.grants[0].LimitsTokens() {
-		input = int64(request.GuessTokens())
-	} else {
-		input = int64(request.EstimateTokens())
+	sample := 0
+	if len(received.grants) > 0 && received.grants[0].LimitsTokens() {
+		sample = prompt.SampleBytes
 	}
+	input = int64(request.EstimateTokens(sample))
 	return input, g.countRequest(ex, received, received.grants, input)
 }
 

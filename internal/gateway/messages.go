@@ -111,7 +111,7 @@ func (g *Gateway) countMessage(ex *exchange) ([]byte, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	count, apiErr := g.countTokens(ex, claim, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
+	count, apiErr := g.countTokens(ex, claim, func(func() error) (int, error) { return decoded.EstimateTokens(prompt.SampleBytes), nil })
 	return messages.TokenCount(count), apiErr
 }
 

@@ -65,7 +65,7 @@ func BenchmarkCount(b *testing.B) {
 			if apiErr != nil {
 				b.Fatal(apiErr)
 			}
-			_ = r.SampleTokens()
+			_ = r.EstimateTokens(prompt.SampleBytes)
 		}
 	}
 }

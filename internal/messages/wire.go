@@ -24,7 +24,7 @@ type Meta struct {
 func (r *Request) Meta(id string) Meta {
 	return Meta{
 		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.functionName,
-		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.GuessTokens()),
+		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.EstimateTokens(0)),
 	}
 }
 

@@ -23,7 +23,7 @@ type Meta struct {
 
 // Meta returns the Meta of the answer. arrived is when the request came.
 func (r *Request) Meta(arrived time.Time) Meta {
-	m := Meta{Model: r.Model, Arrived: arrived, InputTokens: int64(r.GuessTokens()), generate: r.generate, noThinking: r.think == "false"}
+	m := Meta{Model: r.Model, Arrived: arrived, InputTokens: int64(r.EstimateTokens(0)), generate: r.generate, noThinking: r.think == "false"}
 	switch {
 	case r.onlyLoads && r.unload:
 		m.loadReason = "unload"

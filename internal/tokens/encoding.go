@@ -16,14 +16,52 @@ import (
 // lose the character DEL. TestPattern checks for that.
 var encoding = sync.OnceValue(codec.NewO200kBase)
 
-// Count returns the number of tokens in a text. Special tokens of the encoding, such
-// as <|endoftext|>, count as text.
-func Count(text string) int {
-	n, err := encoding().Count(makeValid(text))
-	if err != nil {
-		return len(text) // this cannot happen; a text has at most as many tokens as bytes
+// maxPart bounds the text that the encoding gets at once, in bytes: its time grows with the square of a
+// word. No language has words that long.
+const maxPart = 1 << 10
+
+// Count returns the number of tokens in a text, in linear time. Special tokens of the encoding, such as
+// <|endoftext|>, count as text. More than maxPart bytes without the end of a word are counted in
+// parts, which changes the count a little.
+func Count(text string) (n int) {
+	for text != "" {
+		part := FirstPart(text)
+		n += countPart(part)
+		text = text[len(part):]
 	}
 	return n
+}
+
+func countPart(part string) int {
+	n, err := encoding().Count(makeValid(part))
+	if err != nil {
+		return len(part) // this cannot happen; a text has at most as many tokens as bytes
+	}
+	return n
+}
+
+// FirstPart returns the beginning of a text, at most maxPart bytes. If the text is longer, the part ends after
+// a word or a number, where a token always ends, unless it has none.
+func FirstPart(text string) string {
+	part := Prefix(text, maxPart)
+	for i := len(part) - 1; len(part) < len(text) && i > 0; i-- {
+		if b := part[i]; isWord(part[i-1]) && !isWord(b) && b != '\'' && b < utf8.RuneSelf { // it's is one token
+			return part[:i]
+		}
+	}
+	return part
+}
+
+// isWord reports whether a byte is an ASCII letter or digit.
+func isWord(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' }
+
+// Prefix returns the first n bytes of a text, without an incomplete rune at their end, or all of a shorter
+// text. n is at least the size of a rune.
+func Prefix(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return text[:wholeRunesLen(text[:n])]
 }
 
 // makeValid replaces each invalid byte by one valid byte. The library reads runes, so an invalid
@@ -55,10 +93,10 @@ func prefixLen(text string, n int) int {
 }
 
 // wholeRunesLen returns the length in bytes of a text without an incomplete rune at its end.
-func wholeRunesLen[T string | []byte](text T) int {
+func wholeRunesLen(text string) int {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRuneInString(string(text[i:])) {
+			if !utf8.FullRuneInString(text[i:]) {
 				return i
 			}
 			break

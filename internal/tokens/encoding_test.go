@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,28 @@ func TestInvalid(t *testing.T) {
 	for _, text := range []string{"\xff", "a\xf0\x9fb", "\x8f\x8f", "\xed\xa0\x80", "你\xe4\xbd"} {
 		if n := len(strings.Join(tokensOf(t, text), "")); n != len(text) || Count(text) == 0 {
 			t.Errorf("%q: the tokens have %d bytes", text, n)
+		}
+	}
+}
+
+// TestCountInParts checks that a long text has as many tokens as if the encoding got it at once. A long word may
+// have some more.
+func TestCountInParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 40 {
+		var b strings.Builder
+		for size := r.IntN(4 * maxPart); b.Len() < size; {
+			b.WriteString(randomText(r))
+			b.WriteString([]string{" and ", `{"type":"string"}`, "it's", "\n7,"}[r.IntN(4)])
+		}
+		if text := b.String(); Count(text) != len(tokensOf(t, text)) {
+			t.Fatalf("%q: %d tokens, want %d", text, Count(text), len(tokensOf(t, text)))
+		}
+	}
+	for _, word := range []string{"你好", "long", "👋🏽", "\xff", "--<>", "\n \n"} {
+		text := strings.Repeat(word, 3*maxPart/len(word))
+		if n, want := Count(text), len(tokensOf(t, text)); n < want || n > want+want/50+3 {
+			t.Errorf("%q: %d tokens, want about %d", word, n, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -29,48 +28,6 @@ func randomPieces(r *rand.Rand, n int) []string {
 	return some
 }
 
-// TestBoundaries checks that splitting a text at its boundaries changes no tokens:
-// for every pair of pieces, and for longer texts.
-func TestBoundaries(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	some := func() string { return strings.Join(randomPieces(r, 3), "") }
-	for _, a := range pieces {
-		for _, b := range pieces {
-			checkParts(t, some()+a+b+some())
-		}
-	}
-	for range 1500 {
-		checkParts(t, randomText(r))
-	}
-}
-
-func checkParts(t *testing.T, text string) {
-	t.Helper()
-	var got []string
-	for _, part := range parts(text) {
-		got = append(got, tokensOf(t, part)...)
-	}
-	if want := tokensOf(t, text); !slices.Equal(got, want) {
-		t.Fatalf("%q: split as %q, got %q, want %q", text, parts(text), got, want)
-	}
-}
-
-// parts splits a text at its boundaries.
-func parts(text string) (all []string) {
-	start, before := 0, classNone
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		c := classOf(r, size)
-		if boundaries[before][c] {
-			all = append(all, text[start:i])
-			start = i
-		}
-		before = c
-		i += size
-	}
-	return append(all, text[start:])
-}
-
 func tokensOf(t testing.TB, text string) []string {
 	_, all, err := encoding().Encode(makeValid(text))
 	if err != nil {
@@ -91,45 +48,79 @@ func reference(t testing.TB, text string, tokens int) (within string, over bool)
 }
 
 // limited returns the output of a limit for a text in pieces.
-func limited(l *Limit, text string, size func(left int) int) (within string, over bool) {
+func limited(l *Limit, pieces []string) (within string, over bool) {
 	var b strings.Builder
-	for text != "" && !over {
-		n := size(len(text))
+	for _, piece := range pieces {
 		var out string
-		out, over = l.Add(text[:n])
-		b.WriteString(out)
-		text = text[n:]
+		out, over = l.Add(piece)
+		if b.WriteString(out); over {
+			break
+		}
 	}
-	if over {
-		return b.String(), true
-	}
-	out, over := l.End()
-	b.WriteString(out)
+	l.End()
 	return b.String(), over
 }
 
-func cuts(r *rand.Rand) []func(int) int {
-	return []func(int) int{
-		func(left int) int { return left },
-		func(int) int { return 1 },
-		func(left int) int { return 1 + r.IntN(min(left, 12)) },
-		func(left int) int { return 1 + r.IntN(left) },
+// inTokens returns a text in the pieces in which a model writes it: tokens, or whole runes of several tokens.
+func inTokens(t testing.TB, text string) (all []string) {
+	n := 0
+	for _, token := range tokensOf(t, text) {
+		if n += len(token); wholeRunesLen(text[:n]) == n {
+			all, text, n = append(all, text[:n]), text[n:], 0
+		}
+	}
+	return append(all, text)
+}
+
+// inRunes returns a text in pieces of up to n runes.
+func inRunes(r *rand.Rand, text string, n int) (all []string) {
+	start, runes := 0, 1+r.IntN(n)
+	for i := range text {
+		if runes--; runes < 0 {
+			all, start, runes = append(all, text[start:i]), i, r.IntN(n)
+		}
+	}
+	return append(all, text[start:])
+}
+
+// checkLimit compares a limit with the reference: the output of a text as a whole is the same, that of a text
+// as a model writes it is at most a few tokens longer or shorter, and that of other pieces is at most a few
+// tokens longer.
+func checkLimit(t testing.TB, text string, tokens int, r *rand.Rand) {
+	t.Helper()
+	want, wantOver := reference(t, text, tokens)
+	if got := checkPieces(t, []string{text}, tokens); got != want || wantOver != (got != text) {
+		t.Fatalf("%q, %d tokens:\ngot  %q\nwant %q", text, tokens, got, want)
+	}
+	const few = 4
+	if got := checkPieces(t, inTokens(t, text), tokens); longer(t, got, want) > few || longer(t, want, got) > few {
+		t.Fatalf("%q in tokens, %d of them:\ngot  %q\nwant %q", text, tokens, got, want)
+	}
+	for _, n := range []int{1, 12, 1 + len(text)} {
+		if got := checkPieces(t, inRunes(r, text, n), tokens); longer(t, got, want) > few {
+			t.Fatalf("%q, %d tokens:\ngot  %q\nwant %q", text, tokens, got, want)
+		}
 	}
 }
 
-// checkLimit compares a limit with the reference for several ways to cut a text.
-func checkLimit(t testing.TB, text string, tokens int, r *rand.Rand) {
-	want, wantOver := reference(t, text, tokens)
-	for _, cut := range cuts(r) {
-		l := NewLimit(tokens)
-		got, over := limited(l, text, cut)
-		if got != want || over != wantOver {
-			t.Fatalf("%q, %d tokens:\ngot  %q %v\nwant %q %v", text, tokens, got, over, want, wantOver)
-		}
-		if over && l.Count() != tokens {
-			t.Fatalf("%q, %d tokens: counted %d", text, tokens, l.Count())
-		}
+// longer returns by how many tokens a text is longer than its beginning.
+func longer(t testing.TB, text, beginning string) int {
+	return len(tokensOf(t, strings.TrimPrefix(text, beginning))) * min(1, max(0, len(text)-len(beginning)))
+}
+
+// checkPieces checks what holds for every cut of a text, and returns the output.
+func checkPieces(t testing.TB, pieces []string, tokens int) string {
+	t.Helper()
+	text := strings.Join(pieces, "")
+	l := NewLimit(tokens)
+	got, over := limited(l, pieces)
+	if !strings.HasPrefix(text, got) || over == (got == text) || utf8.ValidString(text) && !utf8.ValidString(got) {
+		t.Fatalf("%q, %d tokens: %q %v", pieces, tokens, got, over)
 	}
+	if l.Count() > tokens || over && l.Count() != tokens {
+		t.Fatalf("%q, %d tokens: counted %d", pieces, tokens, l.Count())
+	}
+	return got
 }
 
 func TestLimit(t *testing.T) {
@@ -141,20 +132,23 @@ func TestLimit(t *testing.T) {
 	prose := strings.Repeat("The quick brown fox jumps over 1234 lazy dogs; it's Grüße 你好 👋🏽.\n", 20)
 	for _, tokens := range []int{1, 10, 100, 300, 419, 420, 421, 1000} {
 		checkLimit(t, prose, tokens, r)
+		want, _ := reference(t, prose, tokens)
+		if got := checkPieces(t, inTokens(t, prose), tokens); got != want {
+			t.Errorf("prose is cut after %q, want %q", got, want)
+		}
 	}
 }
 
 // TestLimitCutsRunes checks that the output has no part of a rune.
 func TestLimitCutsRunes(t *testing.T) {
 	for tokens, want := range map[int]string{1: "Hi", 2: "Hi ", 3: "Hi 👋", 4: "Hi 👋", 5: "Hi 👋🏽"} {
-		if got, _ := limited(NewLimit(tokens), "Hi 👋🏽", func(int) int { return 1 }); got != want {
+		if got, _ := limited(NewLimit(tokens), inTokens(t, "Hi 👋🏽")); got != want {
 			t.Errorf("%d tokens: %q, want %q", tokens, got, want)
 		}
 	}
 }
 
-// TestLimitOfTexts checks that texts and calls share a limit, that calls are never
-// cut, and that the output does not depend on how the texts were cut.
+// TestLimitOfTexts checks that texts and calls share a limit, and that calls are never cut.
 func TestLimitOfTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 250 {
@@ -184,29 +178,27 @@ func TestLimitOfTexts(t *testing.T) {
 				break
 			}
 		}
-		for _, cut := range cuts(r) {
-			if got := limitedTexts(NewLimit(tokens), texts, calls, cut); got != want.String() {
-				t.Fatalf("%q, calls %b, %d tokens:\ngot  %q\nwant %q", texts, calls, tokens, got, want.String())
-			}
+		if got := limitedTexts(NewLimit(tokens), texts, calls); got != want.String() {
+			t.Fatalf("%q, calls %b, %d tokens:\ngot  %q\nwant %q", texts, calls, tokens, got, want.String())
 		}
 	}
 }
 
-func limitedTexts(l *Limit, texts []string, calls int, cut func(int) int) string {
+func limitedTexts(l *Limit, texts []string, calls int) string {
 	var b strings.Builder
 	for i, text := range texts {
-		if text != "" && l.Full() {
+		if text != "" && !l.Fits(1) {
 			break
 		}
 		if calls>>i&1 == 1 {
 			l.Whole(text)
 			b.WriteString(text)
-			if l.Exceeded() {
+			if !l.Fits(0) {
 				break
 			}
 			continue
 		}
-		within, over := limited(l, text, cut)
+		within, over := limited(l, []string{text})
 		if b.WriteString(within); over {
 			break
 		}
@@ -214,48 +206,29 @@ func limitedTexts(l *Limit, texts []string, calls int, cut func(int) int) string
 	return b.String()
 }
 
-// TestLongRuns checks that a run without boundaries is held up to a bound, and that
-// its output does not depend on how it was cut.
+// TestLongRuns checks texts that are one word.
 func TestLongRuns(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, filling := range []string{"a", "A", " ", "\n", "-", "9", "é", "你", "👋🏽", "aB", "\xff"} {
-		text := strings.Repeat(filling, 3*maxRun/len(filling)+1) + " end"
+		text := strings.Repeat(filling, 3*maxPart/len(filling)+1) + " end"
 		for _, tokens := range []int{1, 5, 100, 2000} {
-			want, wantOver := limited(NewLimit(tokens), text, cuts(r)[0])
-			for _, cut := range cuts(r)[1:] {
-				if got, over := limited(NewLimit(tokens), text, cut); got != want || over != wantOver {
-					t.Fatalf("%q, %d tokens: %d bytes %v, want %d %v", filling, tokens, len(got), over, len(want), wantOver)
-				}
-			}
-			checkHeld(t, tokens, text)
+			checkPieces(t, []string{text}, tokens)
+			checkPieces(t, inRunes(r, text, 30), tokens)
+			checkPieces(t, inRunes(r, text, 2000), tokens)
 		}
 	}
 }
 
-func checkHeld(t *testing.T, tokens int, text string) {
-	t.Helper()
-	l := NewLimit(tokens)
-	for i := range len(text) {
-		if _, over := l.Add(text[i : i+1]); over {
-			return
-		}
-		if n := len(l.Held()); n > maxRun+utf8.UTFMax {
-			t.Fatalf("%q, %d tokens: %d bytes are held", text[:8], tokens, n)
-		}
-	}
-}
-
-// TestLazy checks that text far from the limit is output at once, and neither
-// counted nor copied.
+// TestLazy checks that text far from the limit is not counted.
 func TestLazy(t *testing.T) {
 	l := NewLimit(40)
 	text := strings.Repeat("Hello ", 4)
 	for _, piece := range []string{text, text[:16]} {
-		if out, over := l.Add(piece); out != piece || over || l.Count() != 0 {
-			t.Errorf("%q %v, %d counted", out, over, l.Count())
+		if out, over := l.Add(piece); out != piece || over || l.counted != 0 {
+			t.Errorf("%q %v, %d counted", out, over, l.counted)
 		}
 	}
-	if _, _ = l.Add("o"); l.Count() == 0 {
+	if _, _ = l.Add("o"); l.counted == 0 {
 		t.Error("nothing was counted")
 	}
 }
@@ -263,16 +236,18 @@ func TestLazy(t *testing.T) {
 // TestKeptUncounted checks that the kept text is bounded if the limit is far away.
 func TestKeptUncounted(t *testing.T) {
 	l := NewLimit(1 << 40)
-	l.maxKept = 1 << 16
-	piece := strings.Repeat("word ", 1000)
-	for range 14 {
+	piece := strings.Repeat("word ", 50_000)
+	for range 6 {
 		if out, over := l.Add(piece); out != piece || over {
 			t.Fatal("not all came out at once")
 		}
+		l.Whole(piece)
 	}
-	l.Whole(strings.Repeat(piece, 42))
-	if len(l.text) > l.maxKept || cap(l.text) > 2*l.maxKept || l.Count() < 50_000 {
-		t.Errorf("%d bytes are kept in %d; %d tokens", len(l.text), cap(l.text), l.Count())
+	if len(l.uncounted) > maxUncounted || cap(l.uncounted) > 2*maxUncounted || l.counted < 400_000 {
+		t.Errorf("%d bytes are kept in %d; %d tokens", len(l.uncounted), cap(l.uncounted), l.counted)
+	}
+	if got, want := l.Count(), 12*Count(piece); got != want {
+		t.Errorf("%d tokens, want %d", got, want)
 	}
 }
 
@@ -280,14 +255,16 @@ func TestKeptUncounted(t *testing.T) {
 func FuzzLimit(f *testing.F) {
 	f.Add("it's 1234 words/\n  and 👋🏽", uint16(3), uint64(1))
 	f.Fuzz(func(t *testing.T, text string, tokens uint16, seed uint64) {
-		if len(text) > 1000 {
-			return // longer texts find nothing new
+		if len(text) > maxPart {
+			return // may be split elsewhere
 		}
-		for _, part := range parts(text) {
-			if len(part) > maxRun-utf8.UTFMax {
-				return // would be split elsewhere
-			}
+		limit, r := 1+int(tokens)%(1+len(text)), rand.New(rand.NewPCG(seed, 1))
+		got, over := limited(NewLimit(limit), []string{text})
+		if want, wantOver := reference(t, text, limit); got != want || over != wantOver {
+			t.Fatalf("%q, %d tokens:\ngot  %q %v\nwant %q %v", text, limit, got, over, want, wantOver)
 		}
-		checkLimit(t, text, 1+int(tokens)%(1+len(text)), rand.New(rand.NewPCG(seed, 1)))
+		for _, n := range []int{1, 12, 1 + len(text)} {
+			checkPieces(t, inRunes(r, text, n), limit)
+		}
 	})
 }

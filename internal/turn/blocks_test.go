@@ -88,6 +88,10 @@ func checkHardText(t *testing.T, random *rand.Rand, o turn.Options, text string,
 	}
 	body := bodyOf(outputs)
 	for _, sizes := range cuts {
+		if o.MaxTokens > 0 { // whose place depends on the deltas
+			checkCut(t, o, deltasOf(text, sizes...), notStreamed, random)
+			continue
+		}
 		outputs, again := ofText(o, text, sizes...)
 		if got := bodyOf(outputs); got != body || !reflect.DeepEqual(again, report) {
 			t.Fatalf("%s, %s, cut at %d:\ngot  %s %+v\nwant %s %+v", o.OutputMode, o.StopAfterTools, sizes, got, again, body, report)
@@ -104,10 +108,15 @@ func bodyOf(outputs []turn.Output) string {
 	return string(b.JSON())
 }
 
-// ofText is what a turn of one message gives, in deltas of these sizes, the
-// last of which goes on.
+// ofText is what a turn of one message gives, in deltas of these sizes.
 func ofText(o turn.Options, text string, sizes ...int) ([]turn.Output, turn.Report) {
-	var events []codexrpc.Event
+	m := turn.New(&o)
+	return m.Feed(deltasOf(text, sizes...)), m.Report()
+}
+
+// deltasOf is a turn of one message in deltas of these sizes, the last of which
+// goes on.
+func deltasOf(text string, sizes ...int) (events []codexrpc.Event) {
 	for rest := text; rest != ""; {
 		n := min(sizes[0], len(rest))
 		if len(sizes) > 1 {
@@ -116,10 +125,8 @@ func ofText(o turn.Options, text string, sizes ...int) ([]turn.Output, turn.Repo
 		events = append(events, codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: rest[:n]})
 		rest = rest[n:]
 	}
-	events = append(events,
+	return append(events,
 		codexrpc.Event{Kind: codexrpc.EventItemCompleted, ItemType: codexrpc.ItemAgentMessage, ItemID: "m", Text: text},
 		codexrpc.Event{Kind: codexrpc.EventResponseCompleted},
 		codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
-	m := turn.New(&o)
-	return m.Feed(events), m.Report()
 }

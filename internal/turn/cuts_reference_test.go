@@ -3,30 +3,27 @@ package turn_test
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"testing"
-	"unicode/utf8"
-
-	"github.com/tiktoken-go/tokenizer/codec"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // The reference of stop sequences and of the limit of tokens: the events of the
 // turn are cut beforehand, in the simplest way, and a machine that knows of
-// neither is told that the model ended there.
+// neither is told that the model ended there. Which tokens a piece of text has, and
+// so where the limit cuts it, is what the tests of tokens check.
 
 // cutter cuts a turn's events. A stretch is text that is looked at in one
 // piece: what a message says up to its end or to a structured call.
 type cutter struct {
 	options turn.Options // without the cuts
 	stops   []string
-	limited bool
-	left    int // tokens
+	limit   *tokens.Limit // nil: there is none
 
 	events  []codexrpc.Event  // up to the cut
 	stretch []int             // those of the stretch
+	counted int               // bytes of the stretch that the limit has seen
 	last    string            // the message that spoke last
 	said    map[string]string // by message
 	done    map[string]bool   // messages
@@ -43,14 +40,17 @@ var (
 )
 
 // cutEvents returns the events up to the cut, and then the end of the turn.
-func cutEvents(t testing.TB, o turn.Options, events []codexrpc.Event) (turn.Options, []codexrpc.Event) {
+func cutEvents(o turn.Options, events []codexrpc.Event) (turn.Options, []codexrpc.Event) {
 	c := &cutter{
-		options: o, stops: o.StopSequences, left: o.MaxTokens, limited: o.MaxTokens > 0,
+		options: o, stops: o.StopSequences,
 		said: make(map[string]string), done: make(map[string]bool), seen: make(map[string]bool),
 	}
 	c.options.StopSequences, c.options.MaxTokens = nil, 0
+	if o.MaxTokens > 0 {
+		c.limit = tokens.NewLimit(o.MaxTokens)
+	}
 	for _, e := range events {
-		if end := c.add(t, e); end != nil {
+		if end := c.add(e); end != nil {
 			return c.options, append(c.events, *end)
 		}
 	}
@@ -58,30 +58,30 @@ func cutEvents(t testing.TB, o turn.Options, events []codexrpc.Event) (turn.Opti
 }
 
 // add takes the next event. The end is not nil if the turn is cut there.
-func (c *cutter) add(t testing.TB, e codexrpc.Event) (end *codexrpc.Event) {
+func (c *cutter) add(e codexrpc.Event) (end *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventTextDelta:
 		if c.done[e.ItemID] {
 			return nil
 		}
-		return c.text(t, e.ItemID, e.Text)
+		return c.text(e.ItemID, e.Text)
 	case codexrpc.EventItemCompleted:
 		if rest, ok := strings.CutPrefix(e.Text, c.said[e.ItemID]); ok && !c.done[e.ItemID] {
-			if end := c.text(t, e.ItemID, rest); end != nil {
+			if end := c.text(e.ItemID, rest); end != nil {
 				return end
 			}
 		}
 		c.done[e.ItemID] = true
 		e.Text = c.said[e.ItemID] // its rest has become a delta
 		if c.last == e.ItemID {
-			end = c.close(t)
+			end = c.close()
 		}
 	case codexrpc.EventFunctionCall:
 		if !c.seen[told(e)] {
-			return c.call(t, e)
+			return c.call(e)
 		}
 	case codexrpc.EventResponseCompleted, codexrpc.EventTurnCompleted:
-		end = c.close(t)
+		end = c.close()
 	}
 	if end == nil {
 		c.events = append(c.events, e)
@@ -93,15 +93,15 @@ func (c *cutter) add(t testing.TB, e codexrpc.Event) (end *codexrpc.Event) {
 func told(e codexrpc.Event) string { return fmt.Sprintf("%q %q %q", e.CallID, e.Name, e.Text) }
 
 // text takes new text of a message.
-func (c *cutter) text(t testing.TB, item, text string) *codexrpc.Event {
+func (c *cutter) text(item, text string) *codexrpc.Event {
 	if text == "" {
 		return nil
 	}
 	if c.last != "" && c.last != item {
-		if end := c.close(t); end != nil {
+		if end := c.close(); end != nil {
 			return end
 		}
-		if c.limited && c.left <= 0 {
+		if c.limit != nil && !c.limit.Fits(1) {
 			return cutByLimit
 		}
 	}
@@ -109,9 +109,37 @@ func (c *cutter) text(t testing.TB, item, text string) *codexrpc.Event {
 	c.said[item] += text
 	c.stretch = append(c.stretch, len(c.events))
 	c.events = append(c.events, codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: item, Text: text})
-	if _, found := untilFirst(c.stretchText(), c.stops); found {
-		return c.close(t)
+	all := c.stretchText()
+	if _, found := untilFirst(all, c.stops); found {
+		return c.close()
 	}
+	return c.count(all[:len(all)-overlap(all, c.stops)])
+}
+
+// overlap is how many bytes at the end of a text may begin a stop sequence.
+func overlap(text string, stops []string) (n int) {
+	for _, s := range stops {
+		for k := range s {
+			if strings.HasSuffix(text, s[:k]) {
+				n = max(n, k)
+			}
+		}
+	}
+	return n
+}
+
+// count shows the limit what is new in the text of the stretch, and cuts the stretch if that is too much.
+func (c *cutter) count(text string) (end *codexrpc.Event) {
+	piece := text[c.counted:]
+	if c.limit == nil || piece == "" {
+		return nil
+	}
+	within, exceeded := c.limit.Add(piece)
+	if exceeded {
+		c.cutAt(c.counted + len(within))
+		return cutByLimit
+	}
+	c.counted = len(text)
 	return nil
 }
 
@@ -124,25 +152,16 @@ func (c *cutter) stretchText() string {
 }
 
 // close ends the stretch, and cuts it if it has to be.
-func (c *cutter) close(t testing.TB) (end *codexrpc.Event) {
+func (c *cutter) close() (end *codexrpc.Event) {
 	text, found := untilFirst(c.stretchText(), c.stops)
-	if found {
+	if end = c.count(text); end == nil && found {
+		c.cutAt(len(text))
 		end = cutByStop
 	}
-	if c.limited {
-		tokens := tokensOf(t, text)
-		if len(tokens) > c.left {
-			text, end = text[:len(strings.Join(tokens[:c.left], ""))], cutByLimit
-			for !utf8.ValidString(text) {
-				text = text[:len(text)-1]
-			}
-		}
-		c.left -= len(tokens)
+	if c.limit != nil {
+		c.limit.End()
 	}
-	if end != nil {
-		c.cutAt(len(text))
-	}
-	c.stretch = nil
+	c.stretch, c.counted = nil, 0
 	return end
 }
 
@@ -159,19 +178,19 @@ func (c *cutter) cutAt(rest int) {
 }
 
 // call takes a structured call.
-func (c *cutter) call(t testing.TB, e codexrpc.Event) *codexrpc.Event {
+func (c *cutter) call(e codexrpc.Event) *codexrpc.Event {
 	c.seen[told(e)] = true
-	if end := c.close(t); end != nil {
+	if end := c.close(); end != nil {
 		return end
 	}
-	if c.limited && c.left <= 0 {
+	if c.limit != nil && !c.limit.Fits(1) {
 		return cutByLimit
 	}
 	before := c.calls()
 	c.events = append(c.events, e)
-	if c.limited && c.calls() > before {
-		c.left -= len(tokensOf(t, e.Name)) + len(tokensOf(t, e.Text))
-		if c.left < 0 {
+	if c.limit != nil && c.calls() > before {
+		c.limit.Whole(e.Name)
+		if c.limit.Whole(e.Text); !c.limit.Fits(0) {
 			return cutByLimit
 		}
 	}
@@ -195,14 +214,4 @@ func untilFirst(text string, sequences []string) (before string, found bool) {
 		}
 	}
 	return before, found
-}
-
-var o200k = sync.OnceValue(codec.NewO200kBase)
-
-func tokensOf(t testing.TB, text string) []string {
-	_, tokens, err := o200k().Encode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tokens
 }

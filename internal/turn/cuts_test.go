@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -22,11 +23,20 @@ func checkCuts(t testing.TB, data []byte, stops, tokens byte, r *rand.Rand) {
 	options.StopSequences = stopSets[int(stops)%len(stopSets)]
 	options.MaxTokens = int(tokens) % 160
 	checkEvents(t, options, events, r)
+	checkCut(t, options, events, streamed, r)
+	for range 2 {
+		checkCut(t, options, recut(events, r), streamed, r)
+	}
+}
+
+// checkCut compares a turn with the reference. read reads the answer.
+func checkCut(t testing.TB, options turn.Options, events []codexrpc.Event, read func(testing.TB, []turn.Output) answer, r *rand.Rand) {
+	t.Helper()
 	outputs, report := feed(options, events, r)
-	got := streamed(t, outputs)
-	uncut, before := cutEvents(t, options, events)
+	got := read(t, outputs)
+	uncut, before := cutEvents(options, events)
 	outputs, wantReport := feed(uncut, before, r)
-	want := streamed(t, outputs)
+	want := read(t, outputs)
 	want.Reasoning = got.Reasoning              // more of it may come before the cut is seen
 	wantReport.TextDiffers = report.TextDiffers // what the cut turn says at its end was cut off
 	// A call that was told again before the cut was seen counts, though it is behind the cut.

@@ -50,9 +50,9 @@ var (
 
 const undeclared = "<use_tool><name>note</name><q>1</q></use_tool>"
 
-// tokens makes a turn. The calls differ, unless dedup is to find some that do
+// someTokens makes a turn. The calls differ, unless dedup is to find some that do
 // not.
-func tokens(c *choices, accepting, dedup bool) []token {
+func someTokens(c *choices, accepting, dedup bool) []token {
 	var all []token
 	serial := 10
 	next := func() int {
@@ -249,7 +249,7 @@ func checkGivenUp(t testing.TB, data []byte, r *rand.Rand) {
 	c := &choices{data}
 	o := c.options()
 	o.TextualTools = turn.TextualOn
-	all := tokens(c, o.AcceptTextual != nil, o.ToolBlockDedup)
+	all := someTokens(c, o.AcceptTextual != nil, o.ToolBlockDedup)
 	events := eventsOf(all)
 	checkEvents(t, o, events, r)
 	want, calls, truncated := expected(all, o)

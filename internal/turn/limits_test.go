@@ -44,17 +44,17 @@ func TestLimits(t *testing.T) {
 			findTold + "finish tool_calls 5\n"},
 
 		"tokens": {tokens(3), []codexrpc.Event{delta("m", "one two"), delta("m", " three fo"), delta("m", "ur five"), completed},
-			"text \"one t\"\ntext \"wo three\"\nfinish length 3\n"},
+			"text \"one two\"\ntext \" three\"\nfinish length 3\n"},
 		"exactly as many tokens": {tokens(3), []codexrpc.Event{delta("m", "one two three"), completed},
-			"text \"one two \"\ntext \"three\"\nfinish stop 0\n"},
+			"text \"one two three\"\nfinish stop 0\n"},
 		"no gap beyond the tokens": {tokens(2), []codexrpc.Event{delta("a", "one two"), delta("b", "three"), completed},
-			"text \"one \"\ntext \"two\"\nfinish length 2\n"},
+			"text \"one two\"\nfinish length 2\n"},
 		"not of reasoning": {tokens(1), []codexrpc.Event{thought("r", 0, "one two three"), delta("m", "one"), completed},
-			"reasoning \"one two three\"\ntext \"o\"\ntext \"ne\"\nfinish stop 0\n"},
+			"reasoning \"one two three\"\ntext \"one\"\nfinish stop 0\n"},
 		"a call beyond the tokens": {tokens(1), []codexrpc.Event{call("1", "f", `{"q":"one two three"}`), call("2", "f", "{}"), response(5)},
 			"call 0 tool_0_0 f {\"q\":\"one two three\"}\nfinish tool_calls 8\n"},
 		"a call after the tokens": {tokens(2), []codexrpc.Event{delta("m", "one two"), call("1", "f", "{}"), response(5)},
-			"text \"one \"\ntext \"two\"\nfinish length 2\n"},
+			"text \"one two\"\nfinish length 2\n"},
 		"text after calls": {tokens(4), []codexrpc.Event{call("1", "f", "{}"), delta("m", "one two three four"), response(5)},
 			"call 0 tool_0_0 f {}\ntext \"one two\"\nfinish tool_calls 4\n"},
 		"a block in the tokens": {with(tokens(14), textual), []codexrpc.Event{delta("m", find), delta("m", " one two three four"), completed},
@@ -66,7 +66,7 @@ func TestLimits(t *testing.T) {
 			"text \"one two\"\nfinish length 2\n"},
 		"a stop sequence behind the tokens": {Options{MaxTokens: 2, StopSequences: []string{"END"}},
 			[]codexrpc.Event{delta("m", "one twoEND"), completed},
-			"text \"one \"\ntext \"two\"\nfinish stop 2 at \"END\"\n"},
+			"text \"one two\"\nfinish stop 2 at \"END\"\n"},
 
 		"words after a broken call": {Options{}, []codexrpc.Event{call("1", "f", "{"), delta("m", "so"), incomplete},
 			"call 0 tool_0_0 f {\ntext \"so\"\nfinish tool_calls 3\n"},
@@ -120,8 +120,8 @@ func TestGraceOfHeldText(t *testing.T) {
 	}{
 		"a begun tag before a stop sequence":   {Options{StopSequences: []string{"<use_tool>\n\n"}}, "<use", true},
 		"text before a stop sequence":          {Options{StopSequences: []string{"\n\nEND"}}, "\n\nE", false},
-		"a begun tag at the limit of tokens":   {Options{MaxTokens: 14}, " <us", true},
-		"a begun word at the limit of tokens":  {Options{MaxTokens: 14}, " wor", false},
+		"a begun tag at the limit of tokens":   {Options{MaxTokens: 30}, " <us", true},
+		"a begun word at the limit of tokens":  {Options{MaxTokens: 30}, " wor", false},
 		"nothing that could become a tool tag": {Options{}, "wor", false},
 	} {
 		c.opts.TextualTools, c.opts.OutputMode, c.opts.StopAfterTools = TextualOn, ModeXML, StopBurst

@@ -45,9 +45,7 @@ func (u *usage) interrupted() {
 	if len(u.pendingText) == 0 {
 		return
 	}
-	count := tokens.NewLimit(0) // counts in linear time, whatever the text
-	count.Whole(string(u.pendingText))
-	u.estimatedTokens += int64(count.Count() + (u.excessBytes+3)/4)
+	u.estimatedTokens += int64(tokens.Count(string(u.pendingText)) + (u.excessBytes+3)/4)
 	u.clearText()
 }
 
