@@ -73,6 +73,14 @@ func TestWrongBaseURL(t *testing.T) {
 	}
 }
 
+// TestUnknownEncoding checks the error about an encoding of bodies that is not read.
+func TestUnknownEncoding(t *testing.T) {
+	w := askWith(started(t), http.MethodPost, "/v1/chat/completions", "x", http.Header{"Content-Encoding": {"br"}}, nobody)
+	if w.Code != http.StatusUnsupportedMediaType || !strings.Contains(w.Body.String(), "gzip or zstd") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // What another handler answers is its own, with a body or without, and so are its errors.
 func TestOtherHandlers(t *testing.T) {
 	h := started(t, APIKey{Key: "k"})

@@ -46,6 +46,7 @@ func TestDirectiveErrors(t *testing.T) {
 		"two commands":            {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
 
 		"no file of keys":    {"codex {\napi_keys_file \"\"\n}", 2, "api_keys_file: must not be empty"},
+		"an empty admin key": {"codex {\npage on\nadmin_key \"\"\n}", 3, "admin_key takes one key, which must not be empty"},
 		"an empty home":      {"codex {\napp_server {\nhome \"\"\n}\n}", 3, "home: must not be empty"},
 		"an empty directory": {"codex {\napp_server {\ndir \"\"\n}\n}", 3, "dir: must not be empty"},
 

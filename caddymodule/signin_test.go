@@ -72,9 +72,11 @@ func TestAuthenticateAdmin(t *testing.T) {
 // TestSignInOfNone checks that a sign-in of an unknown app-server is a 404, and none begins.
 func TestSignInOfNone(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
-		now, err := adminAction(signIn).runFor(nil, httptest.NewRequest(method, "/codex/login?app_server=none", nil))
-		if now != nil || err == nil || err.Status != http.StatusNotFound {
-			t.Errorf("%s: %+v, %+v", method, now, err)
+		for _, query := range []string{"", "?app_server=", "?app_server=none"} {
+			now, err := adminAction(signIn).runFor(nil, httptest.NewRequest(method, "/codex/login"+query, nil))
+			if now != nil || err == nil || err.Status != http.StatusNotFound {
+				t.Errorf("%s %s: %+v, %+v", method, query, now, err)
+			}
 		}
 	}
 }

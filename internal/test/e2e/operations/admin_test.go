@@ -126,23 +126,3 @@ func TestAdminStatusOfABrokenServer(t *testing.T) {
 		t.Errorf("%s %s", response.Status, text)
 	}
 }
-
-// TestAdminRestart checks that a restart replaces the process.
-func TestAdminRestart(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	admin := s.WithAdmin(s.Caddyfile(""))
-	s.WaitReady()
-	before := admin.Status().AppServers[0]
-	response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
-	var body struct{ Restarted []string }
-	if text := admin.Read(response); json.Unmarshal([]byte(text), &body) != nil || !slices.Equal(body.Restarted, []string{before.ID}) {
-		t.Fatalf("%s %s", response.Status, text)
-	}
-	e2e.WaitFor(t, "another program", func() bool {
-		now := admin.Status().AppServers
-		return len(now) == 1 && now[0].ID == before.ID && now[0].State == "ready" && now[0].PID != before.PID
-	})
-	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
-		t.Error(response.Status, text)
-	}
-}

@@ -48,57 +48,6 @@ var (
 	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
 )
 
-// TestLogins checks that a client does not notice a used-up or refused login beside one that works,
-// that such a login is tried once, and what the client gets if there is no other. TestLoginCombinations
-// of caddymodule checks all combinations.
-func TestLogins(t *testing.T) {
-	for name, c := range map[string]struct {
-		ends   []scriptedmodel.End
-		status int
-		asked  []int // number of twelve requests that each provider gets
-	}{
-		"spent and refused": {[]scriptedmodel.End{spentPlan, signedOut}, 429, []int{1, 1}},
-		"both refused":      {[]scriptedmodel.End{signedOut, signedOut}, 503, []int{1, 1}},
-		"three":             {[]scriptedmodel.End{spentPlan, signedOut, nil}, 200, []int{1, 1, 12}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var accounts []*account
-			var blocks strings.Builder
-			for _, end := range c.ends {
-				a := newAccount(t, end)
-				accounts = append(accounts, a)
-				blocks.WriteString(a.block)
-			}
-			s := e2e.NewSite(t, blocks.String())
-			s.WaitMembers(len(accounts))
-			for i := range 12 {
-				response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil)
-				switch {
-				case response.StatusCode != c.status:
-					t.Errorf("%s %s, want %d", response.Status, text, c.status)
-				case c.status == 200 && !strings.Contains(text, "ok"):
-					t.Errorf("answered %s", text)
-				case c.status == 429 && response.Header.Get("Retry-After") == "":
-					t.Error("no Retry-After")
-				}
-				if strings.Contains(text, "http://") {
-					t.Errorf("the provider's URL is told: %s", text)
-				}
-			}
-			for i, a := range accounts {
-				got := a.asked()
-				want, most := c.asked[i], c.asked[i]
-				if a.Login != nil && c.ends[i] == signedOut {
-					most += 2 // Codex renews its tokens and asks again
-				}
-				if got < want || got > most {
-					t.Errorf("login %d was asked %d times, want %d", i, got, want)
-				}
-			}
-		})
-	}
-}
-
 // TestLeftWorkspace checks that a client does not notice a login whose account has left its workspace
 // beside one that works.
 func TestLeftWorkspace(t *testing.T) {
@@ -225,43 +174,4 @@ func (a *account) asked() (n int) {
 		}
 	}
 	return n
-}
-
-// TestPoolPolicies checks which login gets the requests, one after the other, while the
-// first one is fine, and when it is spent: the first request after that tries it once more, whatever
-// the policy.
-func TestPoolPolicies(t *testing.T) {
-	first, second := newAccount(t, nil), newAccount(t, nil)
-	s := e2e.NewSite(t, first.block+second.block)
-	s.WaitMembers(2)
-	for _, login := range []struct {
-		state string
-		asked map[string][2]int // of eight requests, by the option
-	}{
-		{"fine", map[string][2]int{"": {4, 4}, "pool reserve": {8, 0}}},
-		{"spent", map[string][2]int{"": {0, 8}, "pool reserve": {0, 8}}},
-	} {
-		tried := login.state == "fine"
-		for options, want := range login.asked {
-			t.Run(login.state+" "+options, func(t *testing.T) {
-				s := s.At(t)
-				s.Load(s.Caddyfile(first.block + second.block + options))
-				s.WaitMembers(2)
-				if !tried {
-					want[0]++
-					tried = true
-				}
-				before := [2]int{first.asked(), second.asked()}
-				for i := range 8 {
-					if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok") {
-						t.Errorf("%s %s", response.Status, text)
-					}
-				}
-				if got := [2]int{first.asked() - before[0], second.asked() - before[1]}; got != want {
-					t.Errorf("the logins got %v requests, want %v", got, want)
-				}
-			})
-		}
-		first.answer(spentPlan)
-	}
 }

@@ -320,26 +320,3 @@ func TestSignInEnds(t *testing.T) {
 	s.Plan.Authorize(code, s.Login)
 	s.awaitServed(s.Login)
 }
-
-// TestSignInElsewhere checks that a configuration with a wrong admin key is refused, and one of an
-// app-server that there is not.
-func TestSignInElsewhere(t *testing.T) {
-	s := newSignInSite(t, func(s *e2e.Site) { s.Login.Revoke() })
-	for _, query := range []string{"", "?app_server=", "?app_server=other"} {
-		response := s.Do(http.MethodPost, "/codex/admin/login"+query, nil, e2e.Bearer(adminKey))
-		if text := s.Read(response); response.StatusCode != http.StatusNotFound {
-			t.Errorf("%q: %s %s", query, response.Status, text)
-		}
-	}
-	for options, want := range map[string]string{
-		"page on\nadmin_key short":                                 "16 characters",
-		"page on\nadmin_key {env.NO_SUCH_VARIABLE}":                "placeholder",
-		"admin_key " + adminKey:                                    "page on",
-		"page on\nadmin_key " + adminKey + "\napi_key " + adminKey: "api_key",
-		"page on\nadmin_key \"\"":                                  "admin_key",
-	} {
-		if err := e2e.LoadCaddyfile(s.Caddyfile(options)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), adminKey) {
-			t.Errorf("%q: %v", options, err)
-		}
-	}
-}
