@@ -14,10 +14,6 @@ type ChoiceOptions struct {
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
-	// RunsText says that the client is an Obsidian client: it runs blocks that it finds in the text,
-	// also some that are no calls for a Choice. Such a block then counts towards MaxCalls. For other
-	// clients it is text, and [Choice.ModelExceeded] alone counts it.
-	RunsText bool
 	// MaxArgumentBytes is the most bytes of arguments that the choice keeps, over all its calls.
 	// Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
@@ -50,10 +46,6 @@ type Choice struct {
 	hiddenCalls  int                               // how many calls are not shown yet or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept
 	idRoom       int                               // bytes of names and ids that may still be kept
-	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; used only if limitsBlocks returns true
-	blockFits    bool                              // the block that is being added is within the limit, so isFull ignores runs
-	runsOffset   int64                             // the offset in the text up to which runs has read
-	exceeded     bool                              // see ModelExceeded; from then on, runs is not used
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
 
@@ -102,9 +94,7 @@ const (
 	PartCall
 	// PartDuplicate is a call that was dropped because it repeats an earlier one.
 	PartDuplicate
-	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit. It
-	// also marks text that is no call for a Choice, but that an Obsidian client would run as a call
-	// above the limit. If Reason is set, this part replaces the PartBlockAborted of the block.
+	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit.
 	PartOverLimit
 )
 
@@ -116,15 +106,14 @@ const AbortUndeclared usetool.AbortReason = "undeclared"
 type Part struct {
 	Kind PartKind
 	// Text is the text of a PartText. If a PartCall, PartDuplicate or PartOverLimit comes from a
-	// complete block, Text is the block as the model wrote it, without attributes of <use_tool>.
+	// complete block, Text is the block as the model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
-	Reason  usetool.AbortReason // of a PartBlockAborted, or of the PartOverLimit that replaces it
+	Reason  usetool.AbortReason // of a PartBlockAborted
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
 	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
-	Rewrite bool                // of a PartCall with a Text: an Obsidian client that got Text would run a call above the limit
 }
 
 // Text reads the next piece of the text, which may be cut anywhere. It appends to out the parts
@@ -142,7 +131,7 @@ func (c *Choice) Text(text string, out []Part) []Part {
 // text is held back, Plain reads the piece and returns true: the caller passes the piece on as it
 // is. Otherwise Plain reads nothing and returns false, and the caller calls Text.
 func (c *Choice) Plain(text string) bool {
-	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
+	return c.scanner == nil || c.scanner.skip(text)
 }
 
 // EndMessage ends a message: it appends the held text of the message to out, and returns out. An
@@ -163,120 +152,41 @@ func (c *Choice) appendParts(out []Part) []Part {
 		s := &c.segments[i]
 		switch s.Kind {
 		case usetool.SegmentText:
-			out = c.addText(s, out)
+			out = append(out, Part{Kind: PartText, Text: s.Text, Offset: s.Offset})
 		case usetool.SegmentStarted:
 			out = append(out, Part{Kind: PartBlockStarted, Pattern: s.Pattern, Offset: s.Offset})
 		case usetool.SegmentBlock:
 			out = c.addBlock(s, out)
 		case usetool.SegmentAborted:
-			out = c.addAborted(s, s.Reason, out)
+			out = append(out, abortedPart(s, s.Reason))
 		case usetool.SegmentUndeclared:
-			out = c.addAborted(s, AbortUndeclared, out)
+			out = append(out, abortedPart(s, AbortUndeclared))
 		}
 	}
 	clear(c.segments)
 	return out
 }
 
-// addBlock makes a call of a complete block, and appends its parts. It sets Rewrite for a
-// <use_tool> block if an Obsidian client that got the block unchanged would run a call above the
-// limit. Such a client does not find a <use_tool> that has attributes, so addBlock drops them.
+// addBlock makes a call of a complete block, and appends its parts.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
-	first, name, before := len(out), s.Name, c.runs
-	if s.Pattern == "" && !strings.HasPrefix(s.Text, "<use_tool>") {
-		_, rest, _ := strings.Cut(s.Text, ">")
-		s.Text = "<use_tool>" + rest
-	}
+	first, name := len(out), s.Name
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
-	rewrite := true // a block of another form than <use_tool> is never sent unchanged to an Obsidian client
-	if s.Pattern == "" {
-		rewrite = c.limitsBlocks() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
-	}
-	if rewrite {
-		c.runs = before
-	}
-	after := c.runs
-	c.runs, c.blockFits = before, !rewrite
 	out = c.addBlockCall(place{}, name, s.Arguments, out)
-	c.blockFits = false
 	for i := first; i < len(out); i++ {
-		p := &out[i]
-		p.Text, p.Pattern, p.Offset = s.Text, s.Pattern, s.Offset
-		if p.Kind == PartCall && s.Pattern == "" {
-			if p.Rewrite = rewrite; !rewrite {
-				c.runs = after
-			}
-		}
+		out[i].Text, out[i].Pattern, out[i].Offset = s.Text, s.Pattern, s.Offset
 	}
 	return out
 }
 
-// limitsBlocks reports whether the blocks that an Obsidian client would run are compared with the
-// limit of calls. They are if the text is searched for blocks and the limit is lower than the
-// default, until the limit is exceeded.
-func (c *Choice) limitsBlocks() bool {
-	return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls && !c.exceeded
+// abortedPart returns the part for a block that does not become a call.
+func abortedPart(s *usetool.Segment, reason usetool.AbortReason) Part {
+	return Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 }
 
-// ModelExceeded reports whether the model wrote more than MaxCalls calls, where each block that an
-// Obsidian client would run is a call. It does not depend on RunsText.
-func (c *Choice) ModelExceeded() bool { return c.exceeded }
-
-// exceed records that the model wrote more calls than the limit allows.
-func (c *Choice) exceed() { c.exceeded, c.runs = true, usetool.Runs{} }
-
-// addText appends the part for text that is no call. For an Obsidian client, a block that the
-// scanner gave up may still be open in this text. If the client would run that block as a call
-// above the limit, addText drops the byte that completes the call for the client, and all text
-// after it.
-func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
-	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
-	if unread := int(max(0, c.runsOffset-s.Offset)); c.limitsBlocks() && unread < len(s.Text) {
-		if n := unread + c.runs.ReadOpen(s.Text[unread:], c.opts.MaxCalls); n < len(s.Text) {
-			c.exceed()
-			if c.opts.RunsText {
-				p.Text = s.Text[:n]
-				return append(out, p, Part{Kind: PartOverLimit})
-			}
-		}
-	}
-	return append(out, p)
-}
-
-// addAborted appends the part for a block that does not become a call. An Obsidian client may run
-// such a <use_tool> block nevertheless. So if limitsBlocks returns true, a block that would run
-// counts. A block above the limit gets a PartOverLimit if the client would run it.
-func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
-	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
-	if s.Pattern == "" && c.limitsBlocks() {
-		c.runsOffset = s.Offset + int64(len(s.Block))
-		if c.runs.Read(s.Block, c.opts.MaxCalls) < len(s.Block) {
-			c.exceed()
-			if c.opts.RunsText {
-				p.Kind = PartOverLimit
-			}
-		}
-	}
-	return append(out, p)
-}
-
-// isFull reports whether the client may get no further call. With RunsText, the blocks that the
-// client runs count as well if limitsBlocks returns true and blockFits is not set.
-func (c *Choice) isFull() bool {
-	if len(c.calls) >= c.opts.MaxCalls {
-		return true
-	}
-	return c.opts.RunsText && c.limitsBlocks() && !c.blockFits && c.runs.Count() >= c.opts.MaxCalls
-}
-
-// countCall counts a call that the client gets.
-func (c *Choice) countCall() {
-	if c.runs.Made(); c.limitsBlocks() && !c.blockFits && c.runs.Count() > c.opts.MaxCalls {
-		c.exceed()
-	}
-}
+// isFull reports whether the client may get no further call.
+func (c *Choice) isFull() bool { return len(c.calls) >= c.opts.MaxCalls }
 
 // BlockOpen reports whether the Choice holds back a block: the opener of the block is complete, but
 // its end has not come.

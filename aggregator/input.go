@@ -199,7 +199,6 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 		call.ordinal = len(c.calls)
 		call.id = CallID(c.opts.Index, call.ordinal, c.opts.IDSuffix)
 		c.calls = append(c.calls, call)
-		c.countCall()
 	} else if call.done && !call.counted {
 		c.countAction(call)
 	}

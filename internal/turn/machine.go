@@ -22,6 +22,7 @@ type Machine struct {
 	messages    messages
 	limits      textLimits
 	choice      aggregator.Choice // collects the calls, also from blocks in the text
+	runs        clientRuns
 	policy      policy
 	out         emitter
 	report      Report
@@ -65,12 +66,12 @@ func (l *lastCall) isCut() bool {
 // Reset puts a machine at the start of a turn. The machine forgets its previous turn. opts must not
 // change until the turn ends.
 func (m *Machine) Reset(opts *Options) {
-	*m = Machine{opts: opts, limits: newTextLimits(opts)}
+	*m = Machine{opts: opts, limits: newTextLimits(opts), runs: newClientRuns(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]
 	m.out.countsChars = opts.WebSearch
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
-		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(), RunsText: opts.writesBlocks(),
+		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(),
 		Dedup: opts.ToolBlockDedup,
 	}
 	if opts.findsBlocks() {
@@ -91,7 +92,7 @@ func (m *Machine) Done() bool { return m.done }
 func (m *Machine) Report() Report {
 	report := m.report
 	report.TextDiffers = m.messages.differs
-	report.Truncated = report.Truncated || m.choice.ModelExceeded()
+	report.Truncated = report.Truncated || m.runs.exceeded
 	return report
 }
 

@@ -23,23 +23,28 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	if isBlock {
 		m.report.Flushed++
 	}
+	admitted := m.runs.admit(p)
 	switch p.Kind {
 	case aggregator.PartText:
 		m.policy.addTextAt(p.Text, p.Offset)
 	case aggregator.PartBlockStarted:
 		m.report.Started++
 	case aggregator.PartBlockAborted:
-		m.blockAborted(p)
+		if m.report.abort(p.Reason); admitted {
+			m.blockAborted(p)
+		}
 	case aggregator.PartCall:
-		m.policy.sendCall(p)
-		m.startGraceAfterCall(isBlock, true)
+		if admitted {
+			m.policy.sendCall(p)
+			m.startGraceAfterCall(isBlock, true)
+		}
 	case aggregator.PartDuplicate:
 		m.report.Duplicates++
 		m.startGraceAfterCall(isBlock, false)
 	case aggregator.PartOverLimit:
-		if p.Reason != "" {
-			m.report.abort(p.Reason)
-		}
+		admitted = false
+	}
+	if !admitted {
 		m.report.Truncated = true
 		m.truncate()
 	}
@@ -63,7 +68,6 @@ func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 // the rest of the block has come. If the client already has all that it will get, the grace stays
 // as it is.
 func (m *Machine) blockAborted(p *aggregator.Part) {
-	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
 	switch {
 	case m.policy.isClosed():

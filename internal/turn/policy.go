@@ -171,7 +171,7 @@ func (p *policy) sendBeforeCall(isFirst bool) {
 // missing end before the new block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
-	if part.Pattern != "" || text == "" || part.Rewrite {
+	if text == "" {
 		text = p.renderBlock(part.Call)
 		if p.blockOpen {
 			p.out.emit(Output{Kind: OutputText, Text: "</use_tool>"})

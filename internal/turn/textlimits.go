@@ -119,7 +119,7 @@ func (m *Machine) scanText(text string) {
 		m.policy.addGap(m.messages.pendingGap)
 		m.messages.pendingGap = ""
 	}
-	if m.choice.Plain(text) {
+	if !m.runs.readsNext() && m.choice.Plain(text) {
 		m.policy.addText(text)
 	} else {
 		m.processParts(m.choice.Text(text, m.parts[:0]))

@@ -1,0 +1,94 @@
+package turn
+
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+)
+
+// clientRuns counts the blocks that an Obsidian client would run in the text of a turn, also some that
+// are no calls for a Choice. It stands between the Choice and the policy. For an Obsidian client, it ends
+// the turn before a block above the limit of calls. For other clients, such a block is text, and
+// clientRuns only reports that the model wrote too many calls.
+type clientRuns struct {
+	limit     int  // of calls; 0: nothing is counted, since the turn has no limit of its own or has exceeded it
+	runsText  bool // the client is an Obsidian client
+	runs      usetool.Runs
+	readUntil int64 // the offset in the text up to which runs has read
+	exceeded  bool  // the model wrote more calls than the limit allows
+}
+
+func newClientRuns(opts *Options) clientRuns {
+	r := clientRuns{runsText: opts.writesBlocks()}
+	if limit := opts.maxCalls(); opts.findsBlocks() && limit < aggregator.DefaultMaxCalls {
+		r.limit = limit
+	}
+	return r
+}
+
+// admit counts what an Obsidian client would run of a part. It returns false if the client may not get
+// the part: the client would run a call above the limit. The text of such a part then ends before that.
+// The text of a call becomes what the client runs as this call alone: the block that the model wrote, or
+// nothing, so that the policy writes the block anew.
+func (r *clientRuns) admit(p *aggregator.Part) bool {
+	if p.Kind == aggregator.PartCall {
+		p.Text = findable(p)
+	}
+	within := true
+	switch {
+	case r.limit == 0:
+	case p.Kind == aggregator.PartText:
+		within = r.readText(p)
+	case p.Kind == aggregator.PartBlockAborted && p.Pattern == "":
+		r.readUntil = p.Offset + int64(len(p.Block))
+		within = r.runs.Read(p.Block, r.limit) == len(p.Block)
+	case p.Kind == aggregator.PartCall:
+		within = r.countCall(p)
+	}
+	if within {
+		return true
+	}
+	r.exceeded, r.limit, r.runs = true, 0, usetool.Runs{}
+	return !r.runsText
+}
+
+// readText reads text that is no call. A block that the scanner gave up may still be open in it.
+func (r *clientRuns) readText(p *aggregator.Part) bool {
+	unread := int(min(max(0, r.readUntil-p.Offset), int64(len(p.Text))))
+	n := unread + r.runs.ReadOpen(p.Text[unread:], r.limit)
+	within := n == len(p.Text)
+	if r.runsText {
+		p.Text = p.Text[:n]
+	}
+	return within
+}
+
+// countCall counts a call, which the client gets as the block that the model wrote, or else as a block
+// of its own.
+func (r *clientRuns) countCall(p *aggregator.Part) bool {
+	after := r.runs
+	if p.Text != "" && after.Read(p.Text, r.limit) == len(p.Text) {
+		r.runs = after
+		return true
+	}
+	p.Text = ""
+	r.runs.Made()
+	return r.runs.Count() <= r.limit
+}
+
+// readsNext reports whether the next text has to pass admit, though no byte of it belongs to a block of
+// the Choice.
+func (r *clientRuns) readsNext() bool { return r.runs.Open() }
+
+// findable returns the text of a block as an Obsidian client finds it: without attributes of <use_tool>. It
+// is empty for a block of another form.
+func findable(p *aggregator.Part) string {
+	if p.Pattern != "" {
+		return ""
+	}
+	if _, rest, ok := strings.Cut(p.Text, ">"); ok && !strings.HasPrefix(p.Text, "<use_tool>") {
+		return "<use_tool>" + rest
+	}
+	return p.Text
+}
