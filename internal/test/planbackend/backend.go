@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 )
 
@@ -51,7 +49,6 @@ type Backend struct {
 	logins   []*Login
 	devices  []*device
 	stranger *authority        // signs the certificates while it is set, see Intercept
-	expected []string          // see Expect
 	models   []json.RawMessage // nil: those of the program
 	pictures pictures
 }
@@ -147,7 +144,7 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	kind, answer := b.route(r)
 	login := b.loginOf(r)
-	done := b.calls.begin(r, kind, login, kind == Other && !b.isExpected(r))
+	done := b.calls.begin(r, kind, login)
 	if done == nil {
 		return // its connection is closed
 	}
@@ -190,21 +187,6 @@ func (b *Backend) route(r *http.Request) (Kind, answerer) {
 	return Other, func(w http.ResponseWriter, _ *http.Request, _ *Login) {
 		writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})
 	}
-}
-
-// Expect makes calls whose paths begin so no unknown ones: what Codex asks for a home of an
-// operator's own, with plugins and analytics. They are 404 all the same.
-func (b *Backend) Expect(paths ...string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.expected = append(b.expected, paths...)
-}
-
-// isExpected reports whether Expect was told of the path of a call.
-func (b *Backend) isExpected(r *http.Request) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.expected, func(path string) bool { return strings.HasPrefix(r.URL.Path, path) })
 }
 
 // object is a JSON object.

@@ -67,7 +67,7 @@ func (r *recorder) close() {
 }
 
 // begin records a call. done is called at its end; it is nil if the recorder is closed.
-func (r *recorder) begin(request *http.Request, kind Kind, login *Login, unknown bool) (done func()) {
+func (r *recorder) begin(request *http.Request, kind Kind, login *Login) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -88,7 +88,7 @@ func (r *recorder) begin(request *http.Request, kind Kind, login *Login, unknown
 		r.counts[kind] = make(map[*Login]int)
 	}
 	r.counts[kind][login]++
-	if what := request.Method + " " + url; unknown && len(r.unknown) < maxCalls && !slices.Contains(r.unknown, what) {
+	if what := request.Method + " " + url; kind == Other && len(r.unknown) < maxCalls && !slices.Contains(r.unknown, what) {
 		r.unknown = append(r.unknown, what)
 	}
 	if r.changed != nil {
@@ -149,8 +149,7 @@ func (b *Backend) Calls(kind Kind) (calls []Call) {
 	return calls
 }
 
-// Unknown returns the calls that this back end does not know and [Backend.Expect] was not told
-// of, each once, as METHOD URL.
+// Unknown returns the calls that this back end does not know, each once, as METHOD URL.
 func (b *Backend) Unknown() []string {
 	b.calls.mu.Lock()
 	defer b.calls.mu.Unlock()

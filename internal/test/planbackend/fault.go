@@ -109,14 +109,6 @@ func HTML(status int) Fault {
 	})
 }
 
-// Redirect answers with 302 to another URL.
-func Redirect(url string) Fault {
-	return answering(func(w http.ResponseWriter) {
-		w.Header().Set("Location", url)
-		w.WriteHeader(http.StatusFound)
-	})
-}
-
 func answering(answer func(http.ResponseWriter)) Fault {
 	return Fault{serve: func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { answer(w) }}
 }

@@ -31,8 +31,8 @@ func TestDemo(t *testing.T) {
 	for _, c := range cases {
 		a := s.prompt(c.question, object{"tools": c.tools})
 		for _, want := range c.want {
-			if !strings.Contains(a.text(), want) || len(a.calls()) != 0 {
-				t.Errorf("%q: answered %q and %v, want %q", c.question, a.text(), a.calls(), want)
+			if !strings.Contains(a.text, want) || len(a.calls) != 0 {
+				t.Errorf("%q: answered %q and %v, want %q", c.question, a.text, a.calls, want)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func TestDemoCalls(t *testing.T) {
 	}
 	s := start(t)
 	for _, c := range cases {
-		calls := s.prompt(c.question, object{"tools": []any{weather, search}}).calls()
+		calls := s.prompt(c.question, object{"tools": []any{weather, search}}).calls
 		if c.name == "" && len(calls) == 0 {
 			continue
 		}
@@ -66,7 +66,7 @@ func TestDemoCalls(t *testing.T) {
 			t.Errorf("%q: it calls %+v", c.question, calls)
 		}
 	}
-	if calls := s.prompt("Use the tool.", nil).calls(); len(calls) != 0 {
+	if calls := s.prompt("Use the tool.", nil).calls; len(calls) != 0 {
 		t.Errorf("without tools it calls %+v", calls)
 	}
 	if lines := strings.Count(helpText, "\n") + 1; lines != 6 {
@@ -98,7 +98,7 @@ func TestDemoFormats(t *testing.T) {
 		{object{"type": "json_schema", "name": "n", "schema": json.RawMessage(nested)}, `{"ok":true,"to":{"a":` + said + `}}`},
 		{object{"type": "json_object"}, free},
 	} {
-		if got := s.prompt("help", object{"text": object{"format": c.format}}).text(); got != c.want {
+		if got := s.prompt("help", object{"text": object{"format": c.format}}).text; got != c.want {
 			t.Errorf("%v: answered %s, want %s", c.format, got, c.want)
 		}
 	}

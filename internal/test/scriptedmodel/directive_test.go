@@ -1,7 +1,6 @@
 package scriptedmodel
 
 import (
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -105,70 +104,6 @@ func TestBadDirectives(t *testing.T) {
 		text, _ := e.at("error", "message").(string)
 		if !strings.Contains(text, "directive") {
 			t.Errorf("%q: the message is %q", prompt, text)
-		}
-	}
-}
-
-// TestThen checks that a script continues after the results of its calls.
-func TestThen(t *testing.T) {
-	s := start(t)
-	const script = `chunk=all; tool:2 f {"n":%d}; then; say:more; tool:g {}; then; say:done`
-	items := []any{object{"role": "user", "content": script}}
-	ask := func() answer {
-		a := s.ask(body("", object{"input": items}))
-		if a.err != io.EOF {
-			t.Fatal(a.err)
-		}
-		return a
-	}
-	answerCalls := func(a answer) {
-		for item := range doneItems(a) {
-			items = append(items, item)
-		}
-		for item := range doneItems(a) {
-			if item["type"] == "function_call" {
-				items = append(items, object{"type": "function_call_output", "call_id": item["call_id"], "output": "ok"})
-			}
-		}
-	}
-	first := ask()
-	if got := first.calls(); len(got) != 2 || got[1].Arguments != `{"n":2}` {
-		t.Fatalf("first round: %v", got)
-	}
-	answerCalls(first)
-	second := ask()
-	if got := second.calls(); second.text() != "more" || len(got) != 1 || got[0].Name != "g" {
-		t.Fatalf("second round: %q, %v", second.text(), got)
-	}
-	answerCalls(second)
-	if third := ask(); third.text() != "done" || len(third.calls()) != 0 || len(third.deltas("response.output_text.delta")) != 1 {
-		t.Errorf("third round: %q, %v", third.text(), third.calls())
-	}
-}
-
-// TestQuote checks that results are quoted if no "then" follows, with the settings
-// of the script.
-func TestQuote(t *testing.T) {
-	s := start(t)
-	result := func(output any) object {
-		return object{"type": "function_call_output", "call_id": "c", "output": output}
-	}
-	cases := []struct {
-		results []any
-		want    string
-	}{
-		{[]any{result("sunny")}, "The tool said: sunny"},
-		{[]any{result("one"), result([]any{object{"type": "input_text", "text": "two"}})}, "The tools said:\n- one\n- two"},
-		{[]any{result(strings.Repeat("ß", 3000))}, "The tool said: " + strings.Repeat("ß", 2000) + "…"},
-	}
-	for _, c := range cases {
-		items := append([]any{
-			object{"role": "user", "content": "chunk=all; tool:f"},
-			object{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-		}, c.results...)
-		a := s.prompt("", object{"input": items})
-		if deltas := a.deltas("response.output_text.delta"); len(deltas) != 1 || deltas[0] != c.want {
-			t.Errorf("answered %q, want %q", deltas, c.want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -55,46 +57,25 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestOn checks the order of registered functions, and their removal.
-func TestOn(t *testing.T) {
-	s := start(t)
-	say := func(key, text string) func() {
-		return s.On(func(r Request) (Script, bool) {
-			return Script{Output: []Output{Say(text)}}, strings.Contains(r.UserText(), key)
-		})
-	}
-	want := func(prompt, want string) {
-		t.Helper()
-		if got := s.prompt(prompt, nil).text(); got != want {
-			t.Errorf("%q is answered with %q, want %q", prompt, got, want)
+// TestLongestStream checks that a stream which hangs has a maximum duration.
+func TestLongestStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		defer s.Close()
+		begin := time.Now()
+		func() {
+			defer func() {
+				if r := recover(); r != http.ErrAbortHandler {
+					t.Errorf("the handler ended with %v", r)
+				}
+			}()
+			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", strings.NewReader(body("hang", nil))))
+		}()
+		if got := time.Since(begin); got != maxStream {
+			t.Errorf("the stream ended after %v, want %v", got, maxStream)
 		}
-	}
-	removeFirst := say("key", "first")
-	removeSecond := say("key two", "second")
-	want("key", "first")
-	want("key two", "second")
-	want("say:own", "own")
-	want("say:own key", "first")
-	removeSecond()
-	removeSecond()
-	want("key two", "first")
-	removeFirst()
-	want("say:key", "key")
-}
-
-// TestOnAny checks that scripts of functions are sent as they are.
-func TestOnAny(t *testing.T) {
-	s := start(t)
-	defer s.On(func(Request) (Script, bool) {
-		return Script{End: HTTPError{Status: 404, Code: "not_here", Message: "gone"}}, true
-	})()
-	if e := s.refused(body("x", nil), 404); e.at("error", "code") != "not_here" || e.at("error", "message") != "gone" {
-		t.Errorf("refused with %v", e)
-	}
-	defer s.On(func(Request) (Script, bool) {
-		return Script{Output: []Output{Call{Name: "f"}}}, true
-	})()
-	if calls := s.prompt("x", nil).calls(); len(calls) != 1 || calls[0] != (Call{Name: "f", Arguments: ""}) {
-		t.Errorf("the calls are %v", calls)
-	}
+		if stats := s.Stats(); stats != (Stats{Requests: 1, Bytes: len(body("hang", nil))}) {
+			t.Errorf("stats %+v", stats)
+		}
+	})
 }
