@@ -41,19 +41,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestUnknownModel checks that names of models reach the provider unchanged, and that
-// its refusal is a model_not_found.
-func TestUnknownModel(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	response, text := s.Post(strings.Replace(e2e.ChatBody("http:404", nil), "gpt-5", "no-such/model", 1), nil)
-	if response.StatusCode != http.StatusNotFound || !strings.Contains(text, `"code":"model_not_found"`) {
-		t.Error(response.Status, text)
-	}
-	if request, _ := s.Model.Last(); request.Model != "no-such/model" {
-		t.Errorf("the model was asked as %q", request.Model)
-	}
-}
-
 // TestDeepBodies checks that Codex answers the deepest body that is taken, in each API, and that a
 // deeper one is refused at once. Codex itself gives no answer to a message that is too deep.
 func TestDeepBodies(t *testing.T) {

@@ -313,18 +313,6 @@ func TestStrictProviderRefuses(t *testing.T) {
 	}
 }
 
-// TestOtherRefusals checks that other refusals have no second attempt, even one that
-// quotes this refusal.
-func TestOtherRefusals(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Message: `{"detail":"Instructions are not valid"}`}}, true
-	})
-	if response, text := s.Post(e2e.ChatBody("hello", nil), nil); response.StatusCode != http.StatusBadRequest || s.Model.Stats().Requests != 1 {
-		t.Errorf("%s after %d requests: %s", response.Status, s.Model.Stats().Requests, text)
-	}
-}
-
 // TestProviderTurnsStrict: a provider that has accepted the instructions of a model and
 // then refuses them fails one request at most.
 func TestProviderTurnsStrict(t *testing.T) {

@@ -274,15 +274,19 @@ func defaultModel(t *testing.T, s *e2e.Site) (slug string) {
 	return first.Get("slug").Str
 }
 
-// TestUnknownModelNamesOthers checks that the error of a model that does not exist names the others.
+// TestUnknownModelNamesOthers checks that names of models reach the provider unchanged, and that the
+// error of a model that does not exist names the others.
 func TestUnknownModelNamesOthers(t *testing.T) {
 	s := e2e.NewSite(t, "model fast gpt-5 low")
 	want := "The models here are: " + strings.Join(s.Models(), ", ") + "."
 	for _, stream := range []string{"", `"stream":true,`} {
-		body := strings.Replace(e2e.ChatBody("http:404", nil), `"model":"gpt-5"`, stream+`"model":"no-such"`, 1)
+		body := strings.Replace(e2e.ChatBody("http:404", nil), `"model":"gpt-5"`, stream+`"model":"no-such/model"`, 1)
 		began := time.Now()
-		if response, text := s.Post(body, nil); response.StatusCode != http.StatusNotFound && !e2e.IsLate(response, began) || !strings.Contains(text, want) {
+		if response, text := s.Post(body, nil); response.StatusCode != http.StatusNotFound && !e2e.IsLate(response, began) || !strings.Contains(text, want) || !strings.Contains(text, `"code":"model_not_found"`) {
 			t.Errorf("%d %s; want %q", response.StatusCode, text, want)
+		}
+		if request, _ := s.Model.Last(); request.Model != "no-such/model" {
+			t.Errorf("the model was asked as %q", request.Model)
 		}
 	}
 	if status, text := s.Get("/v1/models/no-such"); status != http.StatusNotFound || !strings.Contains(text, want) {

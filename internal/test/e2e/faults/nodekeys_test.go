@@ -3,7 +3,6 @@ package faults
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -64,42 +63,4 @@ func TestKeysOfNodes(t *testing.T) {
 	}
 	time.Sleep(1100 * time.Millisecond) // after a refusal, a node does not ask for a second
 	expect("sk-few", "say:ok", 30)
-}
-
-// TestLostAnswers loses the answers of Redis while clients ask: the requests are refused, and charged
-// to no limit.
-func TestLostAnswers(t *testing.T) {
-	const clients = 20
-	server := redisserver.Start(t)
-	proxy := server.NewProxy(t)
-	s := e2e.NewSite(t, keyFile(t, map[string]string{"sk-limited": "requests 100 1h\ntokens 100000 1h"})+"store redis redis://"+proxy.Addr+"?read_timeout=2s")
-	used := func() (requests, tokens int64) {
-		response := s.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer("sk-limited"))
-		limits := gjson.Get(s.Read(response), "keys.0.limits") // there are none while Redis counts as not working
-		return limits.Get("0.used").Int(), limits.Get("1.used").Int()
-	}
-	ask := func(want string) {
-		var all sync.WaitGroup
-		for range clients {
-			all.Go(func() {
-				if answer, _, err := askAs(s, "sk-limited", "say:"+strings.Repeat("one two ", 50)); answer != want || err != nil {
-					t.Error(answer, err)
-				}
-			})
-		}
-		all.Wait()
-	}
-	ask("200") // now there are connections to Redis
-	requests, tokens := used()
-	proxy.Mute()
-	ask("503 key_limits_unavailable")
-	proxy.Mend()
-	var afterRequests, afterTokens int64
-	defer func() {
-		t.Logf("%d requests and %d tokens are used, before %d and %d", afterRequests, afterTokens, requests, tokens)
-	}()
-	e2e.WaitFor(t, "the counts of the refused requests to be taken back", func() bool {
-		afterRequests, afterTokens = used()
-		return afterRequests == requests && afterTokens == tokens
-	})
 }

@@ -90,26 +90,6 @@ func TestPoolLosesAll(t *testing.T) {
 	}
 }
 
-// TestTwoAppServers checks that one app-server serves if the other cannot start.
-func TestTwoAppServers(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	s.Load(s.Caddyfile("app_server /no/such/codex app-server\n" + s.AppServer()))
-	e2e.WaitFor(t, "one to be ready and the other to say why not", func() bool {
-		status, body := s.Readiness()
-		return status == http.StatusOK && body.AppServer == "ready" && len(body.AppServers) == 2 &&
-			body.AppServers[0].AppServer == "backoff" && strings.Contains(body.AppServers[0].Reason, "cannot be started") &&
-			body.AppServers[1].AppServer == "ready"
-	})
-	for range 4 {
-		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
-			t.Errorf("%s %s", response.Status, text)
-		}
-		if status, text := s.Get("/v1/models"); status != 200 {
-			t.Errorf("models: %d %s", status, text)
-		}
-	}
-}
-
 // TestPoolReload checks that streams continue while the pool grows, shrinks and is
 // replaced, and that unused processes end before the streams.
 func TestPoolReload(t *testing.T) {
@@ -133,52 +113,4 @@ func TestPoolReload(t *testing.T) {
 	}
 	leave()
 	e2e.WaitFor(t, "the last old one to end", func() bool { return len(e2e.AppServers()) == 2 })
-}
-
-// TestQueueIsFair checks that a user with one request does not wait for all requests of
-// another, and that refused requests have a Retry-After.
-func TestQueueIsFair(t *testing.T) {
-	s := e2e.NewSite(t, "api_key k-greedy greedy\napi_key k-modest modest\nmax_concurrent 1\nmax_queue 6 1m")
-	ctx, release := e2e.ContextWithCancel(t)
-	defer release()
-	var wg sync.WaitGroup
-	wg.Go(func() { s.PostUntil(ctx, e2e.ChatBody("hang", nil), e2e.Bearer("k-greedy")) })
-	s.WaitOpen(1)
-	answers := make(chan answered, 10)
-	ask := func(key string) {
-		wg.Go(func() {
-			response, text := s.Post(e2e.ChatBody("say:"+key, nil), e2e.Bearer(key))
-			answers <- answered{key, response, text}
-		})
-	}
-	full := func(want string) {
-		t.Helper()
-		a := e2e.Receive(t, "an answer", answers)
-		if a.response.StatusCode != http.StatusTooManyRequests || a.response.Header.Get("Retry-After") == "" || !strings.Contains(a.text, `"code":"codex_queue_full"`) || a.key != want {
-			t.Errorf("%s: %s %v %s", a.key, a.response.Status, a.response.Header, a.text)
-		}
-	}
-	for range 7 {
-		ask("k-greedy")
-	}
-	full("k-greedy") // 6 wait
-	ask("k-modest")
-	full("k-greedy") // the newest is dropped
-	release()
-	for place := 1; place <= 6; place++ {
-		a := e2e.Receive(t, "an answer", answers)
-		if a.response.StatusCode != 200 {
-			t.Errorf("%s: %s %s", a.key, a.response.Status, a.text)
-		}
-		if a.key == "k-modest" && place > 2 {
-			t.Errorf("the one request of a user came %dth", place)
-		}
-	}
-	wg.Wait()
-}
-
-type answered struct {
-	key      string
-	response *http.Response
-	text     string
 }
