@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -94,6 +95,17 @@ type bodyEncoder interface {
 	// JSON returns the body. It is called when all choices have ended.
 	JSON() []byte
 }
+
+// collected is an encoder that makes a body.
+type collected struct{ api.Encoder }
+
+func collect(e api.Encoder) bodyEncoder {
+	e.Begin(nil)
+	return collected{e}
+}
+
+// Add adds the next output.
+func (c collected) Add(choice int, out turn.Output) { _ = c.Write(choice, out) }
 
 // selfContained is embedded in requests that contain their whole conversation, and in answers that
 // no other request can refer to.

@@ -66,18 +66,22 @@ type messageAnswer struct {
 
 func (a *messageAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
 	w.SetPing("ping", ping)
-	return &messageStream{messages.NewStream(a.meta, w.WriteEvent), w}
+	e := messages.NewEncoder(a.meta)
+	e.Begin(w.WriteEvent)
+	return &messageStream{e, w}
 }
 
 var ping = []byte(`{"type":"ping"}`)
 
-func (a *messageAnswer) body(*conversation.Place) bodyEncoder { return messages.NewBody(a.meta) }
+func (a *messageAnswer) body(*conversation.Place) bodyEncoder {
+	return collect(messages.NewEncoder(a.meta))
+}
 
 func (a *messageAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 // messageStream encodes an answer as the events of a message.
 type messageStream struct {
-	*messages.Stream
+	*messages.Encoder
 	writer *sse.Writer
 }
 

@@ -1,41 +1,6 @@
 package messages
 
-import (
-	"strings"
-
-	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-)
-
-// Body collects the outputs of a turn in the body of a message that is not streamed. From the same
-// outputs, [Stream] makes events with the same content.
-type Body struct {
-	encoder
-	blocks blockCollector
-}
-
-// NewBody returns an empty body.
-func NewBody(meta Meta) *Body {
-	b := &Body{encoder: encoder{meta: meta}}
-	b.sink = &b.blocks
-	return b
-}
-
-// Add adds the next output. It ignores outputs after turn.OutputFinish, the last output of a turn.
-func (b *Body) Add(_ int, out turn.Output) {
-	if !b.done {
-		b.add(&out)
-	}
-}
-
-// JSON returns the body. The body is complete when the turn has ended without an error.
-func (b *Body) JSON() []byte {
-	content := []byte("[]")
-	if b.blocks.list != nil {
-		content = wirejson.Append(nil, b.blocks.list)
-	}
-	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
-}
+import "strings"
 
 // blockCollector is the [blockSink] that collects the blocks of a body.
 type blockCollector struct {

@@ -4,11 +4,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// encoder makes the content blocks of an answer from the outputs of a turn:
+// Encoder encodes the outputs of a turn as the events of a streamed message
+// (RawMessageStreamEvent), or as a message in one body. It makes content blocks from the outputs:
 //
 //   - Text becomes a text block. A new block begins with each message of the model, and after
 //     a block of another type.
@@ -18,15 +21,66 @@ import (
 //   - A call becomes a tool_use block. If calls are part of the text, there are no such blocks.
 //   - A web search becomes a server_tool_use block. The results of searches are known only
 //     from the citations in the text, so the blocks with the results come at the end.
-type encoder struct {
-	meta Meta
-	sink blockSink
+//
+// The events are message_start, with a message without content, those of the blocks (see
+// eventWriter), message_delta with the stop_reason and the usage, and message_stop. A failure is an
+// error event, which ends the stream.
+type Encoder struct {
+	api.Events
+	meta    Meta
+	sink    blockSink // writer or body
+	writer  eventWriter
+	body    blockCollector
+	started bool // message_start has been emitted
 
 	openType    string         // the type of the block that has begun and not ended; empty: there is none
 	reasoningID string         // the id of the reasoning item in the newest thinking block
 	searchIDs   []string       // the ids of the blocks of web searches
 	citedPages  []searchResult // the pages that the text cites
-	done        bool           // the answer has ended, perhaps with a failure
+}
+
+// NewEncoder returns an encoder. The caller must call Begin.
+func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
+
+// Begin implements [api.Encoder].
+func (e *Encoder) Begin(emit api.Emit) {
+	e.Events.Begin(emit)
+	if e.sink = &e.body; emit != nil {
+		e.writer = eventWriter{to: &e.Events, index: -1}
+		e.writer.deltaStart = e.writer.deltaStartMemory[:0]
+		e.sink = &e.writer
+	}
+}
+
+// Open emits message_start, if it has not been emitted.
+func (e *Encoder) Open() error {
+	if !e.started && e.Streams() {
+		e.started = true
+		data := append(e.Take(), `{"type":"message_start","message":`...)
+		data = e.meta.append(data, []byte("[]"), ending{}, usage{Input: e.meta.InputTokens, Tier: e.meta.tier()})
+		e.Send("message_start", append(data, '}'))
+	}
+	return e.Err()
+}
+
+// Write implements [api.Encoder].
+func (e *Encoder) Write(_ int, out turn.Output) error {
+	if !e.Over() && e.Err() == nil && e.Open() == nil {
+		e.add(&out)
+	}
+	return e.Err()
+}
+
+// Fail implements [api.Encoder].
+func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("error", errorJSON(apiErr, "")) }
+
+// JSON implements [api.Encoder].
+func (e *Encoder) JSON() []byte {
+	content := []byte("[]")
+	if e.body.list != nil {
+		content = wirejson.Append(nil, e.body.list)
+	}
+	return e.meta.append(nil, content, e.body.ending, e.body.usage)
 }
 
 // blockSink receives the blocks of an answer, one after the other. beginBlock begins a block. The
@@ -43,7 +97,7 @@ type blockSink interface {
 	finish(end ending, u usage)
 }
 
-func (e *encoder) add(out *turn.Output) {
+func (e *Encoder) add(out *turn.Output) {
 	switch out.Kind {
 	case turn.OutputText:
 		e.addText(out)
@@ -63,7 +117,7 @@ func (e *encoder) add(out *turn.Output) {
 }
 
 // beginBlock ends the open block, if there is one, and begins a new one.
-func (e *encoder) beginBlock(b block) {
+func (e *Encoder) beginBlock(b block) {
 	e.endBlock()
 	e.openType = b.Type
 	e.sink.beginBlock(b)
@@ -73,14 +127,14 @@ func (e *encoder) beginBlock(b block) {
 var emptyText = ""
 
 // endBlock ends the open block, if there is one.
-func (e *encoder) endBlock() {
+func (e *Encoder) endBlock() {
 	if e.openType != "" {
 		e.openType = ""
 		e.sink.endBlock()
 	}
 }
 
-func (e *encoder) addText(out *turn.Output) {
+func (e *Encoder) addText(out *turn.Output) {
 	switch {
 	case out.Gap:
 		if e.openType == typeText {
@@ -95,7 +149,7 @@ func (e *encoder) addText(out *turn.Output) {
 	e.sink.addText(out.Text)
 }
 
-func (e *encoder) addReasoning(out *turn.Output) {
+func (e *Encoder) addReasoning(out *turn.Output) {
 	if e.meta.Thinking != ThinkingShown || out.Text == "" {
 		return
 	}
@@ -108,7 +162,7 @@ func (e *encoder) addReasoning(out *turn.Output) {
 	e.sink.addThinking(out.Text)
 }
 
-func (e *encoder) beginThinking(reasoningID string) {
+func (e *Encoder) beginThinking(reasoningID string) {
 	e.beginBlock(block{Type: typeThinking, Thinking: &emptyText, Signature: &emptyText})
 	e.reasoningID = strings.Clone(reasoningID)
 }
@@ -116,7 +170,7 @@ func (e *encoder) beginThinking(reasoningID string) {
 // endReasoning ends an item of reasoning. If the item has encrypted content (out.Text), its block
 // gets the signature. If no text of the item was shown, there is no block yet, so endReasoning
 // begins one for the signature.
-func (e *encoder) endReasoning(out *turn.Output) {
+func (e *Encoder) endReasoning(out *turn.Output) {
 	if e.meta.Thinking == ThinkingOff {
 		return
 	}
@@ -134,7 +188,7 @@ func (e *encoder) endReasoning(out *turn.Output) {
 
 // addCall makes the block of a call. A call of the function for deferred tools becomes a call of the
 // deferred tool.
-func (e *encoder) addCall(out *turn.Output) {
+func (e *Encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return
 	}
@@ -158,7 +212,7 @@ func isEmptyObject(input string) bool {
 }
 
 // addSearch makes the block of a web search. out.Text is the action of the search.
-func (e *encoder) addSearch(out *turn.Output) {
+func (e *Encoder) addSearch(out *turn.Output) {
 	id := "srvtoolu_" + strings.TrimPrefix(e.meta.ID, "msg_") + "_" + strconv.Itoa(len(e.searchIDs))
 	e.searchIDs = append(e.searchIDs, id)
 	e.beginBlock(block{Type: typeSearch, ID: id, Name: webSearch, Input: emptyInput})
@@ -188,7 +242,7 @@ func searchQuery(action string) string {
 	return ""
 }
 
-func (e *encoder) addAnnotations(out *turn.Output) {
+func (e *Encoder) addAnnotations(out *turn.Output) {
 	for _, c := range citations(out.Text) {
 		if e.openType == typeText {
 			e.sink.addCitation(c)
@@ -198,7 +252,7 @@ func (e *encoder) addAnnotations(out *turn.Output) {
 }
 
 // finish writes the results of the searches, and ends the answer.
-func (e *encoder) finish(out *turn.Output) {
+func (e *Encoder) finish(out *turn.Output) {
 	for i, id := range e.searchIDs {
 		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
 		if i == len(e.searchIDs)-1 { // Codex does not say which search found a page, so the last search gets all pages
@@ -207,7 +261,7 @@ func (e *encoder) finish(out *turn.Output) {
 		e.beginBlock(b)
 	}
 	e.endBlock()
-	e.done = true
+	e.End()
 	finish := out.End.Finish
 	if e.meta.CallsInText && finish == turn.FinishToolCalls {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result

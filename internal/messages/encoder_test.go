@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -32,11 +33,18 @@ func called(n int, name, arguments string) []turn.Output {
 	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: name, Text: arguments}}
 }
 
+// begun returns an encoder that has begun.
+func begun(meta Meta, emit api.Emit) *Encoder {
+	e := NewEncoder(meta)
+	e.Begin(emit)
+	return e
+}
+
 // streamed returns the stream of outputs, which a client reads strictly.
 func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Message, string) {
 	t.Helper()
 	var wire strings.Builder
-	s := NewStream(meta, func(event string, data []byte) error {
+	s := begun(meta, func(event string, data []byte) error {
 		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", event, data)
 		return nil
 	})
@@ -56,9 +64,11 @@ func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Messag
 // whole returns the body of outputs.
 func whole(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
 	t.Helper()
-	b := NewBody(meta)
+	b := begun(meta, nil)
 	for _, out := range outs {
-		b.Add(0, out)
+		if err := b.Write(0, out); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m, err := messagecheck.Whole(b.JSON())
 	if err != nil {
@@ -267,7 +277,7 @@ func cut(text string, size int) (pieces []string) {
 // TestFailure: an error ends a stream, whose client reads it even before its begin.
 func TestFailure(t *testing.T) {
 	var wire strings.Builder
-	s := NewStream(testMeta, func(event string, data []byte) error {
+	s := begun(testMeta, func(event string, data []byte) error {
 		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", event, data)
 		return nil
 	})
@@ -288,13 +298,13 @@ func TestLargeInput(t *testing.T) {
 	for _, piece := range []string{"x", "é", "漢字", "🙂"} {
 		input := `{"a":"` + strings.Repeat(piece, 16*maxPiece/len(piece)) + `"}`
 		outs := append(called(0, "f", input), finished(turn.FinishToolCalls))
-		s := NewStream(testMeta, func(string, []byte) error { return nil })
+		s := begun(testMeta, func(string, []byte) error { return nil })
 		for _, out := range outs {
 			if err := s.Write(0, out); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if made := cap(s.events.buf.Take()); made > 4*maxPiece {
+		if made := cap(s.Take()); made > 4*maxPiece {
 			t.Errorf("%d bytes for %q", made, piece)
 		}
 		if m := checkFold(t, testMeta, outs); string(m.Content[0].Input) != input {

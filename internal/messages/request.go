@@ -1,8 +1,8 @@
 // Package messages is the wire format of Anthropic's Messages API.
 //
 // [Decode] checks the body of a request, and [Request.Plan] maps the request to Codex. The outputs
-// of a turn become content blocks. [Stream] encodes the blocks as events, and [Body] as one
-// message, so both have the same content.
+// of a turn become content blocks. An [Encoder] encodes the blocks as events or as one message, so
+// both have the same content.
 package messages
 
 import (

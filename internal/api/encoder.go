@@ -1,0 +1,99 @@
+// Package api is the border between the gateway, which runs turns, and the APIs of clients.
+package api
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Emit takes an event of a stream: its type, which may be empty, and its data. It must not keep
+// data after it returns.
+type Emit func(event string, data []byte) error
+
+// Encoder encodes the outputs of a request's turns, either as events or as one body with the same
+// content. It embeds [Events], which has Begin, Open, Idle and Done for most encoders. An Encoder is
+// not safe for concurrent use.
+type Encoder interface {
+	// Begin is called once, before all other methods. If emit is nil, there are no events, but a
+	// body.
+	Begin(emit Emit)
+	// Open emits what comes before the first output. It is not called for a body.
+	Open() error
+	// Write encodes the next output of a choice; choice is the index of the choice, from 0. It is
+	// not called with failures. It ignores outputs after the end of their choice, and after Fail.
+	// The error is that of emit, or an *apierror.Error for an output that the client cannot read.
+	Write(choice int, out turn.Output) error
+	// Fail ends the events with an error, unless they have ended. It returns the first error of
+	// emit.
+	Fail(apiErr *apierror.Error) error
+	// Idle releases the memory that is needed only for writing. It is called when all outputs that
+	// have come are written.
+	Idle()
+	// Done reports whether the last event is emitted, or the body is complete.
+	Done() bool
+	// JSON returns the body. It is called when all choices have ended.
+	JSON() []byte
+}
+
+// Events passes the events of an answer on, until one of them fails. Encoders embed it. The zero
+// value is ready for Begin.
+type Events struct {
+	emit Emit            // nil: there are no events
+	buf  wirejson.Buffer // memory for the event that is being written
+	over bool            // the answer is complete, or has failed
+	err  error           // the first error of emit
+}
+
+// Begin implements [Encoder].
+func (e *Events) Begin(emit Emit) { e.emit = emit }
+
+// Open implements [Encoder] for answers that begin with their first output.
+func (*Events) Open() error { return nil }
+
+// Idle implements [Encoder].
+func (e *Events) Idle() { e.buf.Release() }
+
+// Done implements [Encoder].
+func (e *Events) Done() bool { return e.over && e.err == nil }
+
+// Streams reports whether there are events, and not a body.
+func (e *Events) Streams() bool { return e.emit != nil }
+
+// Silent reports whether no event is emitted: there are none, or one has failed.
+func (e *Events) Silent() bool { return e.emit == nil || e.err != nil }
+
+// Err returns the first error of emit.
+func (e *Events) Err() error { return e.err }
+
+// End records that the answer is complete.
+func (e *Events) End() { e.over = true }
+
+// Over reports whether the answer is complete or has failed.
+func (e *Events) Over() bool { return e.over }
+
+// Take returns empty memory in which the next event is built, see [Events.Send].
+func (e *Events) Take() []byte { return e.buf.Take() }
+
+// Send emits an event whose data were built in the memory of [Events.Take].
+func (e *Events) Send(event string, data []byte) {
+	e.buf.Keep(data)
+	e.Emit(event, data)
+}
+
+// Emit emits an event. If there are no events, or one has failed, it does nothing.
+func (e *Events) Emit(event string, data []byte) {
+	if e.emit != nil && e.err == nil {
+		e.err = e.emit(event, data)
+	}
+}
+
+// Last emits the event of an error, which ends the answer, unless the answer is over. It returns
+// the first error of emit.
+func (e *Events) Last(event string, data []byte) error {
+	if !e.over {
+		e.over = true
+		e.Emit(event, data)
+	}
+	return e.err
+}
