@@ -64,7 +64,7 @@ func (a *chatAnswer) stream(w *sse.Writer, place *conversation.Place) streamEnco
 }
 
 func (a *chatAnswer) body(place *conversation.Place) bodyEncoder {
-	return chat.NewBody(a.withFingerprint(place))
+	return collected{chat.NewBody(a.withFingerprint(place))}
 }
 
 // withFingerprint sets the fingerprint of the answer and returns meta. place is where the turn

@@ -90,22 +90,29 @@ type streamEncoder interface {
 
 // bodyEncoder collects the outputs of a request's turns in one body.
 type bodyEncoder interface {
-	// Add adds the next output of a choice. It is not called with failures.
-	Add(choice int, out turn.Output)
+	// Write adds the next output of a choice. It is not called with failures. An *apierror.Error
+	// means that the client cannot read the output.
+	Write(choice int, out turn.Output) error
 	// JSON returns the body. It is called when all choices have ended.
 	JSON() []byte
 }
 
-// collected is an encoder that makes a body.
-type collected struct{ api.Encoder }
-
+// collect returns an encoder that makes a body.
 func collect(e api.Encoder) bodyEncoder {
 	e.Begin(nil)
-	return collected{e}
+	return e
 }
 
-// Add adds the next output.
-func (c collected) Add(choice int, out turn.Output) { _ = c.Write(choice, out) }
+// collected makes a bodyEncoder of an encoder whose Add cannot fail.
+type collected struct{ adder }
+
+type adder interface {
+	Add(choice int, out turn.Output)
+	JSON() []byte
+}
+
+// Write calls Add.
+func (c collected) Write(choice int, out turn.Output) error { c.Add(choice, out); return nil }
 
 // selfContained is embedded in requests that contain their whole conversation, and in answers that
 // no other request can refer to.

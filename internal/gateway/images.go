@@ -87,7 +87,7 @@ func (a *imagesAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncode
 	return imagesStream{images.NewStream(a.meta, w.WriteEvent)}
 }
 
-func (a *imagesAnswer) body(*conversation.Place) bodyEncoder { return images.NewBody(a.meta) }
+func (a *imagesAnswer) body(*conversation.Place) bodyEncoder { return collected{images.NewBody(a.meta)} }
 
 func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")

@@ -67,17 +67,19 @@ type ollamaAnswer struct {
 
 func (a *ollamaAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
 	w.SetLines(a.meta.Keepalive())
-	return ollamaStream{ollama.NewStream(a.meta, w.WriteData)}
+	e := ollama.NewEncoder(a.meta)
+	e.Begin(w.WriteEvent)
+	return ollamaStream{e}
 }
 
-func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder { return ollama.NewBody(a.meta) }
+func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder { return collect(ollama.NewEncoder(a.meta)) }
 
 func (a *ollamaAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 func (a *ollamaAnswer) isWarmup() bool { return a.isLoad }
 
 // ollamaStream encodes an answer as lines.
-type ollamaStream struct{ *ollama.Stream }
+type ollamaStream struct{ *ollama.Encoder }
 
 // Open writes nothing: the first line comes with the first output.
 func (ollamaStream) Open() error { return nil }

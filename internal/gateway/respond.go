@@ -127,17 +127,14 @@ type bufferedResponder struct {
 	claim   *answerClaim
 }
 
-// write adds the outputs to the body. If the encoder has an error, write returns it.
+// write adds the outputs to the body.
 func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 	for i := range outputs {
 		if err := b.claim.add(&outputs[i]); err != nil {
 			return err
 		}
-		b.encoder.Add(choice, outputs[i])
-	}
-	if failing, ok := b.encoder.(interface{ Err() *apierror.Error }); ok {
-		if apiErr := failing.Err(); apiErr != nil {
-			return apiErr
+		if err := b.encoder.Write(choice, outputs[i]); err != nil {
+			return err
 		}
 	}
 	return nil

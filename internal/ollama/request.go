@@ -1,8 +1,8 @@
 // Package ollama is the wire format of Ollama's API.
 //
 // [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps the
-// request to Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one
-// object, so both have the same content. [Tags] and [Show] describe models.
+// request to Codex. An [Encoder] encodes the outputs of a turn as lines of JSON or as one object, so
+// both have the same content. [Tags] and [Show] describe models.
 package ollama
 
 import (

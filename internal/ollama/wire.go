@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta has the data about an answer that a [Stream] and a [Body] need.
+// Meta has the data about an answer that an [Encoder] needs.
 type Meta struct {
 	Model       string    // the name by which the client asked for the model
 	Arrived     time.Time // when the request came
@@ -116,7 +116,7 @@ func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	return dst
 }
 
-// timings has three times of an answer: the arrival of the request, the start of the encoding, and
+// timings has three times of an answer: the arrival of the request, the start of the turn, and
 // the arrival of the first piece (zero: none has arrived).
 type timings struct{ arrived, started, firstPiece time.Time }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -28,12 +29,19 @@ func called(n int, arguments string) []turn.Output {
 	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: "f", Text: arguments}}
 }
 
+// begun returns an encoder that has begun.
+func begun(meta Meta, emit api.Emit) *Encoder {
+	e := NewEncoder(meta)
+	e.Begin(emit)
+	return e
+}
+
 // streamed returns what a strict client has of the stream of outputs, and the first error of the
 // encoder.
 func streamed(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
 	t.Helper()
 	var wire strings.Builder
-	s := NewStream(meta, func(line []byte) error {
+	s := begun(meta, func(_ string, line []byte) error {
 		wire.Write(line)
 		wire.WriteByte('\n')
 		return nil
@@ -59,16 +67,17 @@ func streamed(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer,
 func check(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
 	t.Helper()
 	got, failed := streamed(t, meta, outs)
-	b := NewBody(meta)
+	b := begun(meta, nil)
 	for _, out := range outs {
-		b.Add(0, out)
-	}
-	b.Add(0, said("behind the end"))
-	if failed != nil || b.Err() != nil {
-		if !reflect.DeepEqual(failed, b.Err()) {
-			t.Fatalf("streamed %v, whole %v", failed, b.Err())
+		if err := b.Write(0, out); err != nil {
+			if !reflect.DeepEqual(failed, err) {
+				t.Fatalf("streamed %v, whole %v", failed, err)
+			}
+			return got, failed
 		}
-		return got, failed
+	}
+	if err := b.Write(0, said("behind the end")); err != nil || failed != nil {
+		t.Fatalf("streamed %v, whole %v", failed, err)
 	}
 	want, err := ollamacheck.Whole(b.JSON(), meta.generate)
 	got.Lines = 0
@@ -161,9 +170,8 @@ func TestKeepalive(t *testing.T) {
 	for _, generate := range []bool{false, true} {
 		meta := testMeta
 		meta.generate = generate
-		b := NewBody(meta)
-		b.Add(0, said("a"))
-		b.Add(0, finished(turn.FinishStop))
+		b := begun(meta, nil)
+		_, _ = b.Write(0, said("a")), b.Write(0, finished(turn.FinishStop))
 		a, err := ollamacheck.Stream(string(meta.Keepalive())+"\n"+string(b.JSON())+"\n", generate)
 		if err != nil || a.Text != "a" || a.Thinking != "" {
 			t.Errorf("%v %+v", err, a)
