@@ -84,10 +84,14 @@ type imagesAnswer struct {
 }
 
 func (a *imagesAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	return imagesStream{images.NewStream(a.meta, w.WriteEvent)}
+	e := images.NewEncoder(a.meta)
+	e.Begin(w.WriteEvent)
+	return imagesStream{e}
 }
 
-func (a *imagesAnswer) body(*conversation.Place) bodyEncoder { return collected{images.NewBody(a.meta)} }
+func (a *imagesAnswer) body(*conversation.Place) bodyEncoder {
+	return collect(images.NewEncoder(a.meta))
+}
 
 func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
@@ -96,7 +100,7 @@ func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 func (*imagesAnswer) allowsPartial() {}
 
 // imagesStream encodes pictures as events.
-type imagesStream struct{ *images.Stream }
+type imagesStream struct{ *images.Encoder }
 
 // Open writes nothing: the first event has a whole picture.
 func (imagesStream) Open() error { return nil }

@@ -72,7 +72,9 @@ func (a *ollamaAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncode
 	return ollamaStream{e}
 }
 
-func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder { return collect(ollama.NewEncoder(a.meta)) }
+func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder {
+	return collect(ollama.NewEncoder(a.meta))
+}
 
 func (a *ollamaAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 

@@ -185,6 +185,7 @@ func TestRepeatedHeld(t *testing.T) {
 var waiting = map[string]string{
 	"gateway.writeJSON":               "answer in one body",    // only claims.Bytes
 	"gateway.Gateway.follow":          "events for a follower", // it gets events only for a claim
+	"gateway.bufferedResponder.write": "answer in one body",    // it has a claim
 	"gateway.eventWriter.write":       "events of a stream",    // it has a claim, or keeps nothing
 	"gateway.eventWriter.writeUnread": "events of a stream",
 	"sse.Writer.writeBuffer":          "events of a stream",

@@ -2,7 +2,7 @@
 //
 // [DecodeGeneration] and [DecodeEdit] check the body of a request, and [Request.Plan] maps the
 // request to Codex. Each picture is made in a turn of its own, in which the model calls Codex's own
-// tool once. [Stream] encodes the pictures as events, and [Body] as one object.
+// tool once. An [Encoder] encodes the pictures as events or as one object.
 package images
 
 import (

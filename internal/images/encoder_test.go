@@ -27,12 +27,12 @@ func decoded(t *testing.T, text string) (v any) {
 
 // TestBody: a body has the pictures in the order of the choices, without those that failed.
 func TestBody(t *testing.T) {
-	b := NewBody(Meta{Created: 7, Pictures: 3})
+	b := NewEncoder(Meta{Created: 7, Pictures: 3})
+	b.Begin(nil)
 	second := made
 	second.Name = ""
 	for choice, out := range map[int]turn.Output{2: second, 0: made} {
-		b.Add(choice, out)
-		b.Add(choice, finished)
+		_, _ = b.Write(choice, out), b.Write(choice, finished)
 	}
 	want := `{"created":7,"data":[{"b64_json":"` + aPNG + `","revised_prompt":"a \"cat\""},{"b64_json":"` + aPNG + `"}],"background":"transparent",` +
 		`"output_format":"png","size":"1x1","usage":{"total_tokens":10,"input_tokens":6,"output_tokens":4,"input_tokens_details":{"text_tokens":6,"image_tokens":0}}}`
@@ -45,7 +45,8 @@ func TestBody(t *testing.T) {
 func TestStream(t *testing.T) {
 	for _, event := range []string{"image_generation.completed", "image_edit.completed"} {
 		var got []string
-		s := NewStream(Meta{Created: 7, Pictures: 2, isEdit: strings.HasPrefix(event, "image_edit")}, func(name string, data []byte) error {
+		s := NewEncoder(Meta{Created: 7, Pictures: 2, isEdit: strings.HasPrefix(event, "image_edit")})
+		s.Begin(func(name string, data []byte) error {
 			got = append(got, name, string(data))
 			return nil
 		})
