@@ -63,7 +63,7 @@ func measureCodex(ctx context.Context, o options) (err error) {
 	start := func(name, caddy string, webSockets bool) {
 		if err == nil {
 			var p *path
-			if p, err = openPath(ctx, name, caddy, o.Codex, webSockets); err == nil {
+			if p, err = openPath(ctx, o, name, caddy, webSockets); err == nil {
 				paths = append(paths, p)
 			}
 		}
@@ -129,13 +129,13 @@ func alternate(paths []*path, turns int, run func(*path) error) error {
 }
 
 // openPath starts a model and, unless there is no program caddy, a Caddy with codex.
-func openPath(ctx context.Context, name, caddy, codex string, webSockets bool) (p *path, err error) {
+func openPath(ctx context.Context, o options, name, caddy string, webSockets bool) (p *path, err error) {
 	p = &path{name: name}
 	if p.model, err = rig.NewModel(webSockets); err != nil || caddy == "" {
 		return p, err
 	}
 	start := time.Now()
-	p.site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: codex, Home: p.model.Home})
+	p.site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: o.Codex, Home: p.model.Home, AppServer: "max_memory " + o.maxMemory})
 	if err != nil {
 		p.model.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)

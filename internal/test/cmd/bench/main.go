@@ -8,9 +8,14 @@
 //	go run ./internal/test/cmd/bench
 //
 // Then it measures the real codex with the scripted model behind Caddy, over HTTP and over
-// WebSockets to the model, unless -codex-turns is 0. Command measure looks at the same
-// programs over thousands of turns and at whole conversations. With -before another Caddy,
-// such as one built of an earlier commit, is measured in the same session.
+// WebSockets to the model, unless -codex-turns is 0. With -before another Caddy, such as one
+// built of an earlier commit, is measured in the same session.
+//
+// Two scenarios run only if they are named: what requests of each kind ask of a Redis, and what
+// nodes that share one cost:
+//
+//	go run ./internal/test/cmd/bench -only redis
+//	go run ./internal/test/cmd/bench -only nodes -redis-nodes 20 -keys 5000
 //
 // It runs on Linux only.
 package main
@@ -32,7 +37,6 @@ import (
 type options struct {
 	rig.Programs
 	before     string
-	within     bool
 	messages   bool
 	only       string
 	repeat     int
@@ -40,6 +44,11 @@ type options struct {
 	streams    int
 	window     time.Duration
 	codexTurns int
+	maxMemory  string
+	nodes      int
+	nodeTurns  int
+	keys       int
+	every      time.Duration
 }
 
 // The first argument of this program where it is not the bench.
@@ -47,7 +56,6 @@ const (
 	roleDouble    = "app-server"
 	roleCatalogue = "debug" // codex debug models
 	roleFloor     = "floor"
-	roleWithin    = "floor-within-caddy"
 )
 
 func main() {
@@ -62,14 +70,18 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.before, "before", "", "another Caddy to measure in the same run, such as one built of an earlier commit")
-	flag.BoolVar(&o.within, "within", false, "measure the floor as a handler of Caddy's HTTP server, too: Caddy's own share")
 	flag.BoolVar(&o.messages, "messages", false, "measure Caddy with Anthropic's Messages, too, beside chat completions")
-	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, counts, growth, memory, codex; default: all")
+	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, counts, memory, codex, redis, nodes; default: all but the last two")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions")
 	flag.IntVar(&o.blast, "deltas", 20_000, "deltas of each of the four streams of a blast")
 	flag.IntVar(&o.streams, "streams", 2000, "open streams whose memory is measured")
 	flag.DurationVar(&o.window, "window", time.Second, "how long paced streams and requests are measured")
 	flag.IntVar(&o.codexTurns, "codex-turns", 30, "short turns with the real codex; 0: do without it")
+	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
+	flag.IntVar(&o.nodes, "redis-nodes", 20, "nodes that share a Redis")
+	flag.IntVar(&o.nodeTurns, "node-turns", 2000, "chats at those nodes")
+	flag.IntVar(&o.keys, "keys", 5000, "keys with limits at those nodes")
+	flag.DurationVar(&o.every, "every", 50*time.Millisecond, "pause between two chats at those nodes")
 	rig.Main("bench", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
 		return run(ctx, o)
@@ -83,18 +95,12 @@ var roles = map[string]func(args []string) error{
 		_, err := fmt.Println(`{"models":[{"slug":"gpt-5"}]}`)
 		return err
 	},
-	roleFloor:  onAddress(runFloor),
-	roleWithin: onAddress(runWithin),
-}
-
-// onAddress returns a role whose argument is an address.
-func onAddress(serve func(addr string) error) func(args []string) error {
-	return func(args []string) error {
+	roleFloor: func(args []string) error {
 		if len(args) != 1 {
 			return errors.New("an address is needed")
 		}
-		return serve(args[0])
-	}
+		return runFloor(args[0])
+	},
 }
 
 // wants reports whether a scenario is to be run.
@@ -103,6 +109,12 @@ func (o *options) wants(name string) bool {
 }
 
 func run(ctx context.Context, o options) error {
+	switch o.only {
+	case "redis":
+		return measureRedis(ctx, o)
+	case "nodes":
+		return measureNodes(ctx, o)
+	}
 	home, err := os.MkdirTemp("", "caddy-codex-bench-")
 	if err != nil {
 		return err
@@ -143,13 +155,7 @@ func starters(o options, home string) ([]starter, error) {
 			return startCaddy(ctx, program, name, self, home)
 		}}
 	}
-	floor := func(name, role string) starter {
-		return starter{name, func(ctx context.Context) (*server, error) { return startFloor(ctx, name, role) }}
-	}
-	all := []starter{floor(isFloor, roleFloor), with(isCaddy, o.Caddy)}
-	if o.within {
-		all = append(all, floor("within", roleWithin))
-	}
+	all := []starter{{isFloor, startFloor}, with(isCaddy, o.Caddy)}
 	if o.messages {
 		all = append(all, starter{asksMessages, func(ctx context.Context) (*server, error) {
 			s, err := startCaddy(ctx, o.Caddy, asksMessages, self, home)

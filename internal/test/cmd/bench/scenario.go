@@ -40,7 +40,6 @@ func scenarios() []scenario {
 		}},
 		{name: "prompts", run: prompts},
 		{name: "counts", run: counts},
-		{name: "growth", run: growth},
 		{name: "memory", run: memory, fresh: true},
 	}
 }

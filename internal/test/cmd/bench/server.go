@@ -25,8 +25,8 @@ type server struct {
 	stop func() error
 }
 
-// startFloor starts the floor, in one of its roles.
-func startFloor(ctx context.Context, name, role string) (*server, error) {
+// startFloor starts the floor.
+func startFloor(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -35,18 +35,18 @@ func startFloor(ctx context.Context, name, role string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, role, addr)
+	cmd := exec.Command(self, roleFloor, addr)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &server{name: name, form: chatForm, addr: addr, vars: "http://" + addr + "/debug/vars", pid: cmd.Process.Pid, stop: func() error {
+	s := &server{name: isFloor, form: chatForm, addr: addr, vars: "http://" + addr + "/debug/vars", pid: cmd.Process.Pid, stop: func() error {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it says that it was killed
 		return nil
 	}}
 	if err := rig.WaitReady(ctx, "http://"+addr); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), s.stop())
+		return nil, errors.Join(fmt.Errorf("%s: %w", isFloor, err), s.stop())
 	}
 	return s, nil
 }

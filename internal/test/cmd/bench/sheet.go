@@ -72,7 +72,7 @@ func (s *sheet) base(server string) string {
 
 // rank is the place of a server in the sheet.
 func rank(server string) int {
-	return slices.Index([]string{isFloor, isCaddy, asksMessages, "before", "within"}, server)
+	return slices.Index([]string{isFloor, isCaddy, asksMessages, "before"}, server)
 }
 
 // ratios divides the values of one server by those of another, pair by pair.
