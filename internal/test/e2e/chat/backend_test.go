@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -219,5 +221,112 @@ func TestRateLimitHeaders(t *testing.T) {
 	report("99", "98", -time.Hour)
 	if header := ask("say:ok", false); header.Get("X-Ratelimit-Remaining-Requests") != "" {
 		t.Errorf("windows that are over: %v", header)
+	}
+}
+
+// TestInputTokens counts requests without asking the model.
+func TestInputTokens(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	count := func(request e2e.Fields) int {
+		t.Helper()
+		answer := s.Do(http.MethodPost, "/v1/responses/input_tokens", strings.NewReader(e2e.EncodeJSON(request)), nil)
+		text := s.Read(answer)
+		var body struct {
+			Object string `json:"object"`
+			Tokens int    `json:"input_tokens"`
+		}
+		if err := json.Unmarshal([]byte(text), &body); err != nil || answer.StatusCode != http.StatusOK || body.Object != "response.input_tokens" {
+			t.Fatal(answer.Status, text, err)
+		}
+		return body.Tokens
+	}
+	r := s.Respond(e2e.Asks("say:one two three", nil), nil)
+	asked := len(s.Model.Requests())
+	text := count(e2e.Asks("one two three", nil))
+	if text != 3+4 {
+		t.Errorf("a text: %d", text)
+	}
+	if n := count(e2e.Asks("one two three", e2e.Fields{"instructions": "Be brief.", "tools": []e2e.Fields{e2e.FunctionTool("f")}})); n < text+20 {
+		t.Errorf("with a tool: %d", n)
+	}
+	if n := count(e2e.Asks("one two three", e2e.Fields{"previous_response_id": r.ID})); n <= text+3 {
+		t.Errorf("with a response before: %d", n)
+	}
+	if more := len(s.Model.Requests()) - asked; more != 0 {
+		t.Errorf("the model was asked %d times", more)
+	}
+	for path, want := range map[string]int{"input_tokens": http.StatusBadRequest, "compact": http.StatusNotFound} {
+		answer := s.Do(http.MethodPost, "/v1/responses/"+path, strings.NewReader(`{"model":"m","input":7}`), nil)
+		if text := s.Read(answer); answer.StatusCode != want || !strings.Contains(text, `"message"`) {
+			t.Errorf("%s: %s %s", path, answer.Status, text)
+		}
+	}
+}
+
+// TestImageJPG: many clients name JPEG images by the ending of their files.
+func TestImageJPG(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	const image = `{"type":"image_url","image_url":{"url":"data:image/jpg;base64,/9j/4AAQ"}}`
+	answer, text := s.Post(`{"model":"gpt-5","messages":[{"role":"user","content":[{"type":"text","text":"say:Seen."},`+image+`]}]}`, nil)
+	if answer.StatusCode != http.StatusOK || !strings.Contains(text, "Seen.") {
+		t.Errorf("%s %s", answer.Status, text)
+	}
+}
+
+// TestWarmup: over a WebSocket, what Codex sends when a thread starts is used by its
+// first turn, whatever the settings of the request: that goes on from it with the
+// messages alone. It is not with a response format, which Codex knows with the
+// turn only.
+func TestWarmup(t *testing.T) {
+	e2e.OverOne(t, scriptedmodel.WebSocket)
+	s := e2e.NewSite(t, "")
+	s.Load(s.Caddyfile(s.Pool("provider_timeout 1m"))) // else a busy machine makes Codex connect once more
+	s.WaitSuccessor(1)
+	instructions := e2e.Fields{"role": "system", "content": "You are a bird."}
+	history := []any{instructions, e2e.Fields{"role": "user", "content": "What?"}, e2e.Fields{"role": "assistant", "content": "This."}, e2e.Fields{"role": "user", "content": "say:Hello"}}
+	for _, model := range []string{"gpt-5", s.CatalogueModel(t)} {
+		for _, effort := range append([]string{""}, prompt.Efforts...) {
+			body := e2e.Fields{"model": model, "messages": history, "tools": []any{e2e.Tool("localSearch")}}
+			if effort != "" {
+				body["reasoning_effort"] = effort
+			}
+			checkWarmup(s, body, effort, true)
+		}
+	}
+	checkWarmup(s, e2e.Fields{"model": "gpt-5.5", "messages": history, "verbosity": "high", "service_tier": "priority", "reasoning_effort": "low"}, "low", true)
+	checkWarmup(s, e2e.Fields{"model": "gpt-5", "messages": history, "response_format": e2e.Fields{"type": "json_schema", "json_schema": e2e.Fields{
+		"name": "x", "strict": true, "schema": e2e.Fields{"type": "object", "properties": e2e.Fields{}, "required": []string{}, "additionalProperties": false},
+	}}}, "", false)
+}
+
+// checkWarmup checks that there is one warm-up and one request for a turn, and
+// whether that goes on from the warm-up.
+func checkWarmup(s *e2e.Site, body e2e.Fields, effort string, used bool) {
+	s.T.Helper()
+	before := s.Model.Stats()
+	if response, text := s.Post(e2e.EncodeJSON(body), nil); response.StatusCode != http.StatusOK {
+		s.T.Errorf("effort %q: %s", effort, text)
+		return
+	}
+	now := s.Model.Stats()
+	if now.Warmups-before.Warmups != 1 || now.Requests-before.Requests != 1 || now.Sockets-before.Sockets != 1 {
+		s.T.Errorf("effort %q: %+v, before %+v", effort, now, before)
+	}
+	warmups := s.Model.Warmups()
+	warm := warmups[len(warmups)-1]
+	request, _ := s.Model.Last()
+	if got := request.PreviousResponseID != ""; got != used {
+		s.T.Errorf("effort %q: the request has %d new items and goes on from %q", effort, request.NewItems, request.PreviousResponseID)
+	}
+	model := body["model"]
+	if effort != request.Reasoning.Effort && (model == "gpt-5" || effort != "") {
+		s.T.Errorf("%s: the model got the effort %q, want %q", model, request.Reasoning.Effort, effort)
+	}
+	if used && (warm.Reasoning != request.Reasoning || len(warm.Input)+request.NewItems != len(request.Input)) {
+		s.T.Errorf("%s: the warm-up has %+v and %d items, the request %+v and %d new of %d items",
+			model, warm.Reasoning, len(warm.Input), request.Reasoning, request.NewItems, len(request.Input))
+	}
+	if used && model == "gpt-5" && request.NewItems != 3 {
+		s.T.Errorf("the request has %d new items", request.NewItems)
 	}
 }

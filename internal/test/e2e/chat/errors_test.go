@@ -2,7 +2,11 @@ package chat
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,7 +14,9 @@ import (
 
 	"github.com/openai/openai-go/v3"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
 // TestUpstreamErrors checks every failure of the model with the official client, with
@@ -107,4 +113,206 @@ func testCutAfterCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBadInput checks that an invalid request is refused with OpenAI's error object and
+// the field, and does not reach the model.
+func TestBadInput(t *testing.T) {
+	s := e2e.NewSite(t, "max_body 64KiB")
+	hi := `"messages":[{"role":"user","content":"hi"}]`
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		param  string
+	}{
+		"not JSON":                {`{"model": "gpt-5",`, 400, ""},
+		"empty":                   {``, 400, ""},
+		"unknown role":            {`{"model":"gpt-5","messages":[{"role":"robot","content":"hi"}]}`, 400, "messages[0].role"},
+		"content of a wrong type": {`{"model":"gpt-5","messages":[{"role":"user","content":5}]}`, 400, "messages[0].content"},
+		"remote image":            {`{"model":"gpt-5","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 400, "messages[0].content[0].image_url"},
+		"tool without a name":     {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{}}]}`, 400, "tools[0].function.name"},
+		"tool_choice of nobody":   {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, 400, "tool_choice"},
+		"too many choices":        {`{"model":"gpt-5",` + hi + `,"n":9}`, 400, "n"},
+		"a body over the limit":   {`{"model":"gpt-5","messages":[{"role":"user","content":"` + strings.Repeat("x", 70_000) + `"}]}`, 413, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, text := s.At(t).Post(c.body, nil)
+			if response.StatusCode != c.status {
+				t.Fatalf("%s %s", response.Status, text)
+			}
+			e2e.CheckEnvelope(t, response, text, c.param)
+		})
+	}
+	if n := s.Model.Stats().Requests; n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// TestDeepBodies checks that Codex answers the deepest body that is taken, in each API, and that a
+// deeper one is refused at once. Codex itself gives no answer to a message that is too deep.
+func TestDeepBodies(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	const most = 126
+	for path, c := range map[string]struct {
+		before string // the body before the schema of a tool
+		levels int    // of the body above the schema
+		after  string
+	}{
+		"/v1/chat/completions": {`{"model":"gpt-5","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":`, 4, `}}]}`},
+		"/v1/responses":        {`{"model":"gpt-5","input":"hi","tools":[{"type":"function","name":"f","parameters":`, 3, `}]}`},
+		"/v1/messages":         {`{"model":"gpt-5","max_tokens":99,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":`, 3, `}]}`},
+	} {
+		for total, want := range map[int]int{most: http.StatusOK, most + 1: http.StatusBadRequest} {
+			properties := total - c.levels - 1
+			body := c.before + strings.Repeat(`{"a":`, properties) + `{}` + strings.Repeat(`}`, properties) + c.after
+			response := s.Do(http.MethodPost, path, strings.NewReader(body), nil)
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s with %d levels: %s", path, total, response.Status)
+			}
+		}
+	}
+}
+
+// TestResponseBreaksOffAfterCall checks that a client gets its call and a proper end, also if the
+// connection to the provider breaks while the model writes the next call.
+func TestResponseBreaksOffAfterCall(t *testing.T) {
+	const prompt = `tool:1 search {\"q\":\"whole\"}; tool:1 search {\"q\":\"in pieces\"}; cutoff`
+	const schema = `{"type":"object","properties":{"q":{"type":"string"}}}`
+	const function = `"name":"search","description":"d",`
+	s := e2e.NewSite(t, "")
+	for path, api := range map[string]struct{ body, end string }{
+		"/v1/chat/completions": {`"messages":[{"role":"user","content":"PROMPT"}],"tools":[{"type":"function","function":{` + function + `"parameters":` + schema + `}}]`,
+			`"finish_reason":"tool_calls"`},
+		"/v1/responses": {`"store":false,"input":"PROMPT","tools":[{"type":"function",` + function + `"parameters":` + schema + `}]`,
+			`"status":"completed"`},
+		"/v1/messages": {`"max_tokens":1000,"messages":[{"role":"user","content":"PROMPT"}],"tools":[{` + function + `"input_schema":` + schema + `}]`,
+			`"stop_reason":"tool_use"`},
+	} {
+		for _, stream := range []string{"true", "false"} {
+			t.Run(path+" "+stream, func(t *testing.T) {
+				t.Parallel()
+				s := s.At(t)
+				begin := time.Now()
+				body := `{"model":"gpt-5","stream":` + stream + "," + strings.Replace(api.body, "PROMPT", prompt, 1) + "}"
+				answer := s.Do(http.MethodPost, path, strings.NewReader(body), nil)
+				text := s.Read(answer)
+				took := time.Since(begin)
+				if answer.StatusCode != http.StatusOK || !strings.Contains(text, "whole") || !strings.Contains(text, api.end) || strings.Contains(text, `"error":{`) {
+					t.Errorf("%s after %s: %s", answer.Status, took, text)
+				}
+				if took > 25*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
+		}
+	}
+}
+
+// private matches what clients must not learn of the provider and this machine.
+var private = regexp.MustCompile(`https?://|127\.0\.0\.1|localhost:\d|/tmp/|/dev/shm/|/home/`)
+
+// TestProviderUntold checks for each failure that no client gets the URL of the
+// provider, and that the log has it.
+func TestProviderUntold(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	log := filepath.Join(t.TempDir(), "caddy.log")
+	logged := func(caddyfile string) string {
+		return strings.Replace(caddyfile, "admin off", "admin off\nlog {\noutput file "+log+"\n}", 1)
+	}
+	s.Load(logged(s.Caddyfile("")))
+	s.WaitReady()
+	for _, prompt := range []string{
+		"http:400", "http:401", "http:403", "http:404", "http:429", "http:500", "http:503", "cutoff", "say:Half of it; cutoff",
+		"fail:server_error see http://127.0.0.1:9/x", "fail:unheard_of at https://provider.example/y",
+	} {
+		checkUntold(t, s, prompt)
+	}
+	provider := s.Provider
+	if s.Plan != nil {
+		provider = "https://chatgpt.com/"
+	}
+	if text := e2e.ReadFile(t, log); strings.Count(text, "url: "+provider) < 4 {
+		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
+	}
+
+	// The address has no listener, so Codex waits. A new process reads the
+	// changed configuration.
+	if s.Plan == nil {
+		e2e.WriteHome(t, s.Home, "http://"+e2e.FreeAddr(t)+"/v1", codexhome.Options{})
+	} else {
+		s.Plan.Fail(planbackend.All, planbackend.Down())
+	}
+	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
+	e2e.WaitFor(t, "the app-server", func() bool { // its login fails
+		_, body := s.Readiness()
+		return body.AppServer == "ready"
+	})
+	checkUntold(t, s, "hello")
+}
+
+// checkUntold sends each kind of request side by side, and checks that the answers are not
+// private.
+func checkUntold(t *testing.T, s *e2e.Site, prompt string) {
+	t.Run(prompt, func(t *testing.T) {
+		for _, stream := range []bool{false, true} {
+			for path, body := range map[string]e2e.Fields{
+				"/v1/chat/completions": {"model": "gpt-5", "stream": stream, "messages": []any{e2e.Fields{"role": "user", "content": prompt}}},
+				"/v1/responses":        {"model": "gpt-5", "stream": stream, "input": prompt},
+			} {
+				t.Run(fmt.Sprintf("%s, stream %t", path, stream), func(t *testing.T) {
+					t.Parallel()
+					s := s.At(t)
+					response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), nil)
+					text := s.Read(response)
+					if !strings.Contains(text, `"error":{`) && !strings.Contains(text, `"code":"`) {
+						t.Errorf("it did not fail: %s %s", response.Status, text)
+					}
+					if found := private.FindString(text); found != "" {
+						t.Errorf("it tells %q: %s", found, text)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestMachineUntold checks that clients get only a general reason why an app-server is
+// not ready. The program's own words and paths are for the operator.
+func TestMachineUntold(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'token s3cret in /home/me' >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	admin := s.WithAdmin(s.Caddyfile(""))
+	for command, says := range map[string]struct{ everybody, operator string }{
+		"/no/such/codex app-server":          {"cannot be started", "/no/such/codex"},
+		"no-such-codex-on-a-path app-server": {"not installed", "no-such-codex-on-a-path"},
+		broken:                               {"has no argument app-server", broken},
+		broken + " app-server":               {"the command ends at once", "token s3cret in /home/me"},
+	} {
+		s.Load(strings.Replace(s.Caddyfile("app_server "+command), "admin off", "admin "+admin.Addr, 1))
+		public := ""
+		e2e.WaitFor(t, "what to do in /readyz", func() bool {
+			status, text := s.Get("/readyz")
+			public = text
+			return status == http.StatusServiceUnavailable && strings.Contains(text, says.everybody)
+		})
+		for range 3 { // during a start or between two
+			response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
+			if response.StatusCode != http.StatusServiceUnavailable {
+				t.Error(command, response.Status, text)
+			}
+			public += text
+		}
+		if found := private.FindString(public); found != "" || strings.Contains(public, "s3cret") || strings.Contains(public, "no/such") {
+			t.Errorf("%s: everybody reads %q in %s", command, found, public)
+		}
+		e2e.WaitFor(t, "the reason on the admin API", func() bool {
+			return strings.Contains(fmt.Sprint(admin.Status()), says.operator)
+		})
+	}
+	s.Load(s.Caddyfile(""))
+	s.WaitReady()
 }

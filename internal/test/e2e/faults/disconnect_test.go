@@ -2,12 +2,26 @@ package faults
 
 import (
 	"bufio"
+	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -68,3 +82,173 @@ func testDisconnect(t *testing.T) {
 		})
 	}
 }
+
+// TestClientsLeaveWhileCodexDecodes checks that Codex decodes one large image at a time, also after
+// the clients have left: one image takes all the memory that requests may use.
+func TestClientsLeaveWhileCodexDecodes(t *testing.T) {
+	e2e.WaitFor(t, "the app-servers of other tests to end", func() bool { return len(e2e.AppServers()) == 0 })
+	place := e2e.NewUnstarted(t)
+	r := place.RunFile(place.Caddyfile("max_queue 8 1m"))
+	r.WaitUp()
+	if answer, text := r.Post(e2e.ChatBody("say:ready", nil), nil); answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status, text)
+	}
+	codex := e2e.AppServers()[0]
+	before := ownMemory(t, codex)
+	var peak atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ctx.Err() == nil {
+			peak.Store(max(peak.Load(), ownMemory(t, codex)))
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	body := func(mark byte) string {
+		return `{"model":"gpt-5","messages":[{"role":"user","content":[{"type":"text","text":"say:seen"},` +
+			`{"type":"image_url","image_url":{"url":"data:image/png;base64,` + base64.StdEncoding.EncodeToString(largePNG(mark)) + `"}}]}]}`
+	}
+	for mark := range byte(4) {
+		text := body(mark)
+		leaving, leave := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		r.PostUntil(leaving, text, nil)
+		leave()
+	}
+	if answer, text := r.Post(body(9), nil); answer.StatusCode != http.StatusOK || !strings.Contains(text, "seen") {
+		t.Errorf("%s %s", answer.Status, text)
+	}
+	// One image needs some 400 MB.
+	if grown := peak.Load() - before; grown > 600<<20 || grown < 200<<20 {
+		t.Errorf("Codex has used %d MiB more", grown>>20)
+	}
+	if log := r.Log.String(); strings.Contains(log, "was replaced") || strings.Contains(log, "does not answer") {
+		t.Error(log)
+	}
+}
+
+// ownMemory returns the memory of a process without the pages of its program, in bytes; 0 after its
+// end.
+func ownMemory(t *testing.T, pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, missing := os.Stat("/proc"); missing != nil {
+		needs.Missing(t, "the memory of Codex is read in /proc: run this test on Linux")
+	}
+	_, rest, found := strings.Cut(string(status), "RssAnon:")
+	if err != nil || !found {
+		return 0
+	}
+	kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	return kib << 10
+}
+
+// largePNG returns a black PNG of 8192 by 8192 pixels. mark is in its first pixel, so that Codex
+// decodes each image anew.
+func largePNG(mark byte) []byte {
+	const side = 8192
+	var data bytes.Buffer
+	rows := zlib.NewWriter(&data)
+	row := make([]byte, 1+3*side)
+	row[1] = mark
+	for range side {
+		_, _ = rows.Write(row)
+		row[1] = 0
+	}
+	_ = rows.Close()
+	file := []byte("\x89PNG\r\n\x1a\n")
+	chunk := func(kind string, data []byte) {
+		file = binary.BigEndian.AppendUint32(file, uint32(len(data)))
+		body := append([]byte(kind), data...)
+		file = binary.BigEndian.AppendUint32(append(file, body...), crc32.ChecksumIEEE(body))
+	}
+	header := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, side), side)
+	chunk("IHDR", append(header, 8, 2, 0, 0, 0))
+	chunk("IDAT", data.Bytes())
+	chunk("IEND", nil)
+	return file
+}
+
+// TestHalfClosed checks that a client which has closed its sending side does not get
+// what looks like a complete answer. For net/http it has left, but it still reads.
+func TestHalfClosed(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	address := strings.TrimPrefix(s.URL, "http://")
+	for name, c := range map[string]struct {
+		path, body string
+		more       int    // bytes of the Content-Length after the body
+		until      string // text that the client waits for before it closes
+	}{
+		"whole":     {"/v1/chat/completions", e2e.ChatBody("say:Half of it; hang", nil), 0, ""},
+		"stream":    {"/v1/chat/completions", e2e.ChatBody("say:Half of it; hang", map[string]any{"stream": true}), 0, "Half"},
+		"unbegun":   {"/v1/chat/completions", e2e.ChatBody("hang", map[string]any{"stream": true}), 0, ""},
+		"responses": {"/v1/responses", `{"model":"gpt-5","input":"hang"}`, 0, ""},
+		"cut body":  {"/v1/chat/completions", `{"model":"gpt-5"`, 100, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := e2e.Context(t)
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if deadline, ok := ctx.Deadline(); ok {
+				if err := conn.SetDeadline(deadline); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				c.path, address, len(c.body)+c.more, c.body); err != nil {
+				t.Fatal(err)
+			}
+			var begun strings.Builder
+			reader := bufio.NewReader(io.TeeReader(conn, &begun))
+			for c.until != "" && !strings.Contains(begun.String(), c.until) {
+				if _, err := reader.ReadByte(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, reader) // a reset is possible
+			got := begun.String()
+			switch {
+			case c.until != "" && strings.HasSuffix(got, "\r\n0\r\n\r\n"):
+				t.Errorf("the stream looks whole:\n%s", got)
+			case c.until == "" && strings.HasPrefix(got, "HTTP/1.1 200"):
+				t.Errorf("answered:\n%s", got)
+			}
+		})
+	}
+}
+
+// streaming is a stream whose first text was read.
+type streaming struct {
+	*http.Response
+	begun string
+}
+
+// openStreams opens n streams whose text begins with Half, and reads that of each.
+func openStreams(s *e2e.Site, n int, prompt string) []streaming {
+	s.T.Helper()
+	opened := make([]streaming, n)
+	var all sync.WaitGroup
+	for i := range opened {
+		all.Go(func() {
+			response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody(prompt, map[string]any{"stream": true})), nil)
+			opened[i] = streaming{response, e2e.ReadUntil(s.T, response.Body, "Half")}
+		})
+	}
+	all.Wait()
+	return opened
+}
+
+// rest reads the rest of a stream and returns all of it.
+func rest(s *e2e.Site, of streaming) string { return of.begun + s.Read(of.Response) }
+
+// isWhole reports whether a stream is complete.
+func isWhole(text string) bool {
+	return strings.Contains(text, `"finish_reason":"stop"`) && strings.HasSuffix(text, "data: [DONE]\n\n")
+}
+
+// half is a prompt for a stream that continues for some seconds after "Half".
+var half = "chunk=4; delay=50ms; say:Half" + strings.Repeat(".", 240)

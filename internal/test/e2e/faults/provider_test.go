@@ -1,11 +1,16 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +18,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // outage is a way in which the back end of a plan fails for all that models are asked by.
@@ -185,4 +191,197 @@ func TestLimitedRequests(t *testing.T) {
 			}
 		}
 	})
+}
+
+// codeRow is a row of the table of the provider's codes: the codes, and the status and the code
+// that clients get for them at the end of a stream and in a 400, where it may be the same one.
+var codeRow = regexp.MustCompile("(?m)^\\| (`[^|]+) \\| (\\d+) `([a-z_]+)` \\| (\\d+)(?: `([a-z_]+)`|, the same code) \\|$")
+
+// codeName is a code in the first cell of a row.
+var codeName = regexp.MustCompile("`([a-z_]+)`")
+
+// documentedCodes returns the rows of the table by the provider's codes.
+func documentedCodes(t *testing.T) map[string][]string {
+	codes := make(map[string][]string)
+	for _, row := range codeRow.FindAllStringSubmatch(e2e.ReadFile(t, "../../../../docs/errors.md"), -1) {
+		for _, code := range codeName.FindAllStringSubmatch(row[1], -1) {
+			codes[code[1]] = slices.Clone(row)
+			if row[5] == "" {
+				codes[code[1]][5] = code[1]
+			}
+		}
+	}
+	if len(codes) < 15 {
+		t.Fatalf("the table has the codes %q", codes)
+	}
+	return codes
+}
+
+// TestProviderCodes checks what clients get for each code of the provider's, as documented, and that
+// an answer which the provider has cut off comes once.
+func TestProviderCodes(t *testing.T) {
+	e2e.WithLogin(t)
+	codes := documentedCodes(t)
+	e2e.OverBothSampled(t, func(t *testing.T, all bool) {
+		s := e2e.NewSite(t, "")
+		for i, code := range slices.Sorted(maps.Keys(codes)) {
+			if all || i%4 == 0 {
+				checkCode(s, code, codes[code])
+			}
+		}
+		for range 3 {
+			reply := s.AskBoth(e2e.Question{Prompt: "say:It is once;incomplete:content_filter"})
+			content := "It is once"
+			e2e.CheckReply(t, reply, &content, nil, "content_filter")
+		}
+	})
+}
+
+// wordsOf has the provider's words for codes of which Codex passes on the text only.
+var wordsOf = map[string]string{
+	"usage_limit_reached":      "The usage limit has been reached",
+	"bio_policy":               "This content was flagged for possible biological risk.",
+	"content_policy_violation": "Your request was rejected as a result of our safety system.",
+	"invalid_prompt":           "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+}
+
+// checkCode checks a row of the table.
+func checkCode(s *e2e.Site, code string, row []string) {
+	s.T.Helper()
+	words := cmp.Or(wordsOf[code], "these are the words for "+code)
+	for end, want := range map[scriptedmodel.End][]string{
+		scriptedmodel.Failed{Code: code, Message: words}:                 row[2:4],
+		scriptedmodel.HTTPError{Status: 400, Code: code, Message: words}: row[4:6],
+	} {
+		remove := s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
+		response, text := s.Post(e2e.ChatBody("hello", nil), nil)
+		remove()
+		status, _ := strconv.Atoi(want[0])
+		if response.StatusCode != status || !strings.Contains(text, fmt.Sprintf(`"code":%q`, want[1])) {
+			s.T.Errorf("%#v: %s %s, want %s", end, response.Status, text, want)
+		}
+		if status == http.StatusBadRequest && want[1] != "context_length_exceeded" && !strings.Contains(text, words) {
+			s.T.Errorf("%#v: %s", end, text)
+		}
+	}
+}
+
+// TestInventedTool checks what a client gets if the model calls one of Codex's tools that it was not
+// offered: an error that clients do not answer with the same request, and words that help.
+func TestInventedTool(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		var asked atomic.Int32
+		s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			if r.Input[len(r.Input)-1].Type == "message" { // Codex answers the call itself before the turn ends, if it is fast enough
+				asked.Add(1)
+			}
+			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Call{Name: "exec", Arguments: "ls", Custom: true}}}, true
+		})
+		for _, stream := range []bool{false, true} {
+			asked.Store(0)
+			begin := time.Now()
+			response, text := s.Post(e2e.ChatBody("list the files", e2e.Fields{"stream": stream, "tools": []any{e2e.Tool("localSearch")}}), nil)
+			for _, want := range []string{`"unknown_tool_called"`, "exec", "which tools it may call"} {
+				if response.StatusCode != http.StatusBadRequest && !e2e.IsLate(response, begin) || !strings.Contains(text, want) {
+					t.Errorf("%s %s; want %q", response.Status, text, want)
+				}
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("the model was asked %d times", n)
+			}
+		}
+	})
+}
+
+// TestSpentInMidStream checks what a client gets if the plan is spent while the model answers,
+// before and after the first text.
+func TestSpentInMidStream(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		var output []scriptedmodel.Output
+		s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			return scriptedmodel.Script{Output: output, End: scriptedmodel.Failed{Code: "usage_limit_reached", Message: "The usage limit has been reached"}}, true
+		})
+		check := func(status int, stream bool) {
+			t.Helper()
+			begin := time.Now()
+			response, text := s.Post(e2e.ChatBody("hello", e2e.Fields{"stream": stream}), nil)
+			if response.StatusCode != status && !e2e.IsLate(response, begin) || !strings.Contains(text, `"code":"insufficient_quota"`) || !strings.Contains(text, "The usage limit has been reached") || strings.Contains(text, "disconnected") {
+				t.Errorf("%s %s", response.Status, text)
+			}
+		}
+		check(http.StatusTooManyRequests, false)
+		check(http.StatusTooManyRequests, true)
+		output = []scriptedmodel.Output{scriptedmodel.Say("It begins")}
+		check(http.StatusTooManyRequests, false)
+		check(http.StatusOK, true)
+	})
+}
+
+// overSocket makes the model end requests with a text over a WebSocket in a way of its own. Over HTTP,
+// it answers them.
+func overSocket(s *e2e.Site, text string, end scriptedmodel.End) {
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: end}, r.Transport == scriptedmodel.WebSocket && strings.Contains(string(r.Body), text)
+	})
+}
+
+// checkTransport begins a conversation and checks over which transport the model is asked.
+func checkTransport(t *testing.T, s *e2e.Site, prompt string, want scriptedmodel.Transport) {
+	t.Helper()
+	response, text := s.Post(e2e.ChatBody(prompt, nil), nil)
+	if request, _ := s.Model.Last(); response.StatusCode != http.StatusOK || request.Transport != want {
+		t.Errorf("%s: %s over %s, want %s: %s", prompt, response.Status, request.Transport, want, text)
+	}
+}
+
+// TestSocketTooOld checks that the end of a WebSocket as old as the provider allows does not
+// change how later conversations reach the provider, even if no other WebSocket has worked yet.
+func TestSocketTooOld(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverOne(t, scriptedmodel.WebSocket)
+	s := e2e.NewSite(t, "")
+	overSocket(s, "too old", scriptedmodel.HTTPError{
+		Status: http.StatusBadRequest, Code: "websocket_connection_limit_reached",
+		Message: "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.",
+	})
+	for i := range 3 {
+		checkTransport(t, s, fmt.Sprint("say:too old ", i), scriptedmodel.HTTP)
+		checkTransport(t, s, fmt.Sprint("say:ok ", i), scriptedmodel.WebSocket)
+	}
+}
+
+// TestBrokenSockets checks that WebSockets which are cut, each alone or several at once, do not
+// change how later conversations reach the provider, as long as others work.
+func TestBrokenSockets(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverOne(t, scriptedmodel.WebSocket)
+	s := e2e.NewSite(t, "")
+	overSocket(s, "breaks", scriptedmodel.Cut{})
+	overSocket(s, "wait", scriptedmodel.Hang{})
+	checkTransport(t, s, "say:ok", scriptedmodel.WebSocket)
+	for i := range 3 {
+		checkTransport(t, s, fmt.Sprint("say:breaks ", i), scriptedmodel.HTTP)
+		checkTransport(t, s, fmt.Sprint("say:ok ", i), scriptedmodel.WebSocket)
+	}
+	const several = 6
+	var clients sync.WaitGroup
+	before := s.Model.Stats().Requests
+	for i := range several {
+		clients.Go(func() {
+			if response, text := s.Post(e2e.ChatBody(fmt.Sprint("say:wait ", i), nil), nil); response.StatusCode != http.StatusOK {
+				t.Error(response.Status, text)
+			}
+		})
+	}
+	e2e.WaitFor(t, "the requests", func() bool { return s.Model.Stats().Requests == before+several })
+	s.Model.CutSockets()
+	clients.Wait()
+	checkTransport(t, s, "say:ok afterwards", scriptedmodel.WebSocket)
+	// While none works, they are left alone.
+	checkTransport(t, s, "say:breaks again", scriptedmodel.HTTP)
+	checkTransport(t, s, "say:breaks and again", scriptedmodel.HTTP)
+	checkTransport(t, s, "say:ok over HTTP", scriptedmodel.HTTP)
 }

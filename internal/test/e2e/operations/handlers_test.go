@@ -1,0 +1,129 @@
+package operations
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// TestBehindOtherHandlers checks the handler behind Caddy's own handlers.
+func TestBehindOtherHandlers(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Wrap(`encode gzip
+		basic_auth {
+			bob ` + e2e.BobsHash + `
+		}
+		request_body {
+			max_size 2KB
+		}
+		codex {
+			` + s.AppServer() + `
+		}
+		respond "not the API"`))
+	auth := http.Header{"Authorization": {"Basic Ym9iOnNlY3JldA=="}}
+	if response, _ := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 401 {
+		t.Error("basic_auth comes first:", response.Status)
+	}
+	auth.Set("Accept-Encoding", "gzip")
+	response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": true}), auth)
+	if response.StatusCode != 200 || response.Header.Get("Content-Encoding") != "" || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("a stream behind encode: %s %v %q", response.Status, response.Header, text)
+	}
+	response, text = s.Post(e2e.ChatBody(strings.Repeat("x", 3000), nil), auth)
+	if response.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body over request_body's limit: %s %s", response.Status, text)
+	}
+	response = s.Do("GET", "/elsewhere", nil, auth)
+	if text := s.Read(response); response.StatusCode != 200 || !strings.Contains(text, "not the API") {
+		t.Errorf("other paths go on: %s %q", response.Status, text)
+	}
+}
+
+// basic returns the Authorization header of a user with the password "secret".
+func basic(user string) http.Header {
+	return http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":secret"))}}
+}
+
+// usageAs returns the account of the user whom a header authenticates.
+func usageAs(s *e2e.Site, header http.Header) (raw string, requests int) {
+	s.T.Helper()
+	response := s.Do(http.MethodGet, "/v1/usage/raw", nil, header)
+	raw = s.Read(response)
+	if response.StatusCode != http.StatusOK {
+		s.T.Fatal(response.Status, raw)
+	}
+	return raw, strings.Count(raw, `"request_id"`)
+}
+
+// TestUserOfBasicAuth checks that usage is counted for the user of basic_auth.
+func TestUserOfBasicAuth(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Wrap("basic_auth {\nbob " + e2e.BobsHash + "\neve " + e2e.BobsHash + "\n}\ncodex {\n" + s.AppServer() + "\n}"))
+	s.WaitReadyAs(basic("bob"))
+	_, bob := usageAs(s, basic("bob"))
+	_, eve := usageAs(s, basic("eve"))
+	if response, text := s.Post(e2e.ChatBody("say:ok", nil), basic("bob")); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	raw, now := usageAs(s, basic("bob"))
+	if now != bob+1 || !strings.Contains(raw, `"user":"bob@`) {
+		t.Errorf("bob had %d turns, now %s", bob, raw)
+	}
+	if raw, now := usageAs(s, basic("eve")); now != eve || strings.Contains(raw, "bob") {
+		t.Errorf("eve had %d turns, now %s", eve, raw)
+	}
+}
+
+const obsidian = "app://obsidian.md"
+
+// preflight sends the request of a browser before one of a page.
+func preflight(s *e2e.Site, origin string) *http.Response {
+	s.T.Helper()
+	response := s.Do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
+		"Origin":                                 {origin},
+		"Access-Control-Request-Method":          {"POST"},
+		"Access-Control-Request-Headers":         {"authorization,content-type,x-stainless-os"},
+		"Access-Control-Request-Private-Network": {"true"},
+	})
+	s.Read(response)
+	return response
+}
+
+func checkPreflight(s *e2e.Site, origin string) {
+	s.T.Helper()
+	response := preflight(s, origin)
+	header := response.Header
+	if response.StatusCode != http.StatusNoContent || header.Get("Access-Control-Allow-Origin") != origin ||
+		header.Get("Access-Control-Allow-Headers") != "authorization,content-type,x-stainless-os" ||
+		header.Get("Access-Control-Allow-Private-Network") != "true" || header.Get("Access-Control-Max-Age") == "" {
+		s.T.Errorf("%s: %s %v", origin, response.Status, header)
+	}
+}
+
+// TestCORSBehindAuthentication checks the configuration in docs/keys.md that
+// lets preflights pass Caddy's own authentication.
+func TestCORSBehindAuthentication(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Wrap(`@login not {
+			method OPTIONS
+			header Access-Control-Request-Method *
+		}
+		basic_auth @login {
+			bob ` + e2e.BobsHash + `
+		}
+		codex {
+			` + s.AppServer() + `
+			cors ` + obsidian + `
+		}`))
+	s.WaitReadyAs(basic("bob"))
+	checkPreflight(s, obsidian)
+	for _, method := range []string{http.MethodPost, http.MethodOptions} {
+		response := s.Do(method, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("say:ok", nil)), http.Header{"Origin": {obsidian}})
+		if s.Read(response); response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s passes without a login: %s", method, response.Status)
+		}
+	}
+}
