@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
@@ -69,57 +70,13 @@ type Reply struct {
 	Finish    string
 	Truncated bool // from the header or the last comment
 	Counted   int  // number of calls from them, or -1
-	tokens    int
 	Header    http.Header
-}
-
-// replyMessage is a message or a delta.
-type replyMessage struct {
-	Role      string               `json:"role"`
-	Content   *string              `json:"content"`
-	Reasoning string               `json:"reasoning_content"`
-	Calls     []apiclient.ToolCall `json:"tool_calls"`
-}
-
-type replyBody struct {
-	Choices []struct {
-		Message replyMessage `json:"message"`
-		Delta   replyMessage `json:"delta"`
-		Finish  *string      `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Total int `json:"total_tokens"`
-	} `json:"usage"`
 }
 
 // Ask sends a question and reads the answer.
 func (s *Site) Ask(q Question, stream bool) Reply {
 	s.T.Helper()
-	response := s.open(q, stream)
-	if stream {
-		return s.ReadReply(response)
-	}
-	text := s.Read(response)
-	if response.StatusCode != http.StatusOK {
-		s.T.Fatal(response.Status, text)
-	}
-	var body replyBody
-	if err := json.Unmarshal([]byte(text), &body); err != nil {
-		s.T.Fatalf("%s: %v", text, err)
-	}
-	choice := body.Choices[0]
-	r := Reply{Header: response.Header, Finish: *choice.Finish, Reasoning: choice.Message.Reasoning, tokens: body.Usage.Total}
-	r.Null = choice.Message.Content == nil
-	if !r.Null {
-		r.Content = *choice.Message.Content
-	}
-	r.take(choice.Message.Calls)
-	r.Truncated = response.Header.Get("X-Codex-Tool-Call-Truncated") == "true"
-	var err error
-	if r.Counted, err = strconv.Atoi(response.Header.Get("X-Codex-Tool-Call-Count")); err != nil {
-		s.T.Error(err)
-	}
-	return r
+	return s.readReply(s.open(q, stream), stream)
 }
 
 // open sends a question until the right configuration answers.
@@ -142,61 +99,44 @@ func (s *Site) open(q Question, stream bool) *http.Response {
 	return nil
 }
 
-func (r *Reply) take(calls []apiclient.ToolCall) {
-	for _, c := range calls {
-		r.Calls = append(r.Calls, c.Function.Name+"("+c.Function.Arguments+")")
-		r.IDs = append(r.IDs, c.ID)
-	}
-}
-
-// ReadReply reads a stream and checks its form: the role first, one piece of text or of
-// a call per chunk, one finish reason, the comment with the counts, and the end mark.
+// ReadReply reads a stream. Its last comment has the counts.
 func (s *Site) ReadReply(response *http.Response) Reply {
 	s.T.Helper()
+	return s.readReply(response, true)
+}
+
+func (s *Site) readReply(response *http.Response, stream bool) Reply {
+	s.T.Helper()
+	text := s.Read(response)
 	if response.StatusCode != http.StatusOK {
-		s.T.Fatal(response.Status, s.Read(response))
+		s.T.Fatal(response.Status, text)
 	}
-	r := Reply{Header: response.Header, Counted: -1}
-	var calls []apiclient.ToolCall
-	frames := strings.Split(s.Read(response), "\n\n")
-	for i, frame := range frames {
-		data, ok := strings.CutPrefix(frame, "data: ")
-		switch {
-		case !ok:
+	answer, err := apiclient.Read([]byte(text), apiclient.Chat, stream, 1)
+	if err != nil || !answer.Ended || answer.Failed {
+		s.T.Fatalf("%s: %v", text, err)
+	}
+	choice := answer.Choices[0]
+	r := Reply{Header: response.Header, Content: choice.Text, Reasoning: choice.Reasoning, Finish: choice.Finish, Counted: -1}
+	for _, c := range choice.Calls {
+		r.Calls = append(r.Calls, c.Name+"("+c.Arguments+")")
+		r.IDs = append(r.IDs, c.ID)
+	}
+	if !stream {
+		r.Null = gjson.Get(text, "choices.0.message.content").Type == gjson.Null
+		r.Truncated = response.Header.Get("X-Codex-Tool-Call-Truncated") == "true"
+		if r.Counted, err = strconv.Atoi(response.Header.Get("X-Codex-Tool-Call-Count")); err != nil {
+			s.T.Error(err)
+		}
+		return r
+	}
+	r.Null = r.Content == "" && len(r.Calls) > 0
+	for frame := range strings.SplitSeq(text, "\n\n") {
+		if data, ok := strings.CutPrefix(frame, "data: "); !ok {
 			r.comment(frame)
-			continue
-		case data == "[DONE]":
-			if i != len(frames)-2 {
-				s.T.Errorf("frame %d of %d is the end mark", i, len(frames))
-			}
-			continue
-		}
-		var chunk replyBody
-		if err := json.Unmarshal([]byte(data), &chunk); err != nil || len(chunk.Choices) != 1 {
-			s.T.Fatalf("%q: %v", frame, err)
-		}
-		choice := chunk.Choices[0]
-		if (choice.Delta.Role == "assistant") != (i == 0) {
-			s.T.Errorf("the role is not in the first chunk, or twice: %s", data)
-		}
-		if choice.Delta.Content != nil && *choice.Delta.Content != "" {
-			r.Pieces = append(r.Pieces, *choice.Delta.Content)
-		}
-		r.Reasoning += choice.Delta.Reasoning
-		if choice.Finish != nil {
-			r.Finish += *choice.Finish
-		}
-		for _, c := range choice.Delta.Calls {
-			if c.Index == len(calls) {
-				calls = append(calls, c)
-			} else {
-				calls[c.Index].Function.Arguments += c.Function.Arguments
-			}
+		} else if piece := gjson.Get(data, "choices.0.delta.content").Str; piece != "" {
+			r.Pieces = append(r.Pieces, piece)
 		}
 	}
-	r.take(calls)
-	r.Content = strings.Join(r.Pieces, "")
-	r.Null = r.Content == "" && len(calls) > 0
 	return r
 }
 
