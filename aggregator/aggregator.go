@@ -13,9 +13,9 @@ type Aggregator struct {
 	opts     Options
 	choices  map[int]*Choice
 	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since ExtractBlocks reads it without the lock
-	stats    Stats          // without the Stats of the present choices; total adds those
-	parts    []Part         // reused memory for the parts of one input
-	text     []byte         // reused memory for a decoded fragment
+	stats    Stats
+	parts    []Part // reused memory for the parts of one input
+	text     []byte // reused memory for a decoded fragment
 }
 
 // New returns an empty Aggregator whose only text pattern is <use_tool>.
@@ -99,7 +99,6 @@ func (a *Aggregator) HasCalls(choice int) bool {
 func (a *Aggregator) ResetTurn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stats = a.total()
 	a.choices = make(map[int]*Choice)
 }
 
@@ -107,16 +106,7 @@ func (a *Aggregator) ResetTurn() {
 func (a *Aggregator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.total()
-}
-
-// total returns the sum of a.stats and the counts that the choices have.
-func (a *Aggregator) total() Stats {
-	sum := a.stats
-	for _, c := range a.choices {
-		sum = sum.add(c.stats)
-	}
-	return sum
+	return a.stats
 }
 
 // choice returns the choice with an index. If there is none yet, it makes one. It makes none, and

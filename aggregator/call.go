@@ -46,8 +46,6 @@ type callState struct {
 	json       wirejson.Lexer    // finds the end of the arguments, see hasAllArguments
 	jsonBytes  int               // how many bytes of args json has read
 	jsonEnded  bool              // the JSON value in args is complete
-	transient  bool              // made when there were maxHidden hidden calls: no later input is about the call
-	bindings   int               // how many ids and places refer to the call
 	lastList   uint64            // Input.list of the last input about the call
 
 	emittedBytes int  // how many bytes of args were in deltas
@@ -118,11 +116,7 @@ func (c *callState) backendID() string {
 // delta. Arguments and Fragment are views of the call's buffer, whose bytes do not change.
 func (c *callState) nextDelta(choice int, first bool) Delta {
 	text := c.args.String()
-	d := Delta{
-		Choice: choice, Index: c.ordinal, ID: c.id, Type: CallType, BackendID: c.backendID(),
-		Name: c.name, Arguments: text, Fragment: text[c.emittedBytes:],
-		First: first, Replaced: c.replaced, Done: c.done,
-	}
+	d := Delta{Record: c.record(choice), Fragment: text[c.emittedBytes:], First: first, Replaced: c.replaced}
 	c.emittedBytes, c.replaced, c.doneEmitted = len(text), false, c.done
 	return d
 }

@@ -40,14 +40,11 @@ type Choice struct {
 
 	calls        []*callState // the calls that are shown, in the order of their ordinals
 	callsByID    map[key]*idCalls
-	callsByPlace map[place]*callState // the last call that was bound to each place
-	callsByHead  map[headKey]*callState
-	lastCall     *callState                        // the call created last; nil: none, or a transient one
-	hiddenCalls  int                               // how many calls are not shown yet or were dropped
+	callsByPlace map[place]*callState              // the last call that was bound to each place
+	lastCall     *callState                        // the call created last; nil: none, or one that was refused
 	argumentRoom int                               // bytes of arguments that may still be kept
-	idRoom       int                               // bytes of names and ids that may still be kept
+	keyRoom      int                               // what is left of maxKeyBytes
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
-	stats        Stats
 
 	structuredActions map[usetool.ActionKey]bool // the structured calls so far; only with Dedup
 
@@ -70,7 +67,7 @@ func (c *Choice) Reset(opts ChoiceOptions) {
 	if opts.MaxArgumentBytes < 1 {
 		opts.MaxArgumentBytes = DefaultMaxArgumentBytes
 	}
-	*c = Choice{opts: opts, argumentRoom: opts.MaxArgumentBytes, idRoom: maxIDBytes}
+	*c = Choice{opts: opts, argumentRoom: opts.MaxArgumentBytes, keyRoom: maxKeyBytes}
 	if opts.Scanner != nil {
 		c.scanner = NewScanner(*opts.Scanner)
 	}
@@ -96,6 +93,16 @@ const (
 	PartDuplicate
 	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit.
 	PartOverLimit
+	// PartRepeated is an input that added nothing: what it says was known already.
+	PartRepeated
+	// PartConflict is a complete text that was refused since the call has other arguments, or that
+	// replaced arguments which the model had written.
+	PartConflict
+	// PartEnded is a fragment for a call that had ended. It was ignored.
+	PartEnded
+	// PartMalformed is an input that identifies no call, or a call of a message without a name. It was
+	// ignored.
+	PartMalformed
 )
 
 // AbortUndeclared is the reason for which a well-formed block is not a call:
@@ -227,11 +234,13 @@ func (c *Choice) Calls() []Record {
 // HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
-// copyID returns a copy of a name or an id. It returns false if there is no room for the copy.
-func (c *Choice) copyID(text string) (string, bool) {
-	if len(text) > c.idRoom {
+// keep returns a copy of a name, or of the text of a key, and takes its size and that of so many keys from
+// the room. It returns false if there is not enough.
+func (c *Choice) keep(text string, keys int) (string, bool) {
+	size := len(text) + keys*keySize
+	if size > c.keyRoom {
 		return "", false
 	}
-	c.idRoom -= len(text)
+	c.keyRoom -= size
 	return strings.Clone(text), true
 }

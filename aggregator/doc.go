@@ -97,8 +97,8 @@
 //
 // # Limits
 //
-// A choice has at most 1 MiB of names and ids. Options may change its other limits, which are
-// [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of arguments. An Aggregator has at
-// most [MaxChoices] choices. Everything that is ignored is counted in [Stats]. If it was malformed
-// or above a limit, [Result].Err says so. Nothing panics.
+// A choice has at most 2 MiB of names and ids, of which each counts 256 bytes more. Options may
+// change its other limits, which are [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of
+// arguments. An Aggregator has at most [MaxChoices] choices. Everything that is ignored is counted
+// in [Stats]. If it was malformed or above a limit, [Result].Err says so. Nothing panics.
 package aggregator

@@ -36,7 +36,7 @@ func (c *Choice) findChatEntry(in *Input) *callState {
 			return found
 		}
 	} else if in.Name != "" {
-		if found := c.callsByHead[headKey{in.Name, in.place.index}]; found != nil {
+		if found := c.callsByPlace[place{placeHead, in.place.index, in.Name}]; found != nil {
 			return found
 		}
 	}

@@ -9,6 +9,7 @@ const (
 	placeOutput placeKind = iota + 1 // output_index of a Responses item
 	placeSlot                        // index of a chat entry, or legacySlot
 	placeBlock                       // offset of a block in the text of a message
+	placeHead                        // index of a chat entry with a name and without an id
 )
 
 // place is the position of a call, as an event gives it. The zero value means that the event gives
@@ -16,7 +17,7 @@ const (
 type place struct {
 	kind  placeKind
 	index int
-	text  string // of a block: the id of its message and the name of its tool
+	text  string // of a block: the id of its message and the name of its tool; of a head: the name
 }
 
 // keyKind is the kind of an id.
@@ -36,12 +37,6 @@ type key struct {
 	text string
 }
 
-// headKey is the name and the index of a chat entry without an id.
-type headKey struct {
-	name string
-	slot int
-}
-
 // idCalls are the calls that share one id, in the order of their creation. A backend may give
 // several calls the same id.
 type idCalls struct {
@@ -50,10 +45,6 @@ type idCalls struct {
 	memory  [1]*callState // the memory of the slice calls while it has one element
 	current *callState    // the call for inputs without a name: it has the last name that came with this id
 }
-
-// keysPerCall bounds the ids and places of a call. A call has a call id, item ids and places;
-// the bound leaves room for backends that change them.
-const keysPerCall = 16
 
 // find returns the call that an input is about, or nil if the call is new. It looks for the id of
 // the item, then for the id of the call, then for the place. An input with none of these is about
@@ -192,24 +183,30 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 // the list.
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
-// create makes a call for an input. The call is not shown yet. If there are already maxHidden
-// hidden calls, the new call is transient, which means that no later input is about it. In this
-// case, create returns nil if the input has no name.
+// create makes a call for an input. The call is not shown yet. It returns nil if there is no room for the
+// name, the ids and the place of the input: a call gets all of them or none.
 func (c *Choice) create(in *Input) *callState {
-	call := &callState{ordinal: -1}
-	if c.hiddenCalls >= maxHidden {
-		c.lastCall = nil // an input without ids and place would be about the new call
-		if in.Name == "" {
-			c.stats.OverLimit++
-			return nil
+	size := len(in.Name)
+	for kind := range keyKinds {
+		if id := in.id(kind); id != "" {
+			size += len(id) + keySize
 		}
-		call.transient = true
-		return call
 	}
-	c.hiddenCalls++
-	c.lastCall = call
-	return call
+	if in.place != (place{}) {
+		size += len(in.place.text) + keySize
+	}
+	if in.isHead() {
+		size += len(in.Name) + keySize
+	}
+	if c.lastCall = nil; size > c.keyRoom {
+		return nil // and an input without ids and place is about no earlier call
+	}
+	c.lastCall = &callState{ordinal: -1}
+	return c.lastCall
 }
+
+// isHead reports whether the input is a chat entry that its name and index identify.
+func (in *Input) isHead() bool { return in.isChatEntry && in.Name != "" && in.ID == "" }
 
 // bindAll makes the ids and the place of an input refer to a call. isNew is true if the call was
 // made for this input.
@@ -224,38 +221,35 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 		call.place = in.place
 	}
 	c.bindPlace(call, in.place)
-	if in.isChatEntry && in.Name != "" && in.ID == "" {
-		c.bindHead(call, headKey{call.name, in.place.index})
+	if in.isHead() {
+		c.bindPlace(call, place{placeHead, in.place.index, call.name})
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call. call.backendIDs keeps the first id of each
-// kind.
+// bindID makes the input's id of a kind refer to a call, if there is room. call.backendIDs keeps the first id
+// of each kind.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
-	if id == "" || call.transient || kind == keyThreadItem && id == call.backendIDs[keyID] {
+	if id == "" || kind == keyThreadItem && id == call.backendIDs[keyID] {
 		return
 	}
 	sharing := c.callsByID[key{kind, id}]
-	if sharing == nil {
-		stored, ok := c.copyID(id)
+	switch {
+	case sharing == nil:
+		stored, ok := c.keep(id, 1)
 		if !ok {
-			c.stats.OverLimit++
 			return
 		}
 		if c.callsByID == nil {
 			c.callsByID = make(map[key]*idCalls)
 		}
 		sharing = &idCalls{id: stored}
-		sharing.calls = sharing.memory[:0]
+		sharing.calls = append(sharing.memory[:0], call)
 		c.callsByID[key{kind, stored}] = sharing
-	}
-	if sharing.current != call && !slices.Contains(sharing.calls, call) {
-		if call.bindings >= keysPerCall {
-			c.stats.OverLimit++
+	case sharing.current != call && !slices.Contains(sharing.calls, call):
+		if _, ok := c.keep("", 1); !ok {
 			return
 		}
-		call.bindings++
 		sharing.calls = append(sharing.calls, call)
 	}
 	if sharing.current == nil || in.Name != "" && sharing.current.name != in.Name {
@@ -266,36 +260,20 @@ func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	}
 }
 
-// bindPlace makes a place refer to a call. It replaces an earlier call at this place.
+// bindPlace makes a place refer to a call, if there is room. It replaces an earlier call at this place.
 func (c *Choice) bindPlace(call *callState, at place) {
-	if at == (place{}) || c.callsByPlace[at] == call || call.transient || call.bindings >= keysPerCall {
+	if at == (place{}) || c.callsByPlace[at] == call {
 		return
 	}
 	if c.callsByPlace == nil {
 		c.callsByPlace = make(map[place]*callState)
 	}
 	if c.callsByPlace[at] == nil {
-		text, ok := c.copyID(at.text)
+		text, ok := c.keep(at.text, 1)
 		if !ok {
-			c.stats.OverLimit++
 			return
 		}
 		at.text = text
-		call.bindings++
 	}
 	c.callsByPlace[at] = call
-}
-
-// bindHead makes the name and the index of a chat entry refer to a call.
-func (c *Choice) bindHead(call *callState, at headKey) {
-	if c.callsByHead[at] == call || call.transient || call.bindings >= keysPerCall {
-		return
-	}
-	if c.callsByHead == nil {
-		c.callsByHead = make(map[headKey]*callState)
-	}
-	if c.callsByHead[at] == nil {
-		call.bindings++
-	}
-	c.callsByHead[at] = call
 }

@@ -161,23 +161,26 @@ func TestBothForms(t *testing.T) {
 	wantCalls(t, a, 0, "f", "aa")
 }
 
-// TestFragmentAfterTransientCall checks that a fragment without an id is not appended to an earlier
-// call, if it follows a call beyond the bound of hidden calls.
-func TestFragmentAfterTransientCall(t *testing.T) {
+// TestFragmentAfterRefusedCall checks that a fragment without an id is not appended to an earlier
+// call, if it follows a call for whose ids there is no room.
+func TestFragmentAfterRefusedCall(t *testing.T) {
 	for name, next := range map[string]Input{
 		"named":    {ID: "next", Name: "f", Text: "{", Source: SourceFragment},
 		"nameless": {ID: "next", Text: "{", Source: SourceFragment},
 	} {
 		c := NewChoice(ChoiceOptions{})
-		for i := range maxHidden { // calls without a name are hidden
-			c.Call(Input{ID: fmt.Sprint("call_", i), Text: "{", Source: SourceFragment}, nil)
+		last := ""
+		for i := 0; c.keyRoom >= keySize+len("next"); i++ { // calls without a name are hidden
+			last = fmt.Sprint("call_", i)
+			c.Call(Input{ID: last, Text: "{", Source: SourceFragment}, nil)
 		}
-		c.Call(next, nil)
-		c.Call(Input{Text: `"a":1}`, Source: SourceFragment}, nil)
-		if got := c.stats.Malformed; got != 1 {
-			t.Errorf("%s: %d inputs were refused", name, got)
+		if parts := c.Call(next, nil); len(parts) != 1 || parts[0].Kind != PartOverLimit {
+			t.Errorf("%s: a call without room is %+v", name, parts)
 		}
-		parts := c.Call(Input{ID: fmt.Sprint("call_", maxHidden-1), Name: "g", Source: SourceFragment}, nil)
+		if parts := c.Call(Input{Text: `"a":1}`, Source: SourceFragment}, nil); len(parts) != 1 || parts[0].Kind != PartMalformed {
+			t.Errorf("%s: the fragment is %+v", name, parts)
+		}
+		parts := c.Call(Input{ID: last, Name: "g", Source: SourceFragment}, nil)
 		if len(parts) != 1 || parts[0].Call.Arguments != "{" {
 			t.Errorf("%s: the earlier call is %+v", name, parts)
 		}

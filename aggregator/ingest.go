@@ -77,28 +77,34 @@ func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 		return false
 	}
 	if c.isFromSnapshot(input) {
-		c.stats.Duplicates++
+		in.agg.stats.Duplicates++
 		return true
 	}
 	c.deltas = c.deltas[:0]
-	before := c.stats
-	parts := c.applyInput(input, in.agg.parts[:0])
-	if c.stats.Malformed > before.Malformed {
-		in.setError(ErrMalformed, "a call has no name")
-	}
-	in.collectDeltas(c, &before, parts)
+	in.collect(c.applyInput(input, in.agg.parts[:0]))
 	return true
 }
 
-// collectDeltas keeps the deltas that announce a call or change its arguments. before is the Stats
-// of the choice before these parts were made.
-func (in *ingestion) collectDeltas(c *Choice, before *Stats, parts []Part) {
-	if c.stats.OverLimit > before.OverLimit {
-		in.setError(ErrOverLimit, "too many calls, or too large ones")
-	}
+// collect keeps the deltas that announce a call or change its arguments, and counts the other parts.
+func (in *ingestion) collect(parts []Part) {
+	stats := &in.agg.stats
 	for i := range parts {
-		if d := parts[i].Call; d != nil && (d.First || d.Replaced || d.Fragment != "") {
-			in.deltas = append(in.deltas, *d)
+		switch parts[i].Kind {
+		case PartCall:
+			if d := parts[i].Call; d.First || d.Replaced || d.Fragment != "" {
+				in.deltas = append(in.deltas, *d)
+			}
+		case PartDuplicate, PartRepeated:
+			stats.Duplicates++
+		case PartEnded:
+			stats.Late++
+		case PartConflict:
+			stats.Conflicts++
+		case PartOverLimit:
+			stats.OverLimit++
+			in.setError(ErrOverLimit, "too many calls, or too large ones")
+		case PartMalformed:
+			in.countMalformed("a call has no name")
 		}
 	}
 	clear(parts)

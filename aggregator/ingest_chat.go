@@ -89,8 +89,7 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 		// same place.
 		at := place{kind: placeBlock, index: b.Start, text: id + "\x00" + b.Name}
 		c.deltas = c.deltas[:0]
-		before := c.stats
-		in.collectDeltas(c, &before, c.addBlockCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
+		in.collect(c.addBlockCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
 	}
 }
 

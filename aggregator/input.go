@@ -35,7 +35,7 @@ func (in *Input) isAnonymous() bool {
 }
 
 // Call applies an input about a structured call. It appends to out the parts that are already
-// certain, and returns out. An input that changes nothing adds no part.
+// certain, and returns out. An input that changes nothing adds a part that says so.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	in.markRaw()
@@ -62,19 +62,19 @@ func (c *Choice) applyInput(in *Input, out []Part) []Part {
 	call := c.find(in)
 	isNew := call == nil
 	if isNew {
-		if c.canCreate(in) {
-			call = c.create(in)
+		if fault := faultOf(in); fault != 0 {
+			return append(out, Part{Kind: fault})
 		}
-		if call == nil {
-			return out
+		if call = c.create(in); call == nil {
+			return append(out, Part{Kind: PartOverLimit})
 		}
 	}
 	call.lastList = in.list
 	named := call.name == "" && in.Name != ""
 	if named {
-		name, ok := c.copyID(in.Name)
+		name, ok := c.keep(in.Name, 0)
 		if !ok {
-			return c.refuse(call, out)
+			return c.drop(call, PartOverLimit, out)
 		}
 		call.name = name
 	}
@@ -85,15 +85,16 @@ func (c *Choice) applyInput(in *Input, out []Part) []Part {
 	return c.applyTo(call, in, named, out)
 }
 
-// applyTo applies an input to a call. named is true if this input has given the call its name. An
-// input that changes nothing counts as a duplicate.
+// applyTo applies an input to a call. named is true if this input has given the call its name.
 func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []Part {
-	wasCut, changed := call.truncated, false
+	var changed bool
+	var note PartKind
+	wasCut := call.truncated
 	switch in.Source {
 	case SourceFragment:
-		changed = c.addFragment(call, in)
+		changed, note = c.addFragment(call, in)
 	case SourceParsed, SourceText, SourceItem:
-		changed = c.setCompleteText(call, in)
+		changed, note = c.setCompleteText(call, in)
 		call.recordText(in)
 	}
 	call.lastSequence = max(call.lastSequence, in.sequence)
@@ -104,11 +105,13 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 		call.flushHalf(c)
 	}
 	if !named && !changed && !ended {
-		c.stats.Duplicates++
-		return out
+		return append(out, Part{Kind: PartRepeated})
 	}
 	out = c.show(call, out)
-	if call.truncated && !wasCut && call.isShown() {
+	if note != 0 {
+		out = append(out, Part{Kind: note})
+	}
+	if call.truncated && !wasCut {
 		out = append(out, Part{Kind: PartOverLimit})
 	}
 	return out
@@ -116,11 +119,11 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 
 // addFragment appends the next fragment of the arguments. A fragment whose number is not above the
 // highest one seen is a repetition. A fragment without a number always counts, since two fragments
-// may have equal text. addFragment returns false for a repetition or an empty fragment. If it
-// refuses a fragment, it counts the refusal and returns true.
-func (c *Choice) addFragment(call *callState, in *Input) bool {
+// may have equal text. changed is false for a repetition or an empty fragment. note is the part for a
+// fragment that is refused, or 0.
+func (c *Choice) addFragment(call *callState, in *Input) (changed bool, note PartKind) {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
-		return false
+		return false, 0
 	}
 	if call.source == SourceParsed && !call.done {
 		call.discardArguments(c)
@@ -128,40 +131,40 @@ func (c *Choice) addFragment(call *callState, in *Input) bool {
 	}
 	switch {
 	case call.done:
-		c.stats.Late++
-	case call.truncated || !call.appendFragment(in.Text, c):
-		c.stats.OverLimit++
+		note = PartEnded
+	case call.truncated:
+		note = PartOverLimit
+	default:
+		call.appendFragment(in.Text, c)
 	}
 	call.source = max(call.source, SourceFragment)
-	return true
+	return true, note
 }
 
-// setCompleteText sets the complete text of a call. It returns false if the text adds nothing to
-// the call. It returns true if the text changed the call, and also if the text was refused and
-// counted.
-func (c *Choice) setCompleteText(call *callState, in *Input) bool {
+// setCompleteText sets the complete text of a call. changed is false if the text adds nothing to the
+// call. note is PartConflict if the text was refused, or replaced another one, else 0.
+func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note PartKind) {
 	call.pendingHalf = ""
-	current, wasCut := call.args.String(), call.truncated
+	current := call.args.String()
 	switch {
 	case in.Source == SourceParsed && (call.source != SourceNone || call.truncated || in.Text == ""):
-		return false
+		return false, 0
 	case in.Source == SourceParsed && len(in.Text) > c.argumentRoom:
 		call.truncated = true // none of the JSON is kept: a part of it would be invalid
-		c.stats.OverLimit++
-		return true
+		return true, 0
 	case in.Text == "", call.hasText(in):
 		if in.Text != "" || call.source != SourceParsed {
 			call.source = max(call.source, in.Source)
 		}
-		return false
+		return false, 0
 	}
 	added, longer := strings.CutPrefix(in.Text, current)
 	refused := in.Source <= call.source
 	if refused || !longer && call.source > SourceParsed {
-		c.stats.Conflicts++
+		note = PartConflict
 	}
 	if refused {
-		return true
+		return true, note
 	}
 	call.storeTextHash()
 	if !longer {
@@ -170,11 +173,9 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 	}
 	call.source = in.Source
 	call.head.equalHeads = 0
-	if !call.appendFragment(added, c) && !wasCut {
-		c.stats.OverLimit++
-	}
+	call.appendFragment(added, c)
 	call.flushHalf(c)
-	return true
+	return true, note
 }
 
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
@@ -190,11 +191,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 		case c.actions != nil && call.hasAllArguments() && c.isRepeat(call):
 			return c.drop(call, PartDuplicate, out)
 		case c.isFull():
-			c.stats.OverLimit++
 			return c.drop(call, PartOverLimit, out)
-		}
-		if !call.transient {
-			c.hiddenCalls--
 		}
 		call.ordinal = len(c.calls)
 		call.id = CallID(c.opts.Index, call.ordinal, c.opts.IDSuffix)
@@ -213,36 +210,21 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 // and places of the call stay, so that further inputs about the call are recognised.
 func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	call.dropped = true
-	if kind == PartDuplicate {
-		c.stats.Duplicates++
-	}
 	return append(out, Part{Kind: kind})
 }
 
-// refuse drops a call because there is no room for it. If the call is dropped already, refuse
-// only counts the refusal.
-func (c *Choice) refuse(call *callState, out []Part) []Part {
-	c.stats.OverLimit++
-	if call.dropped {
-		return out
-	}
-	return c.drop(call, PartOverLimit, out)
-}
-
-// canCreate reports whether an input has enough to make a call. It refuses these inputs, and counts
-// them in Stats: an input with neither a name nor an id nor a place; a nameless entry of a complete
-// message; a chat delta with neither a name nor an id nor text.
-func (c *Choice) canCreate(in *Input) bool {
+// faultOf returns the part for an input that has not enough to make a call, or 0: an input with neither a
+// name nor an id nor a place; a nameless entry of a complete message; a chat delta with neither a name nor
+// an id nor text.
+func faultOf(in *Input) PartKind {
 	switch {
 	case in.Name != "":
 	case in.isChatEntry && !in.Done && in.ID == "" && in.Text == "":
-		c.stats.Duplicates++
-		return false
+		return PartRepeated
 	case in.isChatEntry && in.Done, in.isAnonymous():
-		c.stats.Malformed++
-		return false
+		return PartMalformed
 	}
-	return true
+	return 0
 }
 
 // addBlockCall makes a call of a block. A second block at the same place of a message is the same
@@ -253,11 +235,11 @@ func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Pa
 	call := c.callsByPlace[at]
 	if call == nil {
 		if call = c.create(&in); call == nil {
-			return out
+			return append(out, Part{Kind: PartOverLimit})
 		}
 		call.fromText = true
-		if call.name, _ = c.copyID(name); call.name == "" {
-			return c.refuse(call, out)
+		if call.name, _ = c.keep(name, 0); call.name == "" {
+			return c.drop(call, PartOverLimit, out)
 		}
 		c.bindPlace(call, at)
 		return c.applyTo(call, &in, true, out)

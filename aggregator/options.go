@@ -14,12 +14,11 @@ const (
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
 	// characters.
 	maxNameBytes = 4 << 10
-	// maxHidden bounds the hidden calls of a choice: those that are not shown yet, and those that
-	// were dropped.
-	maxHidden = 256
-	// maxIDBytes bounds the bytes of names and ids that a choice keeps. The names and ids of 1,024
-	// calls have some 100 KiB.
-	maxIDBytes = 1 << 20
+	// maxKeyBytes bounds what a choice keeps of names, ids and places, in bytes. An id and a place also
+	// count keySize bytes, for their entries in maps and their share of the call. So 1,024 calls with four
+	// ids and places each need some 1.2 MiB.
+	maxKeyBytes = 2 << 20
+	keySize     = 256
 )
 
 // Options are the options of an [Aggregator]. The zero value has the defaults.

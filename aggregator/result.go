@@ -22,32 +22,25 @@ type Result struct {
 // Delta is one change of one call: its name became known, its arguments changed, or
 // both, or the call became complete.
 type Delta struct {
-	Choice    int    // the index of the choice that the call belongs to
-	Index     int    // the place of the call in its choice, from 0: OpenAI's tool_calls[].index
-	ID        string // of [CallID]; it does not change within a turn
-	Type      string // CallType
-	BackendID string // the backend's id of the call (Codex: call_id, callId), which the tool's answer has to name; empty while none is known
-	Name      string // of the function; never empty
-	Arguments string // the whole text so far, as the backend wrote it; it may be incomplete JSON
-	Fragment  string // the new end of Arguments; all fragments of a call, joined, are its Arguments
-	First     bool   // the first delta of the call, which announces its id and name
+	Record          // the call after the change
+	Fragment string // the new end of Arguments; all fragments of a call, joined, are its Arguments
+	First    bool   // the first delta of the call, which announces its id and name
 	// Replaced is true if the text of earlier deltas was wrong (see the package
 	// documentation). Fragment is then all of Arguments, and the earlier text has to be
 	// discarded.
 	Replaced bool
-	Done     bool // the call is complete with this delta
 }
 
 // Record is the current state of a call. Its JSON is an element of OpenAI's message.tool_calls, and
 // the JSON of its Function is the older message.function_call, so one Record serves both forms.
 type Record struct {
-	ID       string   `json:"id"`
-	Type     string   `json:"type"`
-	Function Function `json:"function"`
+	ID       string `json:"id"`   // of [CallID]; it does not change within a turn
+	Type     string `json:"type"` // CallType
+	Function `json:"function"`
 
-	Choice      int    `json:"-"` // as in Delta
-	Index       int    `json:"-"` // as in Delta
-	BackendID   string `json:"-"` // as in Delta
+	Choice      int    `json:"-"` // the index of the choice that the call belongs to
+	Index       int    `json:"-"` // the place of the call in its choice, from 0: OpenAI's tool_calls[].index
+	BackendID   string `json:"-"` // the backend's id of the call (Codex: call_id, callId), which the tool's answer has to name; empty while none is known
 	Done        bool   `json:"-"` // the arguments are complete: the backend said so
 	Truncated   bool   `json:"-"` // arguments were lost because of the limit of the choice
 	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
@@ -56,7 +49,7 @@ type Record struct {
 // Function is the name of a call and its arguments. The arguments are JSON text as the model wrote
 // it: this package does not parse or repair it.
 type Function struct {
-	Name      string `json:"name"`
+	Name      string `json:"name"` // never empty
 	Arguments string `json:"arguments"`
 }
 
@@ -78,12 +71,4 @@ type Stats struct {
 	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
 	// cut at the limit.
 	OverLimit uint64
-}
-
-// add returns the sum of two Stats, field by field.
-func (s Stats) add(other Stats) Stats {
-	return Stats{
-		s.Events + other.Events, s.Unknown + other.Unknown, s.Malformed + other.Malformed, s.Duplicates + other.Duplicates,
-		s.Late + other.Late, s.Conflicts + other.Conflicts, s.OverLimit + other.OverLimit,
-	}
 }
