@@ -7,9 +7,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// tenMB is the size of the benchmarks' texts.
-const tenMB = 10 << 20
-
 // costTexts are texts of some size that are dear to a scanner that goes back.
 func costTexts(size int) map[string]string {
 	return map[string]string{
@@ -133,40 +130,7 @@ func BenchmarkScannerPlainDeltas(b *testing.B) {
 	benchmarkScan(b, strings.Repeat("text ", 200_000), 5, ScannerOptions{})
 }
 
-func BenchmarkScannerPlainDeltasFenced(b *testing.B) {
-	benchmarkScan(b, strings.Repeat("text ", 200_000), 5, ScannerOptions{SkipFenced: true})
-}
-
-func BenchmarkScannerLessThan(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["less-than signs"], tenMB, ScannerOptions{})
-}
-
-func BenchmarkScannerLessThanDeltas(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["less-than signs"], 5, ScannerOptions{})
-}
-
-func BenchmarkScannerBegunOpeners(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["begun openers"], tenMB, ScannerOptions{})
-}
-
-func BenchmarkScannerBegunOpenersDeltas(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["begun openers"], 5, ScannerOptions{})
-}
-
-func BenchmarkScannerTextWithLessThan(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["text with less-than"], 4096, ScannerOptions{})
-}
-
-func BenchmarkScannerOpenBlock(b *testing.B) {
-	benchmarkScan(b, costTexts(tenMB)["one open block"], 5, ScannerOptions{})
-}
-
 func BenchmarkScannerBlocks(b *testing.B) {
 	block := "text " + useTool("writeToFile", "<path>a.md</path><content>"+strings.Repeat("text ", 20)+"</content>")
 	benchmarkScan(b, strings.Repeat(block, 1000), 5, ScannerOptions{})
-}
-
-func BenchmarkScannerBlocksWhole(b *testing.B) {
-	block := "text " + useTool("writeToFile", "<path>a.md</path><content>"+strings.Repeat("text ", 20)+"</content>")
-	benchmarkScan(b, strings.Repeat(block, 1000), tenMB, ScannerOptions{})
 }

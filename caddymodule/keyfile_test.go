@@ -111,23 +111,6 @@ func TestBrokenKeyFile(t *testing.T) {
 	}
 }
 
-// BenchmarkKeyFile authenticates by a file with 1,000 keys.
-func BenchmarkKeyFile(b *testing.B) {
-	keys := make(map[string]string, 1000)
-	for i := range 1000 {
-		keys[fmt.Sprint("k", i)] = "user u"
-	}
-	h := withKeys(b, &Handler{APIKeysFile: writeKeys(b, keys)})
-	r, _ := prepared(http.MethodGet, "/v1/models")
-	r.Header.Set("Authorization", "Bearer k500")
-	b.ReportAllocs()
-	for b.Loop() {
-		if h.authenticate(r) != nil {
-			b.Fatal("refused")
-		}
-	}
-}
-
 // TestKeyUsage checks what callers and the metrics see of the limits of keys.
 func TestKeyUsage(t *testing.T) {
 	limits := "requests 10 1h\ntokens 1000 30d"

@@ -140,25 +140,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkFind looks up keys in sets of different sizes.
-func BenchmarkFind(b *testing.B) {
-	for _, n := range []int{1, 1000} {
-		var content strings.Builder
-		for i := range n {
-			fmt.Fprintf(&content, "key k%d {\n%s\n}\n", i, hashOf(fmt.Sprint("key", i)))
-		}
-		set, err := parse([]byte(content.String()), "keys")
-		if err != nil {
-			b.Fatal(err)
-		}
-		for name, key := range map[string]string{"found": fmt.Sprint("key", n-1), "unknown": "nobody"} {
-			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					set.Find(key)
-				}
-			})
-		}
-	}
-}

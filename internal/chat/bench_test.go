@@ -43,31 +43,12 @@ func BenchmarkRequestSmall(b *testing.B) { benchmarkRequest(b, smallRequest) }
 
 func BenchmarkRequestLong(b *testing.B) { benchmarkRequest(b, longRequest()) }
 
-func BenchmarkRequestImage(b *testing.B) {
-	image := strings.Repeat("AAAA", 1<<18)
-	benchmarkRequest(b, []byte(withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ`+image+`"}}]}`)))
-}
-
 func BenchmarkStreamDelta(b *testing.B) {
 	s := NewStream(testMeta, func([]byte) error { return nil })
 	out := turn.Output{Kind: turn.OutputText, Text: " token"}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Write(0, out); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkStreamDeltaChoices writes the deltas of eight choices in turn.
-func BenchmarkStreamDeltaChoices(b *testing.B) {
-	meta := testMeta
-	meta.Choices = 8
-	s := NewStream(meta, func([]byte) error { return nil })
-	out := turn.Output{Kind: turn.OutputText, Text: " token"}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := s.Write(i%8, out); err != nil {
 			b.Fatal(err)
 		}
 	}

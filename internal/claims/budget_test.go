@@ -135,16 +135,6 @@ func TestShareIsKept(t *testing.T) {
 	}
 }
 
-func BenchmarkBudget(b *testing.B) {
-	budget := NewBudget(1<<30, 0, NewCrowd(nil))
-	b.ReportAllocs()
-	for b.Loop() {
-		c := Claim{budget: budget, user: "a"}
-		c.Grow(1 << 10)
-		c.Release()
-	}
-}
-
 // TestBudgetForgetsUsers checks that a budget remembers those who hold something and one more, in
 // any order of their claims.
 func TestBudgetForgetsUsers(t *testing.T) {

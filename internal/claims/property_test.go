@@ -182,20 +182,3 @@ func BenchmarkFree(b *testing.B) {
 		slots.Release()
 	}
 }
-
-// BenchmarkWaiting is a handover to one that waits, with others in line.
-func BenchmarkWaiting(b *testing.B) {
-	q := NewQueue(QueueOptions{Concurrent: 1, Queue: 128, Wait: time.Minute})
-	b.ReportAllocs()
-	b.SetParallelism(16)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			slots, err := q.Acquire(b.Context(), "a", 1)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			slots.Release()
-		}
-	})
-}

@@ -1,7 +1,6 @@
 package imagefetch
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -267,19 +266,5 @@ func TestCloseWithin(t *testing.T) {
 	})
 	if images, err := f.Fetch(testContext(t), []string{server.URL}, unbounded); err != nil || len(images) != 1 {
 		t.Error(images, err)
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	content := append([]byte(png), bytes.Repeat([]byte("0123456789abcdef"), 64<<10)...)
-	f := New(Options{})
-	defer f.Close()
-	b.ReportAllocs()
-	b.SetBytes(int64(len(content)))
-	for b.Loop() {
-		response := &http.Response{Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content))}
-		if _, err := f.read(response, &allowance{left: standardLimits.totalBytes, grow: unbounded}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

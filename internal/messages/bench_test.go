@@ -54,18 +54,3 @@ func BenchmarkStreamDelta(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkCount counts what Claude Code counts at once for its /context: two dozen prompts
-// of 80 kB.
-func BenchmarkCount(b *testing.B) {
-	body := []byte(ask(`{"role":"user","content":"`+strings.Repeat("The quick brown fox jumps over 13 lazy dogs. ", 80<<10/45)+`"}`, ""))
-	for b.Loop() {
-		for range 24 {
-			r, apiErr := Decode(body)
-			if apiErr != nil {
-				b.Fatal(apiErr)
-			}
-			_ = r.EstimateTokens(prompt.SampleBytes)
-		}
-	}
-}

@@ -347,18 +347,6 @@ func idlePool(b *testing.B, processes int) *Pool {
 	return pools[0]
 }
 
-// BenchmarkChoice measures the choice among 16 processes.
-func BenchmarkChoice(b *testing.B) {
-	p := idlePool(b, 16)
-	b.ReportAllocs()
-	for b.Loop() {
-		for i, m := range p.members {
-			m.assess(&p.candidates[i], nil)
-		}
-		p.choose(p.candidates)
-	}
-}
-
 // BenchmarkLease measures what a request with a turn costs this package, with one process.
 func BenchmarkLease(b *testing.B) {
 	p := idlePool(b, 1)

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,23 +82,4 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("what was stored cannot be read: %v", err)
 		}
 	})
-}
-
-// BenchmarkDocument copies the ledger of 1,000 keys with full windows, for which requests
-// wait.
-func BenchmarkDocument(b *testing.B) {
-	c := newClock()
-	ledger := NewLedger(c.Now)
-	l := NewLimits(ledger, 0, false)
-	limits := []Limit{{Requests, 1 << 40, sliding(b, time.Hour)}, {Requests, 1 << 40, calendar(b, month)}}
-	for range partsPerWindow {
-		c.move(time.Hour / partsPerWindow)
-		for i := range 1000 {
-			_ = begin(l, &Key{Account: fmt.Sprintf("%032d", i), Limits: limits})
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		ledger.Document(0)
-	}
 }

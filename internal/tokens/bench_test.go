@@ -39,12 +39,3 @@ func BenchmarkLimit(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkCount(b *testing.B) {
-	Count("")
-	b.SetBytes(int64(len(prose)))
-	b.ReportAllocs()
-	for b.Loop() {
-		Count(prose)
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // lessThans is text of size bytes with n times "<", in deltas of a token's
@@ -22,32 +21,6 @@ func lessThans(size, n int) []codexrpc.Event {
 		text = text[k:]
 	}
 	return events
-}
-
-// BenchmarkLessThan is 10 MB of text with 100,000 times "<", in both modes.
-func BenchmarkLessThan(b *testing.B) {
-	for _, mode := range []Mode{ModeJSON, ModeXML} {
-		b.Run(string(mode), func(b *testing.B) {
-			events := lessThans(10_000_000, 100_000)
-			b.SetBytes(10_000_000)
-			b.ReportAllocs()
-			for b.Loop() {
-				consumeAll(New(&Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: mode, SuppressTailAfterTools: keepTail}}), events)
-			}
-			b.ReportMetric(float64(len(events)), "deltas/op")
-		})
-	}
-}
-
-// BenchmarkBlocks is a turn of 1,000 blocks in deltas of a few bytes.
-func BenchmarkBlocks(b *testing.B) {
-	text := strings.Repeat(block("a rather long value of the parameter")+"\n", 1000)
-	events := said("m", text, 7)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		consumeAll(New(&Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}), events)
-	}
 }
 
 // consumeAll feeds events one by one, and counts the bytes of text.
@@ -111,37 +84,6 @@ func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
-}
-
-// BenchmarkCuts is a plain turn of words, with stop sequences that are never
-// complete, and with limits: one too far to be counted, one that has to be
-// counted, and one that is reached.
-func BenchmarkCuts(b *testing.B) {
-	tokens.Count("") // the vocabulary is loaded
-	text := strings.Repeat("It is a text, with some words; and a line break. <b>\n\n", 2000)
-	events := said("msg_1", text, 5)
-	stops := []string{"\n\nHuman:", "</answer>", "STOP", "<|end|>"}
-	for _, c := range []struct {
-		name string
-		opts Options
-	}{
-		{"off", Options{}},
-		{"stop", Options{StopSequences: stops[:1]}},
-		{"4 stops", Options{StopSequences: stops}},
-		{"limit passing", Options{MaxTokens: len(text)}},
-		{"limit counting", Options{MaxTokens: len(text) / 3}},
-		{"limit reached", Options{MaxTokens: len(text) / 6}},
-		{"all", Options{StopSequences: stops, MaxTokens: len(text), ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				consumeAll(New(&c.opts), events)
-			}
-			b.ReportMetric(float64(len(events)), "deltas/op")
-		})
-	}
 }
 
 // structuredCalls is a turn of n calls with large arguments, and its end.

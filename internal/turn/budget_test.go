@@ -206,16 +206,3 @@ func TestStrayCalls(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkBudget counts a text as it comes.
-func BenchmarkBudget(b *testing.B) {
-	text := strings.Repeat("The quick brown fox jumps over 1234 lazy dogs. ", 200)
-	var events []codexrpc.Event
-	for i := 0; i < len(text); i += 5 {
-		events = append(events, delta("m", text[i:min(i+5, len(text))]))
-	}
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		New(&Options{Budget: &purse{left: 1 << 30}}).Feed(events)
-	}
-}

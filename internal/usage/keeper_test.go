@@ -2,7 +2,6 @@ package usage
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -90,21 +89,4 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("what was stored cannot be read: %v", err)
 		}
 	})
-}
-
-// BenchmarkDocument copies a full book, which is what turns wait for.
-func BenchmarkDocument(b *testing.B) {
-	book := New()
-	for user := range maxUsers {
-		for i := range int(days.maxParts) {
-			r := record(fmt.Sprint("user", user), "id")
-			r.Time = r.Time.Add(time.Duration(i) * 24 * time.Hour)
-			r.Model = fmt.Sprint("model", i%maxModels)
-			book.Add(r)
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		book.Document(0)
-	}
 }

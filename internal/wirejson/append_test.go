@@ -67,16 +67,6 @@ func FuzzAppendString(f *testing.F) {
 	f.Fuzz(checkString)
 }
 
-func BenchmarkAppendString(b *testing.B) {
-	text := strings.Repeat("A line of a note, with \"quotes\", ümlauts and an end.\n", 200)
-	dst := make([]byte, 0, 2*len(text))
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = AppendString(dst[:0], text)
-	}
-}
-
 func TestAppend(t *testing.T) {
 	type object struct {
 		Text string          `json:"text"`
