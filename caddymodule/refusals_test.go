@@ -21,9 +21,13 @@ import (
 func TestRefusedRequests(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	ann := "ann-" + rand.Text()
-	h := started(t, APIKey{Key: "right", User: ann})
+	h := fakeHandler(t, t.Name())
+	h.APIKeys, h.MaxBody, h.Usage = []APIKey{{Key: "right", User: ann}}, 1<<10, usageAll
+	c := provision(t, h)
+	c.start(t)
+	h = c.handlers[0]
+	pid(t, sole(t, h)) // it is ready
 	h.refusalLogger = zap.New(core)
-	h.Usage = usageAll
 	const valid = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 	for id, c := range map[string]struct {
 		method, path, key, body string
@@ -31,6 +35,7 @@ func TestRefusedRequests(t *testing.T) {
 		user                    string
 	}{
 		"bad":     {http.MethodPost, "/v1/chat/completions", "right", `{"PRIVATE"`, 400, ann},
+		"large":   {http.MethodPost, "/v1/chat/completions", "right", strings.Repeat("PRIVATE", 200), 413, ann},
 		"who":     {http.MethodPost, "/v1/chat/completions", "PRIVATE", valid, 401, ""},
 		"where":   {http.MethodGet, "/v1/nowhere", "right", "", 404, ann},
 		"how":     {http.MethodGet, "/v1/chat/completions", "right", "", 405, ann},
@@ -49,10 +54,10 @@ func TestRefusedRequests(t *testing.T) {
 			t.Errorf("%s: it is listed as %+v", id, e)
 		}
 	}
-	if a := usageBook.Account(ann); a.Requests != 4 || a.Errors != 4 || len(a.ByModel) != 0 || len(a.ByHour) != 1 {
+	if a := usageBook.Account(ann); a.Requests != 5 || a.Errors != 5 || len(a.ByModel) != 0 || len(a.ByHour) != 1 {
 		t.Errorf("the account has %+v", a)
 	}
-	if w := askWith(h, http.MethodGet, "/v1/models", "", http.Header{"Authorization": {"Bearer right"}}, nobody); w.Code != http.StatusOK || logs.Len() > 0 || usageBook.Account(ann).Requests != 4 {
+	if w := askWith(h, http.MethodGet, "/v1/models", "", http.Header{"Authorization": {"Bearer right"}}, nobody); w.Code != http.StatusOK || logs.Len() > 0 || usageBook.Account(ann).Requests != 5 {
 		t.Errorf("a request that was not refused: %d, %v", w.Code, logs.All())
 	}
 }
