@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -287,5 +288,280 @@ func wantLog(t *testing.T, r *response, want ...string) {
 	t.Helper()
 	if !slices.Equal(r.log, want) {
 		t.Errorf("the response writer saw %v, want %v", r.log, want)
+	}
+}
+
+func TestKeepalive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: 15 * time.Second})
+		wantNext(t, w, 15*time.Second)
+		time.Sleep(10 * time.Second)
+		wantNext(t, w, 5*time.Second)
+		wantKeepalive(t, w, 5*time.Second)
+		if len(r.body) != 0 {
+			t.Fatalf("a keepalive before its time: %q", r.body)
+		}
+
+		time.Sleep(5 * time.Second)
+		wantNext(t, w, 0)
+		wantKeepalive(t, w, 15*time.Second)
+		if got := string(r.body); got != ": keepalive\n\n" {
+			t.Fatalf("the keepalive is %q", got)
+		}
+
+		time.Sleep(14 * time.Second)
+		if err := w.WriteData([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		wantKeepalive(t, w, 15*time.Second)
+		time.Sleep(time.Minute)
+		wantNext(t, w, 0)
+	})
+}
+
+// TestPing checks that keepalives are events if the client expects such.
+func TestPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		w.SetPing("ping", []byte("{}"))
+		time.Sleep(time.Second)
+		wantKeepalive(t, w, time.Second)
+		if got := string(r.body); got != "event: ping\ndata: {}\n\n" {
+			t.Errorf("wrote %q", got)
+		}
+	})
+}
+
+// TestLines checks a stream of JSON lines, in which nothing but data is written.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		w.SetLines([]byte(`{"a":""}`))
+		for _, write := range []func() error{
+			func() error { return w.WriteData([]byte(`{"a":1}`)) },
+			func() error { return w.WriteComment("a") },
+			w.Flush,
+		} {
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		wantKeepalive(t, w, time.Second)
+		if got := string(r.body); got != "{\"a\":1}\n{\"a\":\"\"}\n" {
+			t.Errorf("wrote %q", got)
+		}
+		if got := r.Header().Get("Content-Type"); got != sse.LinesContentType {
+			t.Errorf("the type %q", got)
+		}
+	})
+}
+
+// TestKeepaliveFlushes checks that frames in the buffer replace the comment.
+func TestKeepaliveFlushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		if err := w.WriteData([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		wantKeepalive(t, w, time.Second)
+		if got := string(r.body); got != "data: x\n\n" {
+			t.Errorf("wrote %q", got)
+		}
+	})
+}
+
+// TestKeepaliveLoop runs the loop in the documentation of Keepalive.
+func TestKeepaliveLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: 10 * time.Second})
+		events := make(chan string)
+		go func() {
+			defer close(events)
+			for _, pause := range []time.Duration{25 * time.Second, 6 * time.Second, 6 * time.Second, 11 * time.Second} {
+				time.Sleep(pause)
+				events <- pause.String()
+			}
+		}()
+		timer := time.NewTimer(w.NextKeepalive())
+		defer timer.Stop()
+		for open := true; open; {
+			select {
+			case e, ok := <-events:
+				if open = ok; !ok {
+					break
+				}
+				if err := errors.Join(w.WriteData([]byte(e)), w.Flush()); err != nil {
+					t.Fatal(err)
+				}
+			case <-timer.C:
+				next, err := w.Keepalive()
+				if err != nil {
+					t.Fatal(err)
+				}
+				timer.Reset(next)
+			}
+		}
+		const want = ": keepalive\n\n: keepalive\n\ndata: 25s\n\ndata: 6s\n\ndata: 6s\n\n: keepalive\n\ndata: 11s\n\n"
+		if got := string(r.body); got != want {
+			t.Errorf("wrote %q, want %q", got, want)
+		}
+	})
+}
+
+func TestKeepaliveOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{})
+		time.Sleep(time.Hour)
+		wantNext(t, w, sse.Never)
+		wantKeepalive(t, w, sse.Never)
+		if len(r.log) != 0 {
+			t.Errorf("the response writer saw %v", r.log)
+		}
+	})
+}
+
+func TestKeepaliveOfFailedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		r.flushErr = errBroken
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		time.Sleep(time.Second)
+		if next, err := w.Keepalive(); next != sse.Never || !errors.Is(err, errBroken) {
+			t.Errorf("the keepalive returned %v, %v", next, err)
+		}
+		wantNext(t, w, sse.Never)
+	})
+}
+
+func wantNext(t *testing.T, w *sse.Writer, want time.Duration) {
+	t.Helper()
+	if got := w.NextKeepalive(); got != want {
+		t.Errorf("the next keepalive is due in %v, want %v", got, want)
+	}
+}
+
+func wantKeepalive(t *testing.T, w *sse.Writer, want time.Duration) {
+	t.Helper()
+	got, err := w.Keepalive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("Keepalive asks to be called again in %v, want %v", got, want)
+	}
+}
+
+// response is a response writer that records the calls to it, in order.
+type response struct {
+	header http.Header
+	status int
+	body   []byte
+	writes []int    // sizes
+	log    []string // "header", "write", "flush", "deadline", "no deadline"
+
+	writeErr, flushErr, deadlineErr error
+}
+
+func newResponse() *response {
+	return &response{header: http.Header{}}
+}
+
+var errBroken = errors.New("broken pipe")
+
+func (r *response) Header() http.Header { return r.header }
+
+func (r *response) WriteHeader(status int) {
+	r.status = status
+	r.log = append(r.log, "header")
+}
+
+func (r *response) Write(p []byte) (int, error) {
+	r.log = append(r.log, "write")
+	if r.writeErr != nil {
+		return 0, r.writeErr
+	}
+	r.writes = append(r.writes, len(p))
+	r.body = append(r.body, p...)
+	return len(p), nil
+}
+
+func (r *response) FlushError() error {
+	r.log = append(r.log, "flush")
+	return r.flushErr
+}
+
+func (r *response) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		r.log = append(r.log, "no deadline")
+	} else {
+		r.log = append(r.log, "deadline")
+	}
+	return r.deadlineErr
+}
+
+// plain is a response writer without any optional method.
+type plain struct {
+	http.ResponseWriter
+}
+
+// unlimited is a response writer that can flush and has no deadlines.
+type unlimited struct {
+	plain
+	flush func() error
+}
+
+func (u unlimited) FlushError() error { return u.flush() }
+
+// chunk resembles a delta of a chat completion.
+var chunk = []byte(`{"id":"chatcmpl-0123456789","object":"chat.completion.chunk","created":1795249642,"model":"gpt-5",` +
+	`"choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}]}`)
+
+// discard is a response writer that has every method a Writer uses and does
+// nothing.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header            { return d.header }
+func (discard) Write(p []byte) (int, error)      { return len(p), nil }
+func (discard) WriteHeader(int)                  {}
+func (discard) FlushError() error                { return nil }
+func (discard) SetWriteDeadline(time.Time) error { return nil }
+func discarded(o sse.WriterOptions) *sse.Writer  { return sse.NewWriter(discard{http.Header{}}, o) }
+func oneFrame(w *sse.Writer, typ string) error {
+	return errors.Join(w.WriteEvent(typ, chunk), w.Flush())
+}
+func options() sse.WriterOptions {
+	return sse.WriterOptions{WriteTimeout: time.Minute, Keepalive: time.Minute}
+}
+
+func BenchmarkWriteFlush(b *testing.B) {
+	w := discarded(options())
+	b.ReportAllocs()
+	b.SetBytes(int64(len(chunk)))
+	for b.Loop() {
+		if err := oneFrame(w, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkWriteBatch(b *testing.B) {
+	w := discarded(options())
+	b.ReportAllocs()
+	b.SetBytes(int64(len(chunk)))
+	for b.Loop() {
+		if err := w.WriteData(chunk); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
