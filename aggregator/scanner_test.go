@@ -1,10 +1,13 @@
 package aggregator
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
@@ -400,4 +403,372 @@ func TestScannerAppends(t *testing.T) {
 	if want := "|firsta<|"; show(got) != want || !slices.Equal(got[:1], first) {
 		t.Errorf("%s, want %s", show(got), want)
 	}
+}
+
+// costTexts are texts of some size that are dear to a scanner that goes back.
+func costTexts(size int) map[string]string {
+	return map[string]string{
+		"less-than signs":       strings.Repeat("<", size),
+		"begun openers":         strings.Repeat("<use_tool", size/9),
+		"begun attributes":      strings.Repeat("<use_tool ", size/10),
+		"text with less-than":   strings.Repeat(strings.Repeat("text ", 20)+"<", size/100),
+		"one open block":        "<use_tool>" + strings.Repeat("x", size),
+		"openers":               strings.Repeat("<use_tool>", size/100),
+		"closers in one string": "<use_tool><args>{\"" + strings.Repeat("</use_tool>", size/11),
+		"broken values":         strings.Repeat("<use_tool><args>{\"</use_tool>", size/100),
+		"values in two phases":  strings.Repeat("<use_tool><args>{\"</use_tool>", 2) + strings.Repeat("\":\":\",\",", size/8),
+		"fences":                strings.Repeat("```\n<use_tool>\n```\n", size/100),
+	}
+}
+
+// A text costs two looks at each byte at most, be it one piece or many. It is a
+// dozen times as long as the largest block.
+func TestScannerLinear(t *testing.T) {
+	const maxBlock = 20 << 10
+	for name, text := range costTexts(12 * maxBlock) {
+		t.Run(name, func(t *testing.T) {
+			opts := ScannerOptions{MaxBlock: maxBlock, SkipFenced: name == "fences"}
+			checkCost(t, opts, text, len(text))
+			checkCost(t, opts, text, 4096)
+			checkCost(t, opts, text, 7)
+		})
+	}
+}
+
+// checkCost feeds a text in pieces of size bytes and checks what that costs.
+func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
+	s := NewScanner(opts)
+	var segments []usetool.Segment
+	given := 0
+	for from := 0; from < len(text); from += size {
+		fed := min(from+size, len(text))
+		segments = s.Feed(text[from:fed], segments[:0])
+		given += textBytes(segments)
+		if given+s.Held() != fed {
+			t.Fatalf("pieces of %d: %d bytes given and %d held, of %d", size, given, s.Held(), fed)
+		}
+		if s.Held() > opts.MaxBlock {
+			t.Fatalf("pieces of %d: %d bytes are held", size, s.Held())
+		}
+	}
+	if given += textBytes(s.Finish("", segments[:0])); given != len(text) {
+		t.Errorf("pieces of %d: %d bytes given, of %d", size, given, len(text))
+	}
+	if s.useTool.examined > 2*int64(len(text)) {
+		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.examined, len(text))
+	}
+	if most := 2 * (opts.MaxBlock + size); cap(s.useTool.held) > most {
+		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.useTool.held))
+	}
+}
+
+func textBytes(segments []usetool.Segment) int {
+	n := 0
+	for _, segment := range segments {
+		n += len(segment.Text)
+	}
+	return n
+}
+
+// Without a broken JSON value each byte is looked at just once.
+func TestScannerLooksOnce(t *testing.T) {
+	text := strings.Repeat("text < "+useTool("a", `<args>{"a":"</use_tool>"}</args>`)+"<use_tool>", 50)
+	for _, size := range []int{1, 5, len(text)} {
+		s := NewScanner(ScannerOptions{})
+		for _, piece := range pieces(text, size) {
+			s.Feed(piece, nil)
+		}
+		s.Finish("", nil)
+		if s.useTool.examined != int64(len(text)) {
+			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.examined, len(text))
+		}
+	}
+}
+
+// Behind a broken value the text from its first tag on is looked at again, be
+// it held or new.
+func TestScannerLooksAgain(t *testing.T) {
+	const block, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
+	for _, size := range []int{1, 5, len(block), len(block) + len(tail)} {
+		s := NewScanner(ScannerOptions{})
+		for _, piece := range pieces(block+tail, size) {
+			s.Feed(piece, nil)
+		}
+		if want := int64(len(block) + 2*len(tail)); s.useTool.examined != want {
+			t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.examined, want)
+		}
+	}
+}
+
+// A call whose arguments come as 117,000 one-character pieces.
+func TestScannerManySmallPieces(t *testing.T) {
+	value := `{"a":"` + strings.Repeat("</use_tool>", 117_000/11) + `"}`
+	text := useTool("a", "<args>"+value+"</args>")
+	segments := scan(t, ScannerOptions{}, "", pieces(text, 1)...)
+	if got, want := show(segments), "+ [a "+value+"]"; got != want {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+}
+
+// benchmarkScan feeds a text in pieces of size bytes.
+func benchmarkScan(b *testing.B, text string, size int, opts ScannerOptions) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	var out []usetool.Segment
+	for b.Loop() {
+		s := NewScanner(opts)
+		for from := 0; from < len(text); from += size {
+			out = s.Feed(text[from:min(from+size, len(text))], out[:0])
+		}
+		out = s.Finish("", out[:0])
+	}
+}
+
+func BenchmarkScannerPlainDeltas(b *testing.B) {
+	benchmarkScan(b, strings.Repeat("text ", 200_000), 5, ScannerOptions{})
+}
+
+func BenchmarkScannerBlocks(b *testing.B) {
+	block := "text " + useTool("writeToFile", "<path>a.md</path><content>"+strings.Repeat("text ", 20)+"</content>")
+	benchmarkScan(b, strings.Repeat(block, 1000), 5, ScannerOptions{})
+}
+
+// scanTokens are what the texts of the random tests are made of: the words of
+// the grammar, pieces of them, and what may come between.
+var scanTokens = []string{
+	"<use_tool>", "</use_tool>", "<use_tool>", "</use_tool>", "<name>a</name>", "<name>b</name>", "<args>", "</args>",
+	"<args>{\"", "\"}</args>", "{", "}", "[", "]", "\"", "\"", ":", ",", "\":\"", "\",\"", "\\", "\\\"", "\\u00e9", "\\u1", "true", "1",
+	"<use_tool", " x=\"1\"", ">", "/", "/>", "<use_tool ", "<use_tool/>", "<", "</", "</use_", "<a", "<args", "us", "e_tool>",
+	"\n", "\r\n", "\r", "```", "```\n", "\n```\n", "~~~~", "`", "    ", " ", "\t", "x", "use_tools", "<x>", "</x>",
+	"é", "€", "😀", "\xe2\x82", "\xf0", "\x80", "\x00", "\xed\xa0\x80", "\ufeff", strings.Repeat("y", usetool.MaxOpener/2),
+}
+
+// fuzzOptions makes options of a byte: small limits, fences, names.
+func fuzzOptions(flags byte) ScannerOptions {
+	opts := ScannerOptions{
+		MaxBlock:   []int{0, 5, 16, 33, 48, 64, 100, 300}[flags&7],
+		SkipFenced: flags&8 != 0,
+	}
+	if flags&16 != 0 {
+		opts.Accept = func(name string) bool { return name == "a" }
+	}
+	return opts
+}
+
+// exact writes all fields of segments, one in a line.
+func exact(segments []usetool.Segment) string {
+	var lines strings.Builder
+	for _, s := range segments {
+		fmt.Fprintf(&lines, "%d %s %q %q %q %s %v\n", s.Offset, s.Kind, s.Text, s.Name, s.Arguments, s.Reason, s.Err)
+	}
+	return lines.String()
+}
+
+// compareScan checks that a text has the segments of the reference, whole and cut,
+// and returns them.
+func compareScan(t *testing.T, text string, sizes []byte, flags byte) []usetool.Segment {
+	t.Helper()
+	opts := fuzzOptions(flags)
+	segments := refScan(text, opts, usetool.AbortError)
+	want := exact(segments)
+	for _, pieces := range [][]string{{text}, pieces(text, sizes...), pieces(text, 1)} {
+		got := exact(joined(scan(t, opts, usetool.AbortError, pieces...)))
+		if got != want {
+			t.Fatalf("options %+v, pieces %q:\n%s\nthe reference has\n%s", opts, pieces, got, want)
+		}
+	}
+	return segments
+}
+
+// maxFuzzText keeps the reference, which is not linear, from taking long.
+const maxFuzzText = 4 << 10
+
+// FuzzScannerText compares the scanner with the reference on any text.
+func FuzzScannerText(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string, sizes []byte, flags byte) {
+		text = text[:min(len(text), maxFuzzText)]
+		compareScan(t, text, sizes, flags)
+	})
+}
+
+// FuzzScannerTokens does so on texts made of the grammar's words.
+func FuzzScannerTokens(f *testing.F) {
+	f.Fuzz(func(t *testing.T, program, sizes []byte, flags byte) {
+		text := tokenText(scanTokens, program)
+		compareScan(t, text[:min(len(text), maxFuzzText)], sizes, flags)
+	})
+}
+
+// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
+// were written as <args>.
+func FuzzBlocks(f *testing.F) {
+	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
+	f.Fuzz(func(t *testing.T, text string) {
+		scanner := NewScanner(ScannerOptions{MaxBlock: len(text) + 1})
+		end := 0
+		for _, b := range scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil)) {
+			if b.Kind != usetool.SegmentBlock {
+				continue
+			}
+			start := int(b.Offset)
+			if start < end || !strings.HasPrefix(b.Text, "<use_tool") || !strings.HasSuffix(b.Text, "</use_tool>") {
+				t.Fatalf("%q in %q", b.Text, text)
+			}
+			if end = start + len(b.Text); text[start:end] != b.Text {
+				t.Fatalf("%q at %d of %q", b.Text, start, text)
+			}
+			if !strings.Contains(b.Text, "<args>") && !json.Valid([]byte(b.Arguments)) {
+				t.Fatalf("%q has the arguments %q", b.Text, b.Arguments)
+			}
+		}
+		usetool.Parse(text)
+	})
+}
+
+// TestScannerRandom does the same as FuzzScannerTokens, on the same texts each
+// time, so that every run of the tests compares some thousand.
+func TestScannerRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 12))
+	ended := map[string]int{}
+	for range 6000 {
+		program := make([]byte, random.IntN(24))
+		for i := range program {
+			program[i] = byte(random.IntN(len(scanTokens)))
+		}
+		sizes := []byte{byte(random.IntN(9)), byte(1 + random.IntN(20))}
+		flags := byte(random.IntN(32))
+		for _, segment := range compareScan(t, tokenText(scanTokens, program), sizes, flags) {
+			ended[string(segment.Kind)+string(segment.Reason)]++
+		}
+	}
+	for _, kind := range []string{"block", "undeclared", "abortednested", "abortedmalformed", "abortedtoo_large", "abortederror"} {
+		if ended[kind] == 0 {
+			t.Errorf("none of the texts has a segment %q", kind)
+		}
+	}
+}
+
+// scan feeds pieces to a new Scanner and returns its segments.
+func scan(t testing.TB, opts ScannerOptions, reason usetool.AbortReason, pieces ...string) []usetool.Segment {
+	t.Helper()
+	s := NewScanner(opts)
+	limit := max(s.useTool.opts.MaxBlock, usetool.MaxOpener)
+	var segments []usetool.Segment
+	for _, piece := range pieces {
+		segments = s.Feed(piece, segments)
+		if held := len(s.useTool.held); held > limit {
+			t.Fatalf("%d bytes are held, of at most %d", held, limit)
+		}
+		if held := s.Held(); held > 2*limit {
+			t.Fatalf("%d bytes are held, also by patterns, of at most %d", held, 2*limit)
+		}
+	}
+	segments = s.Finish(reason, segments)
+	if s.Open() || s.Held() != 0 {
+		t.Errorf("after Finish: open %t, %d bytes held", s.Open(), s.Held())
+	}
+	text := strings.Join(pieces, "")
+	checkScanned(t, opts.Patterns, text, segments)
+	if limit := 2 * int64(len(text)); s.useTool.examined > limit {
+		t.Errorf("%d looks at %d bytes, more than two each", s.useTool.examined, len(text))
+	}
+	return segments
+}
+
+// checkScanned checks what holds for the segments of any text.
+func checkScanned(t testing.TB, patterns []NamedPattern, text string, segments []usetool.Segment) {
+	t.Helper()
+	var given strings.Builder
+	begun := map[string]int{}
+	for i, s := range segments {
+		carries := s.Kind == usetool.SegmentText || s.Kind == usetool.SegmentBlock
+		if carries != (s.Text != "") {
+			t.Fatalf("segment %d (%s) has the text %q", i, s.Kind, s.Text)
+		}
+		// Notices of <use_tool> blocks may come before text that a pattern holds.
+		if (carries || patterns == nil) && s.Offset != int64(given.Len()) {
+			t.Fatalf("segment %d (%s) is at %d, should be at %d", i, s.Kind, s.Offset, given.Len())
+		}
+		given.WriteString(s.Text)
+		if rest := text[min(given.Len(), len(text)):]; s.Kind == usetool.SegmentText && utf8.ValidString(text) && rest != "" && !utf8.RuneStart(rest[0]) {
+			t.Fatalf("segment %d ends inside a character: %q", i, s.Text)
+		}
+		switch s.Kind {
+		case usetool.SegmentText:
+			continue
+		case usetool.SegmentStarted:
+			begun[s.Pattern]++
+		default:
+			begun[s.Pattern]--
+		}
+		if n := begun[s.Pattern]; n != 0 && n != 1 {
+			t.Fatalf("segment %d (%s): %d blocks of %q are open", i, s.Kind, n, s.Pattern)
+		}
+	}
+	for pattern, n := range begun {
+		if n != 0 {
+			t.Errorf("a block of %q was begun and never ended", pattern)
+		}
+	}
+	if given.String() != text {
+		t.Fatalf("the segments are the text %q, not %q", given.String(), text)
+	}
+}
+
+// joined joins adjacent segments of text.
+func joined(segments []usetool.Segment) []usetool.Segment {
+	var whole []usetool.Segment
+	for _, segment := range segments {
+		last := len(whole) - 1
+		if last >= 0 && segment.Kind == usetool.SegmentText && whole[last].Kind == usetool.SegmentText {
+			whole[last].Text += segment.Text
+			continue
+		}
+		whole = append(whole, segment)
+	}
+	return whole
+}
+
+// show writes segments in one line, with adjacent text joined: |text| +pattern
+// [pattern name arguments] !reason ?name. The <use_tool> pattern is left out.
+func show(segments []usetool.Segment) string {
+	var words []string
+	for _, s := range joined(segments) {
+		switch s.Kind {
+		case usetool.SegmentText:
+			words = append(words, "|"+s.Text+"|")
+		case usetool.SegmentStarted:
+			words = append(words, "+"+s.Pattern)
+		case usetool.SegmentBlock:
+			words = append(words, "["+strings.TrimSpace(s.Pattern+" "+s.Name+" "+s.Arguments)+"]")
+		case usetool.SegmentAborted:
+			words = append(words, "!"+string(s.Reason))
+		case usetool.SegmentUndeclared:
+			words = append(words, "?"+s.Name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// pieces cuts a text into pieces of the sizes, in turns; some of them may be empty.
+func pieces[T int | byte](text string, sizes ...T) []string {
+	var parts []string
+	for i := 0; text != "" && len(sizes) > 0; i++ {
+		n := int(sizes[i%len(sizes)])
+		if i >= 1<<12 {
+			n = max(n, 1)
+		}
+		n = min(n, len(text))
+		parts, text = append(parts, text[:n]), text[n:]
+	}
+	return append(parts, text)
+}
+
+// tokenText makes a text of one token a byte.
+func tokenText(tokens []string, program []byte) string {
+	var text strings.Builder
+	for _, b := range program {
+		text.WriteString(tokens[int(b)%len(tokens)])
+	}
+	return text.String()
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -281,4 +282,141 @@ func TestAC24_ReadBackByTheClient(t *testing.T) {
 	for range 4000 {
 		checkReadBack(t, "replaceInFile", map[string]any{"path": randomValue(r, 2), "diff": randomValue(r, 3)})
 	}
+}
+
+// FuzzXML: what is written is read back by the client's grammar.
+func FuzzXML(f *testing.F) {
+	f.Add("x", `["<b>"]`)
+	f.Fuzz(func(t *testing.T, path, diff string) {
+		path = strings.ToValidUTF8(path, "�")
+		var value any
+		if json.Unmarshal([]byte(diff), &value) != nil {
+			value = strings.ToValidUTF8(diff, "�")
+		}
+		switch value.(type) {
+		case string, []any, map[string]any:
+			checkReadBack(t, "replaceInFile", map[string]any{"path": path, "diff": value})
+		}
+		if block, err := RenderXML(path, diff, EscapeEntities); err == nil && !strings.HasPrefix(block, "<use_tool>\n<name>") {
+			t.Fatalf("block %q", block)
+		}
+	})
+}
+
+// FuzzBlockOfCall: whatever a call is made of, its block is one that the client
+// reads as that call with those arguments and no others, or there is none.
+func FuzzBlockOfCall(f *testing.F) {
+	f.Add("find", `{"name":"x","item":"</find>","args":{"a":"<b>"}}`)
+	f.Add("readNote", `{"path":"a","notePath":"b","more":"c"}`)
+	f.Fuzz(func(t *testing.T, name, arguments string) {
+		if !utf8.ValidString(name) || !utf8.ValidString(arguments) {
+			return
+		}
+		block, err := RenderXML(name, arguments, EscapeLiteral)
+		if err != nil {
+			return
+		}
+		params, err := Shape(name, arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]bool{}
+		for _, p := range params {
+			if p.Value != "null" {
+				want[p.Name] = true
+			}
+		}
+		calls := clientRead("before " + block + " after")
+		if len(calls) != 1 || calls[0].name != name || len(calls[0].params) != len(want) {
+			t.Fatalf("%s %s: %s\nreads as %+v", name, arguments, block, calls)
+		}
+		for read := range calls[0].params {
+			if !want[read] {
+				t.Fatalf("%s %s: %s\nhas %q", name, arguments, block, read)
+			}
+		}
+	})
+}
+
+// The grammar of the client that reads the blocks, stated again for the tests: in
+// another way than the package's own reader, by regular expressions over the whole
+// text, and as willing to see a tag as a reader can be.
+
+var (
+	clientBlock = regexp.MustCompile(`(?s)<use_tool>(.*?)(?:</use_tool>|$)`)
+	clientName  = regexp.MustCompile(`(?s)<name>(.*?)</name>`)
+	clientTag   = regexp.MustCompile(`<([^<>/][^<>]*)>`)
+	clientAny   = regexp.MustCompile(`<[^<>]+>`)
+)
+
+// clientCall is a block as the client understands it.
+type clientCall struct {
+	name   string
+	params map[string]any
+}
+
+// clientRead reads all blocks of a text. A block without a name is none.
+func clientRead(text string) []clientCall {
+	var calls []clientCall
+	for _, m := range clientBlock.FindAllStringSubmatch(text, -1) {
+		name := clientName.FindStringSubmatchIndex(m[1])
+		if name == nil || strings.TrimSpace(m[1][name[2]:name[3]]) == "" {
+			continue
+		}
+		call := clientCall{name: strings.TrimSpace(m[1][name[2]:name[3]]), params: map[string]any{}}
+		for _, p := range clientPairs(m[1][name[1]:]) {
+			call.params[p[0]] = clientValue(p[1])
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// clientPairs finds what stands between equal tags, left to right.
+func clientPairs(text string) [][2]string {
+	var pairs [][2]string
+	for {
+		m := clientTag.FindStringSubmatchIndex(text)
+		if m == nil {
+			return pairs
+		}
+		tag, rest := text[m[2]:m[3]], text[m[1]:]
+		value, after, closed := strings.Cut(rest, "</"+tag+">")
+		if !closed {
+			text = rest
+			continue
+		}
+		pairs = append(pairs, [2]string{tag, value})
+		text = after
+	}
+}
+
+// clientValue reads the value of a parameter.
+func clientValue(text string) any {
+	text = strings.TrimSpace(text)
+	if !clientAny.MatchString(text) {
+		var value any
+		container := strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") ||
+			strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
+		if container && json.Unmarshal([]byte(text), &value) == nil {
+			return value
+		}
+		return text
+	}
+	pairs := clientPairs(text)
+	if len(pairs) == 0 {
+		return text
+	}
+	var list []any
+	nested := map[string]any{}
+	for _, p := range pairs {
+		if p[0] == "item" {
+			list = append(list, clientValue(p[1]))
+		}
+		nested[p[0]] = clientValue(p[1])
+	}
+	if list != nil {
+		return list
+	}
+	return nested
 }
