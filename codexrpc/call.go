@@ -166,11 +166,8 @@ func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 func (c *Conn) handleAnswer(m message) {
 	p, late := c.calls.removeAnswered(m.id)
 	if p == nil {
-		c.stats.add(&c.stats.UnknownAnswers)
+		c.logUnused("answer", "")
 		return
-	}
-	if late {
-		c.stats.add(&c.stats.LateAnswers)
 	}
 	if p.callbacks != nil {
 		p.callbacks.onAnswer(m, late) // before freeSlot, so that Busy stays true if onAnswer adds a thread

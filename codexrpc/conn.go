@@ -9,8 +9,8 @@
 //
 // It starts no program, and depends neither on Caddy nor on the OpenAI API. The types of the
 // protocol follow codex-cli 0.169.0, as
-// `codex app-server generate-ts --experimental` prints them. Unknown notifications are counted (see
-// [Stats]) and have no other effect.
+// `codex app-server generate-ts --experimental` prints them. Messages that this package does not know
+// have no effect but a line in the log, at the level debug.
 package codexrpc
 
 import (
@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,6 @@ type Conn struct {
 	in            inbox
 	calls         callTable
 	server        serverState
-	stats         counts
 	turnCompleted atomic.Bool // see HasCompletedTurn
 	done          chan struct{}
 	loops         sync.WaitGroup // the goroutines of readLoop and writeLoop
@@ -182,7 +182,6 @@ func (c *Conn) dispatch(line []byte) {
 	m, err := parseMessage(line, &c.in.scratch)
 	switch {
 	case err != nil:
-		c.stats.add(&c.stats.Garbage)
 		c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
 			slog.Int("bytes", len(line)))
 	case m.method == "":
@@ -195,7 +194,7 @@ func (c *Conn) dispatch(line []byte) {
 }
 
 // handleNotification updates c.server, or passes the event to its thread. It ignores all other
-// notifications, and counts those that are unknown or have no thread or turn.
+// notifications, and events that have no thread or turn.
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
@@ -215,8 +214,8 @@ func (c *Conn) handleNotification(m message) {
 	}
 	e := &c.in.scratch
 	if e.Kind == 0 {
-		if kindOf(m.method) == 0 && !ignoredNotifications[m.method] {
-			c.stats.add(&c.stats.UnknownNotifications)
+		if kindOf(m.method) == 0 {
+			c.logUnused("notification", m.method)
 		}
 		return
 	}
@@ -224,9 +223,15 @@ func (c *Conn) handleNotification(m message) {
 	if e.Kind == EventItemStarted && e.ItemType == itemUserMessage {
 		t.notifyInputRead()
 	}
-	if t == nil || !t.accept(e) {
-		c.stats.add(&c.stats.Unrouted)
+	if t != nil {
+		t.accept(e)
 	}
+}
+
+// logUnused logs a message that this client does not know. kind says what it is.
+func (c *Conn) logUnused(kind, method string) {
+	c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unknown message from the codex app-server",
+		slog.String("kind", kind), slog.String("method", strings.Clone(method)))
 }
 
 // thread returns the open thread with an id, or nil.
@@ -235,38 +240,6 @@ func (c *Conn) thread(id string) *Thread {
 	t := c.threads[id]
 	c.mu.Unlock()
 	return t
-}
-
-// Stats counts what a connection has received and could not use, since the connection began.
-type Stats struct {
-	UnknownNotifications uint64 // notifications of methods that this client does not know
-	UnknownRequests      uint64 // requests of methods that this client does not know; each got the error -32601
-	UnknownAnswers       uint64 // answers to no call of this client, or to a call that was dropped after a timeout
-	LateAnswers          uint64 // answers to calls whose caller had left
-	Garbage              uint64 // lines that are not a JSON object of the protocol
-	TooLarge             uint64 // lines that were skipped because they are larger than MaxMessage
-	Unrouted             uint64 // events of unknown threads or turns
-	Overflowed           uint64 // turns that were ended because their queue was full
-}
-
-// Stats returns the counts so far.
-func (c *Conn) Stats() Stats {
-	c.stats.mu.Lock()
-	defer c.stats.mu.Unlock()
-	return c.stats.Stats
-}
-
-// counts are the [Stats] of a connection, with a lock.
-type counts struct {
-	mu sync.Mutex
-	Stats
-}
-
-// add adds one to field, a field of c.
-func (c *counts) add(field *uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*field++
 }
 
 // decliningAnswers are the answers to requests that ask a person for a decision. Since there is no
@@ -306,6 +279,6 @@ func (c *Conn) handleRequest(m message) {
 		c.answer(outgoing{ID: id, Result: answer})
 		return
 	}
-	c.stats.add(&c.stats.UnknownRequests)
+	c.logUnused("request", m.method)
 	c.answer(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 }

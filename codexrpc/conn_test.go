@@ -90,22 +90,21 @@ func TestCurrentTimeIsTold(t *testing.T) {
 
 func TestUnknownServerRequestIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+		_, p, log := dialLogged(t)
 		p.say(`{"id":"x","method":"future/request","params":{}}`)
 		if h := p.hear(); h.Error == nil || h.Error.Code != codeMethodNotFound || string(h.ID) != `"x"` {
 			t.Errorf("answered %+v", h)
 		}
-		if n := c.Stats().UnknownRequests; n != 1 {
-			t.Errorf("counted %d", n)
+		if got := log.String(); strings.Count(got, "kind=request method=future/request") != 1 {
+			t.Errorf("logged %s", got)
 		}
 	})
 }
 
-// TestOddLinesAreCounted checks that unknown messages are counted and the connection
-// goes on.
-func TestOddLinesAreCounted(t *testing.T) {
+// TestOddLinesAreLogged checks that unknown messages are logged and the connection goes on.
+func TestOddLinesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+		c, p, log := dialLogged(t)
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		for _, garbage := range []string{
 			"codex: starting up", "{", `{"method":`, "null", "17", `"text"`, "[]", "{}", `[{"method":"error"}]`,
@@ -125,9 +124,11 @@ func TestOddLinesAreCounted(t *testing.T) {
 		if got := texts(t, thread); got != "kept" {
 			t.Errorf("took %q", got)
 		}
-		want := Stats{Garbage: 14, UnknownNotifications: 2, UnknownAnswers: 3, Unrouted: 1}
-		if got := c.Stats(); got != want {
-			t.Errorf("counted %+v\nwant    %+v", got, want)
+		logged := log.String()
+		for line, want := range map[string]int{"unreadable line": 14, "kind=notification": 2, "kind=answer": 3, "\n": 19} {
+			if n := strings.Count(logged, line); n != want {
+				t.Errorf("%q was logged %d times, want %d", line, n, want)
+			}
 		}
 	})
 }
@@ -239,10 +240,11 @@ func (l *skipping) Read() ([]byte, error) {
 func TestTooLargeMessageIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &skipping{peer: &peer{t: t, closed: make(chan struct{})}}
-		c := NewConn(p, nil)
+		log := new(logBuffer)
+		c := NewConn(p, log.logger)
 		<-c.Done()
-		if n := c.Stats().TooLarge; n != 1 {
-			t.Errorf("counted %d", n)
+		if got := log.String(); strings.Count(got, "skipped a message") != 1 {
+			t.Errorf("logged %s", got)
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)

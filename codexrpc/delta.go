@@ -43,28 +43,24 @@ func parseDelta(line []byte) (d delta, ok bool) {
 
 // handleDelta passes a delta to its thread.
 func (c *Conn) handleDelta(d *delta) {
-	t := c.thread(d.threadID)
-	if t == nil || !t.acceptDelta(d) {
-		c.stats.add(&c.stats.Unrouted)
+	if t := c.thread(d.threadID); t != nil {
+		t.acceptDelta(d)
 	}
 }
 
-// acceptDelta queues a delta for the consumer of the thread. It reports false if the delta does not
-// belong to the running turn.
-func (t *Thread) acceptDelta(d *delta) bool {
+// acceptDelta queues a delta for the consumer of the thread, if it belongs to the running turn.
+func (t *Thread) acceptDelta(d *delta) {
 	t.mu.Lock()
 	turnID := t.turnID
 	t.modelWrote = t.modelWrote || turnID != "" && turnID == d.turnID
 	t.mu.Unlock()
-	if turnID == "" {
-		return t.accept(&Event{
+	switch turnID {
+	case "":
+		t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
 		})
+	case d.turnID:
+		d.threadID, d.turnID, d.itemID = t.id, turnID, t.copyItemID(d.itemID)
+		t.queue.pushDelta(d)
 	}
-	if d.turnID != turnID {
-		return false
-	}
-	d.threadID, d.turnID, d.itemID = t.id, turnID, t.copyItemID(d.itemID)
-	t.countOverflow(t.queue.pushDelta(d))
-	return true
 }

@@ -53,14 +53,6 @@ var unwantedNotifications = []string{
 	"turn/plan/updated",
 }
 
-// ignoredNotifications are notifications that need no action and do not count as unknown.
-var ignoredNotifications = map[string]bool{
-	"deprecationNotice": true,
-	"guardianWarning":   true,
-	"model/rerouted":    true,
-	"thread/compacted":  true, // the item/started of a contextCompaction says the same earlier
-}
-
 // kindOf returns the kind of event for a notification of a turn, or 0 for other methods. It runs
 // for every line that parseDelta does not parse, so it uses a switch, which is faster than a map.
 func kindOf(method string) EventKind {

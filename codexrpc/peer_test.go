@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -166,6 +167,36 @@ func dial(t *testing.T) (*Conn, *peer) {
 	c := NewConn(p, nil)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, p
+}
+
+// logBuffer has the lines of a log, of all levels.
+type logBuffer struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.String()
+}
+
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// dialLogged is dial with a log.
+func dialLogged(t *testing.T) (*Conn, *peer, *logBuffer) {
+	p, log := newPeer(t), new(logBuffer)
+	c := NewConn(p, log.logger)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, p, log
 }
 
 // async runs a call of the client while the test plays the peer.

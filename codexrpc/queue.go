@@ -106,21 +106,18 @@ func (q *queue) scheduleWake() {
 	}
 }
 
-// push appends an event. It returns false only for the event that overflows the queue. After the
-// queue has ended, push does nothing and returns true.
-func (q *queue) push(e *Event) bool {
+// push appends an event. After the queue has ended, push does nothing.
+func (q *queue) push(e *Event) {
 	q.mu.Lock()
 	if q.err != nil {
 		q.mu.Unlock()
-		return true
+		return
 	}
-	fits := q.addBytes(e.size + eventOverhead)
-	if fits {
+	if q.addBytes(e.size + eventOverhead) {
 		q.append(e)
 	}
 	q.mu.Unlock()
 	q.scheduleWake() // after Unlock, so that the woken consumer finds the lock free
-	return fits
 }
 
 // maxJoined bounds the text of an event that is joined from several deltas, in bytes, so that no
@@ -129,13 +126,12 @@ const maxJoined = 2 << 10
 
 // pushDelta appends a delta of a thread's turn. If the last event in the queue is a delta of the
 // same item, pushDelta joins the two, up to maxJoined bytes. So a fast consumer gets each delta,
-// and a slow consumer gets fewer events and does not fall further behind. pushDelta returns false
-// only for the delta that overflows the queue.
-func (q *queue) pushDelta(d *delta) bool {
+// and a slow consumer gets fewer events and does not fall further behind.
+func (q *queue) pushDelta(d *delta) {
 	q.mu.Lock()
 	if q.err != nil {
 		q.mu.Unlock()
-		return true
+		return
 	}
 	joins, cost := q.canJoin(d), len(d.text)
 	if !joins {
@@ -153,7 +149,6 @@ func (q *queue) pushDelta(d *delta) bool {
 	if !joins || !fits { // otherwise the first delta of the event has already scheduled the wake
 		q.scheduleWake()
 	}
-	return fits
 }
 
 // append appends an event. The caller holds the lock.

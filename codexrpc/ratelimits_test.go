@@ -78,7 +78,7 @@ func ask(t *testing.T, c *Conn, p *peer, answer func(heard)) (RateLimits, error)
 
 func TestRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+		c, p, log := dialLogged(t)
 		refuse := func(h heard) { p.refuse(h, -32600, "codex account authentication required to read rate limits") }
 		var refused *CallError
 		if _, err := ask(t, c, p, refuse); !errors.As(err, &refused) {
@@ -116,8 +116,8 @@ func TestRateLimits(t *testing.T) {
 		if _, err := c.RateLimits(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		if n := c.Stats().UnknownNotifications; n != 0 {
-			t.Errorf("%d notifications are unknown", n)
+		if got := log.String(); got != "" {
+			t.Errorf("logged %s", got)
 		}
 	})
 }

@@ -271,13 +271,13 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 }
 
 // accept queues an event of the thread for its consumer; eventTurnStarted only sets the id of the
-// turn. accept returns false if the event cannot belong to the running turn (see mayBelong). Only
-// the goroutine that reads the connection calls accept.
-func (t *Thread) accept(e *Event) bool {
+// turn. accept drops an event that cannot belong to the running turn (see mayBelong). Only the
+// goroutine that reads the connection calls accept.
+func (t *Thread) accept(e *Event) {
 	switch e.Kind {
 	case eventTurnStarted:
 		t.setTurnID(e.turnID)
-		return true
+		return
 	case EventTurnCompleted:
 		t.setTurnID(e.turnID) // turn/completed may be the first event of the turn
 	case EventError:
@@ -289,7 +289,7 @@ func (t *Thread) accept(e *Event) bool {
 		}
 	}
 	if !t.mayBelong(e) {
-		return false
+		return
 	}
 	switch e.Kind {
 	case EventTurnCompleted:
@@ -299,15 +299,7 @@ func (t *Thread) accept(e *Event) bool {
 		t.countOutput()
 	}
 	e.copyStrings(t)
-	t.countOverflow(t.queue.push(e))
-	return true
-}
-
-// countOverflow counts an overflow of the queue if fits is false.
-func (t *Thread) countOverflow(fits bool) {
-	if !fits {
-		t.conn.stats.add(&t.conn.stats.Overflowed)
-	}
+	t.queue.push(e)
 }
 
 // mayBelong reports whether an event may belong to the running turn. If the turn's id is known, the

@@ -119,9 +119,6 @@ func TestReplaysAreDropped(t *testing.T) {
 		if err != nil || len(events) != 1 || events[0].CallID != "call-1" {
 			t.Errorf("took %+v (%v)", events, err)
 		}
-		if n := c.Stats().Unrouted; n != 2 {
-			t.Errorf("counted %d", n)
-		}
 	})
 }
 
@@ -141,9 +138,6 @@ func TestEventsReachTheirThreadOnly(t *testing.T) {
 		}
 		if got := texts(t, two); got != "b0b1b2" {
 			t.Errorf("the second took %q", got)
-		}
-		if n := c.Stats().Unrouted; n != 3 {
-			t.Errorf("counted %d", n)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -50,6 +51,12 @@ func recorded(t *testing.T, name string) *turn {
 // gets the error of Serve.
 func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error) {
 	t.Helper()
+	return connectLogged(t, opts, nil)
+}
+
+// connectLogged is connect with a logger of the client.
+func connectLogged(t *testing.T, opts Options, logger func() *slog.Logger) (c *codexrpc.Conn, served <-chan error) {
+	t.Helper()
 	opts.Transcripts = transcripts(t)
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -65,7 +72,7 @@ func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error)
 	if opts.Turn == nil { // a recorded turn does not wait for the test
 		transport = &answering{Transport: transport}
 	}
-	c = codexrpc.NewConn(transport, nil)
+	c = codexrpc.NewConn(transport, logger)
 	t.Cleanup(func() {
 		_ = c.Close()
 		<-done
