@@ -52,6 +52,15 @@ func withTools(names ...string) map[string]any {
 	return map[string]any{"tools": tools}
 }
 
+// withMessages replaces the messages of a request. It takes their roles and contents in turn.
+func withMessages(all ...any) map[string]any {
+	var list []any
+	for i := 0; i < len(all); i += 2 {
+		list = append(list, map[string]any{"role": all[i], "content": all[i+1]})
+	}
+	return map[string]any{"messages": list}
+}
+
 func TestMode(t *testing.T) {
 	for name, c := range map[string]struct {
 		configured turn.Mode
@@ -65,6 +74,10 @@ func TestMode(t *testing.T) {
 		"auto, a prompt that teaches blocks":     {turn.ModeAuto, "", taughtPrompt, nil, turn.ModeXML},
 		"auto, such a prompt beside tools":       {turn.ModeAuto, "", taughtPrompt, withTools("f"), turn.ModeJSON},
 		"auto, the header":                       {turn.ModeAuto, "openai-json", taughtPrompt, nil, turn.ModeJSON},
+		"auto, the other header beside tools":    {turn.ModeAuto, "obsidian-xml", plainPrompt, withTools("f"), turn.ModeXML},
+		"auto, as Obsidian Copilot 3.1.1":        {turn.ModeAuto, "", "", withMessages("assistant", taughtPrompt, "user", "hi"), turn.ModeXML},
+		"auto, a developer's prompt":             {turn.ModeAuto, "", "", withMessages("developer", []any{map[string]any{"type": "text", "text": taughtPrompt}}, "user", "hi"), turn.ModeXML},
+		"auto, a user who speaks of blocks":      {turn.ModeAuto, "", "", withMessages("user", taughtPrompt, "assistant", "I see.", "user", "hi"), turn.ModeJSON},
 		"configured":                             {turn.ModeXML, "", plainPrompt, nil, turn.ModeXML},
 		"configured, the header goes first":      {turn.ModeXML, "openai-json", plainPrompt, nil, turn.ModeJSON},
 		"configured, such a prompt says nothing": {turn.ModeJSON, "", taughtPrompt, nil, turn.ModeJSON},

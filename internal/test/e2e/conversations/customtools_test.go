@@ -6,20 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openai/openai-go/v3"
-
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// customCall is a call of a custom tool, or a part of one in a delta.
+// customCall is a call, or a part of one in a delta.
 type customCall struct {
-	ID     string `json:"id"`
-	Type   string `json:"type"`
-	Custom struct {
-		Name  string `json:"name"`
-		Input string `json:"input"`
-	} `json:"custom"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
 	Function struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
@@ -61,8 +55,6 @@ func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
 			for _, call := range append(choice.Message.Calls, choice.Delta.Calls...) {
 				a.call.ID += call.ID
 				a.call.Type += call.Type
-				a.call.Custom.Name += call.Custom.Name
-				a.call.Custom.Input += call.Custom.Input
 				a.call.Function.Name += call.Function.Name
 				a.call.Function.Arguments += call.Function.Arguments
 			}
@@ -138,37 +130,4 @@ func TestCursor(t *testing.T) {
 			t.Errorf("%s: %s %s", body, answer.Status, text)
 		}
 	}
-}
-
-// TestCustomTools calls a custom tool in chat completions and sends its result.
-func TestCustomTools(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	tool := e2e.Fields{"type": "custom", "custom": e2e.Fields{"name": "run_sql", "format": e2e.Fields{"type": "grammar", "grammar": e2e.Fields{"syntax": "regex", "definition": "SELECT .*"}}}}
-	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		request := e2e.Fields{
-			"model": "gpt-5", "stream": stream, "tools": []any{tool}, "tool_choice": e2e.Fields{"type": "custom", "custom": e2e.Fields{"name": "run_sql"}},
-			"messages": []e2e.Fields{{"role": "user", "content": `tool:1 run_sql {"input":"SELECT \"a\""}`}},
-		}
-		a := askRaw(s, request)
-		if a.finish != "tool_calls" || a.call.Type != "custom" || a.call.Custom.Name != "run_sql" || a.call.Custom.Input != `SELECT "a"` || a.call.Function.Name != "" {
-			t.Fatalf("%+v", a)
-		}
-		request["messages"] = append(request["messages"].([]e2e.Fields),
-			e2e.Fields{"role": "assistant", "tool_calls": []any{e2e.Fields{"id": a.call.ID, "type": "custom", "custom": a.call.Custom}}},
-			e2e.Fields{"role": "tool", "tool_call_id": a.call.ID, "content": "one row"})
-		if a = askRaw(s, request); !strings.Contains(a.content, "one row") {
-			t.Errorf("after the result: %+v", a)
-		}
-	})
-	t.Run("openai-go", func(t *testing.T) {
-		params := e2e.UserSays(`tool:1 run_sql {"input":"SELECT 1"}`)
-		params.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionCustomTool(openai.ChatCompletionCustomToolCustomParam{Name: "run_sql"})}
-		a, err := s.At(t).Complete(params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if call := a.Calls[0].AsCustom(); call.Custom.Name != "run_sql" || call.Custom.Input != "SELECT 1" {
-			t.Fatalf("%s", a.Calls[0].RawJSON())
-		}
-	})
 }

@@ -9,33 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
-
-// TestToolGivenUp checks that an Obsidian client gets an invalid block after a call
-// unchanged.
-func TestToolGivenUp(t *testing.T) {
-	s := e2e.NewSite(t, e2e.Patient)
-	call := "So: " + useTool("localSearch", "a")
-	for name, second := range map[string]string{
-		"unclosed": " and\n<use_tool>\n<name>readNote</name>\n<notePath>Küche.md</notePath>\n",
-		"nameless": " and\n<use_tool>\n<notePath>Küche.md</notePath>\n</use_tool>",
-		"nested":   " and\n<use_tool>\n<name>writeToFile</name>\n<content>Write <use_tool>, then a name</content>\n</use_tool>",
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := s.At(t)
-			for _, chunk := range []string{"1", "all"} {
-				text := call + second
-				got := s.AskBoth(e2e.Question{Prompt: "chunk=" + chunk + "; verbatim:" + text, System: e2e.Taught})
-				e2e.CheckReply(t, got, &text, e2e.Searches("a"), "tool_calls")
-			}
-			r := s.Respond(e2e.Asks("verbatim:"+call+second, e2e.Fields{"instructions": e2e.Taught}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
-			if r.Text() != call+second {
-				t.Errorf("by the Responses API: %q", r.Text())
-			}
-		})
-	}
-}
 
 // sameID is a prompt for three calls with the same call id, of which the third has the
 // arguments of the second.
@@ -75,27 +49,6 @@ func TestToolSameCallID(t *testing.T) {
 	}
 }
 
-// TestToolSameItem checks that a call that the model sends again as the same item is dropped,
-// and counted.
-func TestToolSameItem(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	call := func(item, query string) scriptedmodel.Output {
-		return scriptedmodel.Call{Name: "localSearch", Arguments: `{"query":"` + query + `"}`, ID: "call_1", Item: item}
-	}
-	defer s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{call("fc_1", "a"), call("fc_2", "b"), call("fc_2", "b")}}, true
-	})()
-	before := toolUsageOf(s)
-	content := useTool("localSearch", "a") + useTool("localSearch", "b")
-	for mode, want := range map[string]*string{e2e.ModeJSON: nil, e2e.ModeXML: &content} {
-		got := s.AskBoth(e2e.Question{Prompt: "search", Tools: true, Mode: mode})
-		e2e.CheckReply(t, got, want, e2e.Searches("a", "b"), "tool_calls")
-	}
-	if added := toolUsageOf(s).ToolCalls.Duplicates - before.ToolCalls.Duplicates; added != 4 {
-		t.Errorf("%d duplicates counted, want one for each of four turns", added)
-	}
-}
-
 // checkBothResults sends the results of two calls and checks what the model gets.
 func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first, second string) {
 	s.T.Helper()
@@ -111,38 +64,6 @@ func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first,
 	if want := []string{"output " + first + " one", "output " + second + " two"}; !slices.Equal(heard[len(heard)-2:], want) {
 		s.T.Errorf("the model heard %q, want %q in the end", heard, want)
 	}
-}
-
-// TestResponsesSameCallID checks the same for the Responses API.
-func TestResponsesSameCallID(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	tools := []e2e.Fields{e2e.FunctionTool("localSearch")}
-	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		r := s.Respond(e2e.Asks(sameID+"; then; say:All.", e2e.Fields{"tools": tools, "stream": stream}), nil)
-		calls := r.Calls()
-		ids := make(map[string]bool)
-		var outputs []e2e.Fields
-		var want, got []string // what the model is to hear, what the arguments are
-		for i, call := range calls {
-			ids[call.CallID] = true
-			got = append(got, call.Arguments)
-			result := string(rune('x' + i))
-			outputs = append(outputs, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": result})
-			want = append(want, "output "+call.CallID+" "+result)
-		}
-		if len(ids) != 3 || !slices.Equal(got, []string{`{"query":"a"}`, `{"query":"b"}`, `{"query":"b"}`}) {
-			t.Fatalf("%+v", calls)
-		}
-		next := s.Respond(e2e.Asks(outputs, e2e.Fields{"previous_response_id": r.ID, "tools": tools, "stream": stream}), nil)
-		heard := s.Heard()
-		if next.Text() != "All." || !slices.Equal(heard[len(heard)-3:], want) {
-			t.Errorf("%q; the model heard %q, want %q in the end", next.Text(), heard, want)
-		}
-		r = s.Respond(e2e.Asks(sameID, e2e.Fields{"tools": tools, "stream": stream}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
-		if want := useTool("localSearch", "a") + useTool("localSearch", "b") + useTool("localSearch", "b"); r.Text() != want {
-			t.Errorf("obsidian-xml: %q", r.Text())
-		}
-	})
 }
 
 // TestToolBadArguments checks that a client with tool_calls gets arguments that are not

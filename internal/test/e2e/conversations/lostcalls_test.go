@@ -1,7 +1,6 @@
 package conversations
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,28 +33,6 @@ func TestToolKilledInBlock(t *testing.T) {
 		t.Errorf("how it ends: %s", text)
 	}
 	waitAborted(s, before, "error")
-}
-
-// TestToolDisconnectInBlock checks that an unclosed block is counted when its client
-// leaves, and that the turn is interrupted.
-func TestToolDisconnectInBlock(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for _, held := range []string{openBlock, "Hier: " + useTool("localSearch", "a") + "<use_tool>"} {
-		before, stats := toolUsageOf(s), s.Model.Stats()
-		ctx, leave := context.WithCancel(e2e.Context(t))
-		q := e2e.Question{Prompt: "chunk=all; say:" + held + "; hang", System: e2e.Taught}
-		response, err := s.Chat(ctx, q.Body(true), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e2e.ReadUntil(t, response.Body, "Hier: ")
-		leave()
-		response.Body.Close()
-		if err := s.Model.WaitClosed(e2e.Context(t), stats.ClosedEarly+1); err != nil {
-			t.Error("the turn was not interrupted:", err)
-		}
-		waitAborted(s, before, "disconnect")
-	}
 }
 
 // waitAborted waits until one more block is counted as aborted for this reason.

@@ -97,7 +97,6 @@ func TestToolCounts(t *testing.T) {
 			return maps.Equal(got, scrape(s))
 		})
 	}
-	checkRawUsage(t, s)
 }
 
 func checkToolUsage(t *testing.T, rounds int, before, after toolUsage) {
@@ -118,32 +117,6 @@ func checkToolUsage(t *testing.T, rounds int, before, after toolUsage) {
 		if n := after.Buffers.ByReason[reason] - before.Buffers.ByReason[reason]; n != rounds {
 			t.Errorf("aborted as %s: %d; want %d", reason, n, rounds)
 		}
-	}
-}
-
-// checkRawUsage checks the entry of the last of countedTurns, with four calls of which
-// the client got three.
-func checkRawUsage(t *testing.T, s *e2e.Site) {
-	t.Helper()
-	var raw struct {
-		Data []struct {
-			RequestID string `json:"request_id"`
-			Mode      string `json:"output_mode"`
-			Stream    bool   `json:"stream"`
-			Calls     int    `json:"tool_call_count"`
-			Truncated bool   `json:"tool_call_truncated"`
-		} `json:"data"`
-		Buffers toolBuffers `json:"tool_buffer_metrics"`
-	}
-	s.GetJSON("/v1/usage/raw", &raw)
-	if len(raw.Data) == 0 {
-		t.Fatal("no turns")
-	}
-	if last := raw.Data[0]; last.Calls != 3 || !last.Truncated || last.Mode != e2e.ModeXML || last.Stream || last.RequestID == "" {
-		t.Errorf("%+v", last)
-	}
-	if usage := toolUsageOf(s); raw.Buffers.Started != usage.Buffers.Started || !maps.Equal(raw.Buffers.ByReason, usage.Buffers.ByReason) {
-		t.Errorf("/v1/usage says %+v, /v1/usage/raw %+v", usage.Buffers, raw.Buffers)
 	}
 }
 

@@ -1,7 +1,6 @@
 package conversations
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -20,34 +19,22 @@ const threeCalls = `say:One.; tool:localSearch {"query":"a"}; tool:localSearch {
 
 // optionCase holds options and the answers to twoAndText and threeCalls.
 type optionCase struct {
-	options     string
-	text        string // content of twoAndText; [a] stands for a block
-	textCalls   []string
-	calls       string // content of threeCalls
-	callsCalls  []string
-	truncated   bool
-	mode        string
-	textFinish  string // empty: tool_calls
-	callsFinish string // empty: tool_calls
+	options    string
+	text       string // content of twoAndText; [a] stands for a block
+	textCalls  []string
+	calls      string // content of threeCalls
+	callsCalls []string
+	mode       string
 }
 
 var optionCases = []optionCase{
 	{options: "", mode: e2e.ModeJSON, text: "One.  Two. ", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
 	{options: "output_mode obsidian-xml", text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "output_mode obsidian-xml\nstop_after_tools first 30s", text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
-	{options: "stop_after_tools first 30s\ntool_block_max 1", mode: e2e.ModeJSON, text: "One. ", textCalls: e2e.Searches("a"), calls: "One.", callsCalls: e2e.Searches("a"), truncated: true},
 	{options: "stop_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "suppress_tail_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b] Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "suppress_tail_after_tools off", mode: e2e.ModeJSON, text: "One.  Two.  Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "textual_tools off\nsuppress_tail_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b] Three.", textFinish: "stop", calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "textual_tools on", mode: e2e.ModeJSON, text: "One.  Two. ", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "tool_block_max 2", mode: e2e.ModeXML, text: "One. [a] Two. [b]", textCalls: e2e.Searches("a", "b"), calls: "One.[a][b]", callsCalls: e2e.Searches("a", "b"), truncated: true},
-	{options: "tool_block_dedup on", mode: e2e.ModeXML, text: "One. [a] Two. [b]", textCalls: e2e.Searches("a", "b"), calls: "One.[a][b]", callsCalls: e2e.Searches("a", "b")},
 	{options: `tool_block_delimiter "--"`, mode: e2e.ModeXML, text: "One. [a] Two. [b]\n--[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a]--[b]--[b]", callsCalls: e2e.Searches("a", "b", "b")},
-	{options: "parallel_tool_calls off", mode: e2e.ModeXML, text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
 }
 
-// TestToolOptions checks every option, with reloads of one Caddy.
+// TestToolOptions checks some options, with reloads of one Caddy.
 func TestToolOptions(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	expand := strings.NewReplacer("[a]", useTool("localSearch", "a"), "[b]", useTool("localSearch", "b"))
@@ -56,31 +43,14 @@ func TestToolOptions(t *testing.T) {
 			s := s.At(t)
 			config := reload(s, c.options)
 			for form, want := range map[string]struct {
-				content, finish string
-				calls           []string
-			}{twoAndText: {c.text, c.textFinish, c.textCalls}, threeCalls: {c.calls, c.callsFinish, c.callsCalls}} {
+				content string
+				calls   []string
+			}{twoAndText: {c.text, c.textCalls}, threeCalls: {c.calls, c.callsCalls}} {
 				got := s.AskBoth(e2e.Question{Prompt: form, Mode: c.mode, Tools: true, Config: config})
 				content := expand.Replace(want.content)
-				if want.finish == "" {
-					want.finish = "tool_calls"
-				}
-				e2e.CheckReply(t, got, &content, want.calls, want.finish)
-				if got.Truncated != c.truncated {
-					t.Errorf("truncated: %t", got.Truncated)
-				}
+				e2e.CheckReply(t, got, &content, want.calls, "tool_calls")
 			}
 		})
-	}
-}
-
-// TestToolEscaping checks both values of xml_escape for structured calls.
-func TestToolEscaping(t *testing.T) {
-	s := e2e.NewSite(t, "output_mode obsidian-xml")
-	q := e2e.Question{Prompt: `tool:localSearch {"query":"R&D <b>"}`, Tools: true}
-	for options, value := range map[string]string{"xml_escape literal": "R&D <b>", "xml_escape entities": "R&amp;D &lt;b&gt;"} {
-		q.Config = reload(s, "output_mode obsidian-xml\n"+options)
-		content := useTool("localSearch", value)
-		e2e.CheckReply(t, s.AskBoth(q), &content, e2e.Searches("R&D <b>"), "tool_calls")
 	}
 }
 
@@ -88,47 +58,17 @@ func TestToolEscaping(t *testing.T) {
 // more, and that the turn is interrupted.
 func TestToolMax(t *testing.T) {
 	s := e2e.NewSite(t, "tool_block_max 2")
-	for _, form := range []string{"tool", "usetool"} {
-		for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
-			for _, stream := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s %t", form, mode, stream), func(t *testing.T) {
-					s := s.At(t)
-					before := s.Model.Stats()
-					got := s.Ask(e2e.Question{
-						Prompt: "chunk=all; " + form + `:5 localSearch {"query":"%d"}; say:And so on; hang`, Mode: mode, Tools: true,
-					}, stream)
-					content := useTool("localSearch", "1") + useTool("localSearch", "2")
-					if form == "usetool" {
-						content = useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
-					}
-					want := &content
-					if mode == e2e.ModeJSON {
-						want = nil
-					}
-					e2e.CheckReply(t, got, want, e2e.Searches("1", "2"), "tool_calls")
-					if !got.Truncated || got.Counted != 2 {
-						t.Errorf("truncated %t, %d calls counted", got.Truncated, got.Counted)
-					}
-					if err := s.Model.WaitClosed(e2e.Context(t), before.ClosedEarly+1); err != nil {
-						t.Error("the turn was not interrupted:", err)
-					}
-				})
-			}
+	content := useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
+	for mode, want := range map[string]*string{e2e.ModeJSON: nil, e2e.ModeXML: &content} {
+		before := s.Model.Stats()
+		got := s.Ask(e2e.Question{Prompt: `chunk=all; usetool:5 localSearch {"query":"%d"}; say:And so on; hang`, Mode: mode, Tools: true}, true)
+		e2e.CheckReply(t, got, want, e2e.Searches("1", "2"), "tool_calls")
+		if !got.Truncated || got.Counted != 2 {
+			t.Errorf("%s: truncated %t, %d calls counted", mode, got.Truncated, got.Counted)
 		}
-	}
-}
-
-// TestCallBehindBlocks checks that blocks that a client of openai-json reads as text leave its one call
-// to the model, also when it asks for one at a time.
-func TestCallBehindBlocks(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	said := "It is <use_tool><name>x</name><q>1</q></use_tool>, not <use_tool><name>y</name> or <use_tool><name>localSearch</name> <use_tool>."
-	got := s.AskBoth(e2e.Question{
-		Prompt: "say:" + said + `; tool:localSearch {"query":"a"}`, Mode: e2e.ModeJSON, Tools: true, More: map[string]any{"parallel_tool_calls": false},
-	})
-	e2e.CheckReply(t, got, &said, e2e.Searches("a"), "tool_calls")
-	if !got.Truncated {
-		t.Error("what an Obsidian client would run as more calls is not reported")
+		if err := s.Model.WaitClosed(e2e.Context(t), before.ClosedEarly+1); err != nil {
+			t.Error("the turn was not interrupted:", err)
+		}
 	}
 }
 
@@ -172,10 +112,7 @@ func TestToolFirst(t *testing.T) {
 		grace, prompt        string
 		truncated, estimated bool
 	}{
-		{"30s", `usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`, false, false},
 		{"30s", `usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`, true, false},
-		{"30s", `usage:100,20,30,4; tool:localSearch {"query":"a"}`, false, false},
-		{"30s", `usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`, true, false},
 		// Both calls come at once, and then nothing, however long the grace is.
 		{"100ms", `chunk=all; usetool:2 localSearch {"query":"a"}; hang`, true, true},
 	} {
@@ -204,34 +141,24 @@ func TestToolFirst(t *testing.T) {
 			})
 		}
 	}
-	// Without a grace it ends at once, and a response says so as well.
-	s.Load(s.Caddyfile("stop_after_tools first 0"))
-	e2e.WaitFor(t, "the new configuration", func() bool {
-		r := s.Respond(e2e.Asks(`usetool:localSearch {"query":"a"}; hang`, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}), nil)
-		return len(r.Calls()) == 1
-	})
 }
 
 // TestToolTwins checks that a block and a structured call with the same content are one
 // call, and that the answer ends although Codex waits for the result of the second.
 func TestToolTwins(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first 30s"} {
-		config := reload(s, options)
-		for _, prompt := range []string{
-			`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
-			`tool:localSearch {"query":"a"}; usetool:localSearch {"query":"a"}`,
-		} {
-			q := e2e.Question{Prompt: prompt, Tools: true, Mode: e2e.ModeJSON, Config: config}
-			e2e.CheckReply(t, s.AskBoth(q), nil, e2e.Searches("a"), "tool_calls")
-			q.Mode = e2e.ModeXML
-			content := useTool("localSearch", "a")
-			e2e.CheckReply(t, s.AskBoth(q), &content, e2e.Searches("a"), "tool_calls")
-		}
+	s := e2e.NewSite(t, e2e.Patient)
+	for _, prompt := range []string{
+		`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
+		`tool:localSearch {"query":"a"}; usetool:localSearch {"query":"a"}`,
+	} {
+		q := e2e.Question{Prompt: prompt, Tools: true, Mode: e2e.ModeJSON}
+		e2e.CheckReply(t, s.AskBoth(q), nil, e2e.Searches("a"), "tool_calls")
+		q.Mode = e2e.ModeXML
+		content := useTool("localSearch", "a")
+		e2e.CheckReply(t, s.AskBoth(q), &content, e2e.Searches("a"), "tool_calls")
 	}
 	// Otherwise equal calls are separate.
 	q := e2e.Question{Prompt: `usetool:2 localSearch {"query":"a"}; tool:localSearch {"query":"b"}`, Tools: true, Mode: e2e.ModeJSON}
-	q.Config = reload(s, "")
 	e2e.CheckReply(t, s.AskBoth(q), nil, e2e.Searches("a", "a", "b"), "tool_calls")
 }
 
