@@ -244,11 +244,3 @@ func openStreams(s *e2e.Site, n int, prompt string) []streaming {
 
 // rest reads the rest of a stream and returns all of it.
 func rest(s *e2e.Site, of streaming) string { return of.begun + s.Read(of.Response) }
-
-// isWhole reports whether a stream is complete.
-func isWhole(text string) bool {
-	return strings.Contains(text, `"finish_reason":"stop"`) && strings.HasSuffix(text, "data: [DONE]\n\n")
-}
-
-// half is a prompt for a stream that continues for some seconds after "Half".
-var half = "chunk=4; delay=50ms; say:Half" + strings.Repeat(".", 240)

@@ -91,23 +91,6 @@ func TestOneOfAPoolHangs(t *testing.T) {
 	s.WaitMembers(2)
 }
 
-// TestKillsInARow checks that a codex which has completed a turn is restarted at once
-// each time it is killed, and that the next request is served.
-func TestKillsInARow(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for n := range 5 {
-		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
-			t.Fatalf("before kill %d: %s %s", n+1, response.Status, text)
-		}
-		e2e.Kill(t, "codex")
-		killed := time.Now()
-		if response, text := s.Post(e2e.ChatBody("say:back", nil), nil); response.StatusCode != 200 {
-			t.Errorf("after kill %d: %s %s", n+1, response.Status, text)
-		}
-		t.Logf("after kill %d an answer came in %s", n+1, time.Since(killed).Round(time.Millisecond))
-	}
-}
-
 // TestCodexKilled checks that the turns of a killed codex end with an error that can be
 // retried, and that another codex serves the next requests. A command may be a launcher
 // whose child outlives it. Killing either must leave nothing behind.

@@ -89,28 +89,3 @@ func TestPoolLosesAll(t *testing.T) {
 		t.Errorf("%s %s", response.Status, text)
 	}
 }
-
-// TestPoolReload checks that streams continue while the pool grows, shrinks and is
-// replaced, and that unused processes end before the streams.
-func TestPoolReload(t *testing.T) {
-	s := e2e.NewPoolSite(t, "processes 2", 2)
-	ctx, leave := e2e.ContextWithCancel(t)
-	defer leave()
-	s.BeginHanging(ctx)
-	first := e2e.AppServers()
-	s.Load(s.Caddyfile(s.Pool("processes 3")))
-	s.WaitMembers(3)
-	grown := e2e.AppServers()
-	if len(grown) != 3 || !slices.Contains(grown, first[0]) || !slices.Contains(grown, first[1]) {
-		t.Errorf("processes %v became %v", first, grown)
-	}
-	s.Load(s.Caddyfile(s.Pool("processes 2\nenv CHANGED yes")))
-	s.WaitMembers(2)
-	// Of the old processes only that of the stream is left.
-	e2e.WaitFor(t, "the unused ones to end", func() bool { return len(e2e.AppServers()) == 3 })
-	if s.Model.Stats().Open != 1 {
-		t.Error("the stream was cut")
-	}
-	leave()
-	e2e.WaitFor(t, "the last old one to end", func() bool { return len(e2e.AppServers()) == 2 })
-}
