@@ -152,9 +152,8 @@ type Handler struct {
 	// of images, their size and the time. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
-	// Whether the model can make pictures: at /v1/images/generations and /v1/images/edits, and
-	// within responses and chat completions. This needs a ChatGPT login with a plan that is not
-	// free. Default: false.
+	// Whether there are routes for pictures, /v1/images/generations and /v1/images/edits. They need a
+	// ChatGPT login with a plan that is not free. Default: false.
 	Images bool `json:"images,omitempty" option:"on|off"`
 
 	// Whether the model may search the web for requests that ask for it, with the tool web_search
@@ -320,7 +319,6 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Logger:        ctx.Slogger(),
 		Ollama:        h.Ollama,
 		WebSearch:     h.WebSearch,
-		Pictures:      h.Images,
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,
 	}

@@ -57,21 +57,12 @@ type errorBody struct {
 	Code    *Code   `json:"code"`
 }
 
-// Object returns the error as a JSON object, for use as a member of another object.
-func (e *Error) Object() []byte {
-	return wirejson.Append(nil, e.body())
-}
-
-func (e *Error) body() errorBody {
-	return errorBody{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}
-}
-
 // Body returns the body of the response: a JSON object with the error as its member "error"
 // (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {
 		Error errorBody `json:"error"`
-	}{e.body()})
+	}{errorBody{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}})
 }
 
 // SetHeaders sets the content type. It also sets headers for the advice about retrying and for the

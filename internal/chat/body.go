@@ -23,7 +23,6 @@ type bodyChoice struct {
 	reasoning   strings.Builder
 	calls       []turn.Output
 	annotations []annotation
-	pictures    []turn.Output
 	finish      turn.FinishReason
 	finished    bool
 }
@@ -51,10 +50,6 @@ func (b *Body) Add(choice int, out turn.Output) {
 		}
 	case turn.OutputAnnotations:
 		c.annotations = append(c.annotations, annotations(&out)...)
-	case turn.OutputPicture:
-		if out.Err == nil {
-			c.pictures = append(c.pictures, out)
-		}
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.End.Finish)
 		b.total.Add(&out)
@@ -84,9 +79,6 @@ func (c *bodyChoice) message(meta *Meta) *message {
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {
 		m.Content = null
-	}
-	for i := range c.pictures {
-		m.Images = append(m.Images, newPicture(i, &c.pictures[i]))
 	}
 	for _, toolCall := range c.calls {
 		arguments, form := toolCall.Text, meta.Forms[toolCall.Name]

@@ -85,8 +85,8 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 		m.Text = nil
 	}
 	addRefusal(m, fields.refusal)
-	if f := addImages(m, fields.images); f != nil {
-		return f.In("images")
+	if v := fields.images; v.Given() && !(v.Kind() == wirejson.KindArray && v.IsEmptyArray()) {
+		return field.Unsupported("are not passed on: send a picture in a message of the user").In("images")
 	}
 	if f := readCalls(m, fields.toolCalls); f != nil {
 		return f.In("tool_calls")
@@ -104,19 +104,6 @@ func addRefusal(m *prompt.Message, refusal wirejson.Value) {
 		m.Content = append(slices.Collect(m.Parts()), prompt.Part{Text: refusal})
 		m.Text = nil
 	}
-}
-
-// addImages adds the pictures of an earlier answer to the content.
-func addImages(m *prompt.Message, v wirejson.Value) *field.Error {
-	if !v.Given() || v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
-		return nil
-	}
-	m.Content, m.Text = slices.Collect(m.Parts()), nil
-	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v wirejson.Value) *field.Error {
-		p, f := readPart(m, v)
-		m.Content = append(m.Content, p)
-		return f
-	})
 }
 
 // readContent reads the content of a message: a string or a list of parts. null and an empty list
@@ -141,7 +128,7 @@ func readPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
 		return prompt.TextPart("text", text)
 	case kind.Is("refusal") && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("refusal", refusal)
-	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool && m.Role != prompt.RoleAssistant:
+	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
 		return prompt.Part{}, unknownPart(m, kind.Text()).In("type")
 	}
 	if f := field.Object(image, wirejson.Into("url", &url), wirejson.Into("detail", &detail)); f != nil {
@@ -165,7 +152,7 @@ func unknownPart(m *prompt.Message, name string) *field.Error {
 	case prompt.RoleUser, prompt.RoleTool:
 		want = "text or image_url"
 	case prompt.RoleAssistant:
-		want = "text, refusal or image_url"
+		want = "text or refusal"
 	}
 	return field.Invalid("must be %s in a message of the role %s", want, m.Role)
 }

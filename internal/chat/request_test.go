@@ -344,6 +344,9 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", apierror.CodeUnsupportedParameter, "log probabilities"},
 		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", apierror.CodeUnsupportedParameter, "log probabilities"},
 		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", apierror.CodeUnsupportedParameter, "answers are text"},
+		"picture answer":           {withFields(`"modalities":["text","image"]`), "modalities[1]", apierror.CodeUnsupportedParameter, "POST /v1/images/generations makes pictures"},
+		"picture of an answer":     {withMessages(`{"role":"assistant","content":"See:","images":[{"type":"image_url"}]}`), "messages[0].images", apierror.CodeUnsupportedParameter, "in a message of the user"},
+		"assistant's image":        {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", apierror.CodeInvalidValue, "text or refusal"},
 		"audio settings":           {withFields(`"audio":{"voice":"x"}`), "audio", apierror.CodeUnsupportedParameter, "answers are text"},
 
 		"functions and tools":       {withTool(readNote, `,"functions":[{"name":"f"}]`), "functions", apierror.CodeInvalidValue, "use 'tools' alone"},

@@ -28,20 +28,17 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readModalities reads which forms of output the client wants. Every answer may have text. With
-// "image", the model may make pictures as well.
+// readModalities checks that the client wants no other form of output than text.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
-	r.Pictures = nil
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
 		f := field.Expect(wirejson.KindString, v)
 		switch {
 		case f != nil || v.Is("text"):
 			return f
 		case v.Is("image"):
-			r.Pictures = new(prompt.Pictures)
-			return nil
+			return field.Unsupported("is not supported: answers are text; POST /v1/images/generations makes pictures, if the operator has set the option images")
 		}
-		return field.Unsupported("is not supported: answers are text, and perhaps pictures")
+		return field.Unsupported("is not supported: answers are text")
 	})
 }
 
@@ -54,16 +51,12 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without is called for a tool that the operator does not allow. If the tool is the web search and
-// the request has one, Without removes the search, and records web_search_options as ignored. If
-// the tool makes pictures and the client wants pictures, Without returns an error.
-func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
-	switch {
-	case tool == prompt.WebSearchTool && r.Search != nil:
+// WithoutSearch is called if the operator does not allow web searches. If the request asks for them,
+// WithoutSearch removes them, and records web_search_options as ignored.
+func (r *Request) WithoutSearch() *apierror.Error {
+	if r.Search != nil {
 		r.Search = nil
 		r.Ignore("web_search_options")
-	case tool == prompt.PictureTool && r.Pictures != nil:
-		return field.Unsupported("are off on this server; its operator can allow pictures with the option images").In("modalities").APIError()
 	}
 	return nil
 }

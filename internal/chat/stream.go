@@ -14,13 +14,12 @@ import (
 // several choices may be mixed. Each choice has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
-//   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), for
-//     each list of citations (delta.annotations) and for each picture (delta.images),
+//   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), and
+//     for each list of citations (delta.annotations),
 //   - two chunks for each call,
 //   - a chunk with the finish_reason and an empty delta.
 //
-// The members reasoning_content and images are common, but not a part of OpenAI's API. The first
-// chunk of a call (delta.tool_calls) has the call's index, id, type and name. The second chunk has
+// The member reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call (delta.tool_calls) has the call's index, id, type and name. The second chunk has
 // the index and the arguments or, of a custom tool, the input; there is none if they are empty. If the
 // request has functions, the older form of tools, a call is in delta.function_call: its first chunk
 // has the name, and its second chunk has the arguments.
@@ -46,9 +45,8 @@ type Stream struct {
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	chunkStart   []byte // the beginning of every chunk of the choice, up to the delta
-	roleSent     bool   // the first chunk, which has the role, has been sent
-	picturesSent int    // the number of pictures sent
+	chunkStart []byte // the beginning of every chunk of the choice, up to the delta
+	roleSent   bool   // the first chunk, which has the role, has been sent
 }
 
 // noFinishReason is the finish_reason in all chunks of a choice but the last.
@@ -108,24 +106,10 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 			s.openChoice(choice, openingForText)
 			s.sendChunk(choice, encodeDelta(message{Annotations: all}), "")
 		}
-	case turn.OutputPicture:
-		s.sendPicture(choice, &out)
 	case turn.OutputFinish:
 		s.finishChoice(choice, &out)
 	}
 	return s.err
-}
-
-// sendPicture sends a chunk with a whole picture. If the picture could not be made, sendPicture
-// sends nothing, since the model's text says why.
-func (s *Stream) sendPicture(choice int, out *turn.Output) {
-	if out.Err != nil {
-		return
-	}
-	c := &s.choices[choice]
-	s.openChoice(choice, openingForText)
-	s.sendChunk(choice, encodeDelta(message{Images: []picture{newPicture(c.picturesSent, out)}}), "")
-	c.picturesSent++
 }
 
 // sendCall sends the chunks of a call. If the request has functions, the older form of tools, the

@@ -33,7 +33,7 @@ func TestSearchOptions(t *testing.T) {
 	if !p.WebSearch || p.Thread.Config.Own["web_search"] != "live" || search["location"].(map[string]string)["city"] != "Bonn" {
 		t.Errorf("%v", p.Thread.Config)
 	}
-	if err := r.Without(prompt.WebSearchTool); err != nil || r.Ignored[0] != "web_search_options" {
+	if err := r.WithoutSearch(); err != nil || r.Ignored[0] != "web_search_options" {
 		t.Errorf("%v %v", err, r.Ignored)
 	}
 	if p, _ := r.Plan(prompt.Options{}); p.WebSearch || p.Thread.Config.Own["web_search"] != "disabled" {

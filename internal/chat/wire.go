@@ -61,26 +61,8 @@ type message struct {
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body, absent in a delta
 	Annotations  []annotation    `json:"annotations,omitzero"` // a body without annotations has an empty list; nil: the member is absent
 	Reasoning    string          `json:"reasoning_content,omitempty"`
-	Images       []picture       `json:"images,omitempty"` // not a member of OpenAI's API, but common
 	FunctionCall *function       `json:"function_call,omitempty"`
 	ToolCalls    []call          `json:"tool_calls,omitempty"`
-}
-
-// picture is a picture that the model has made.
-type picture struct {
-	Index int        `json:"index"`
-	Type  string     `json:"type"`
-	Image pictureURL `json:"image_url"`
-}
-
-type pictureURL struct {
-	URL string `json:"url"`
-}
-
-// newPicture returns the picture of an output for the client. index is the picture's index in the
-// choice.
-func newPicture(index int, out *turn.Output) picture {
-	return picture{index, "image_url", pictureURL{"data:image/png;base64," + out.Text}}
 }
 
 // call is a tool call in a body (ChatCompletionMessageToolCall,

@@ -32,32 +32,20 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records for the login that it has no pictures left, if the failure of a turn or of
-// a picture shows this.
+// recordPicture records for the login that it has no pictures left, if the failure of a turn shows
+// this.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.current.login.SpendPictures(refused.ResetsAt)
 	}
 }
 
-// RecordPictureFailures logs each output that is a failed picture. If a picture failed because the
-// login has no pictures left, RecordPictureFailures also records this for the login. The turn goes
-// on.
-func (s *Session) RecordPictureFailures(outputs []turn.Output) {
-	for i := range outputs {
-		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
-			s.recordPicture(out.Err)
-			s.opener.Logger.Info("a picture of an answer could not be made", "request", s.request.Live.Request().ID, "error", out.Err)
-		}
-	}
-}
-
-// avoidsLogin reports whether the turn should avoid this login: the turn may make pictures and the
+// avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the
 // login has none left, or the provider refuses the model to the login. refusal is the failure of the
 // turn with which the provider has refused the model.
 func (s *Session) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
 	refusal = login.ModelRefusal(s.model)
-	return refusal, refusal != nil || s.request.Plan.Pictures && login.PicturesSpent()
+	return refusal, refusal != nil || s.request.Plan.Picture && login.PicturesSpent()
 }
 
 // startWithOtherLogin starts the turn with another login. It uses no login that rests after a

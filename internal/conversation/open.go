@@ -153,7 +153,7 @@ func (s *Session) openThread(ctx context.Context, lease Lease, member Member, us
 	}
 	plan := s.request.Plan
 	next := attempt{origin: New, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
-	if plan.Choices == 1 && member.Threads != nil && !plan.PictureOnly {
+	if plan.Choices == 1 && member.Threads != nil && !plan.Picture {
 		next.threads = member.Threads
 		s.historyChain(lease)
 	}

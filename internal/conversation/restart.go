@@ -69,7 +69,7 @@ var remedies = [...]remedy{{
 	},
 }, {
 	name:    "another login for one that has no pictures left",
-	mayHelp: func(s *Session) bool { return s.current.hasOtherLogins && s.request.Plan.Pictures },
+	mayHelp: func(s *Session) bool { return s.current.hasOtherLogins && s.request.Plan.Picture },
 	fits:    func(_ *Session, f *turnFailure) bool { return noPicturesLeft(f.err) },
 	start: func(ctx context.Context, s *Session, f *turnFailure) (bool, error) {
 		return s.startWithOtherLogin(ctx, f)

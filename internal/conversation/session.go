@@ -263,7 +263,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 		return Place{}, err
 	}
 	plan := s.request.Plan
-	if plan.Pictures {
+	if plan.Picture {
 		if err := checkPictures(ctx, conn); err != nil {
 			return Place{}, err
 		}
@@ -289,7 +289,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 	}, nil
 }
 
-// accountTimeout bounds the wait for the account of a login before a turn that may make pictures.
+// accountTimeout bounds the wait for the account of a login before a turn that makes a picture.
 const accountTimeout = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with

@@ -72,9 +72,6 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	c.account.outputChars += chars
 	c.statusEntry.Add(chars)
 	c.session.RecordOutputs(outputs, c.options.OutputMode)
-	if c.options.Pictures {
-		c.session.RecordPictureFailures(outputs)
-	}
 	if !failed {
 		c.group.forgetPlan(c)
 	}

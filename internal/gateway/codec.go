@@ -28,9 +28,9 @@ type decodedRequest interface {
 	EstimateTokens(sample int) int
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// Without removes from the request a tool that the operator does not allow. It fails if the
-	// client needs the tool.
-	Without(prompt.Hosted) *apierror.Error
+	// WithoutSearch removes the web search from the request, since the operator does not allow it.
+	// It fails if the client needs the search.
+	WithoutSearch() *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the name of the request's field that has this URL

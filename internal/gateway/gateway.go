@@ -53,7 +53,6 @@ type Options struct {
 	Images       Images                     // fetches images at URLs; nil: such images are refused
 	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
-	Pictures     bool                       // the model may make pictures, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // where Codex puts the instructions of a conversation; empty: InstructionsAuto
 	Responses    stores.Store               // stores responses; nil: none are stored

@@ -40,56 +40,39 @@ func painter(t testing.TB, results ...string) *fakeUpstream {
 	}})
 }
 
-// TestPicturesOfTheDouble makes pictures in each API, also of hostile results: no answer has anything
-// that is no picture, and nothing stays held.
+// TestPicturesOfTheDouble makes pictures, also of hostile results: no answer has anything that is no
+// picture, and nothing stays held.
 func TestPicturesOfTheDouble(t *testing.T) {
-	ways := map[string]struct {
-		body  string
-		serve func(*Gateway, http.ResponseWriter, *http.Request)
-	}{
-		"chat":     {`{"model":"m","modalities":["text","image"],"messages":[{"role":"user","content":"x"}]`, (*Gateway).Chat},
-		"response": {`{"model":"m","store":false,"input":"x","tools":[{"type":"image_generation"}]`, (*Gateway).Responses},
-		"picture":  {`{"prompt":"x"`, (*Gateway).GeneratePictures},
-	}
 	for name, c := range map[string]struct {
 		results []string
-		copies  map[string]int // of the picture in an answer, whole and streamed; none: the request for a picture fails
+		copies  int // of the picture in the answer; none: the request fails
 	}{
-		"made":        {[]string{onePicture}, map[string]int{"chat": 1, "chat stream": 1, "response": 1, "response stream": 2, "picture": 1, "picture stream": 1}},
-		"two results": {[]string{onePicture, onePicture}, map[string]int{"chat": 1, "chat stream": 1, "response": 1, "response stream": 2, "picture": 1, "picture stream": 1}},
-		"no base64":   {[]string{onePicture[:40] + "<%>"}, nil},
-		"no PNG":      {[]string{"aGVsbG8="}, nil},
-		"empty":       {[]string{""}, nil},
-		"no result":   {nil, nil},
-		"a mebibyte":  {[]string{onePicture[:80] + strings.Repeat("AAAA", 1<<18)}, nil}, // more than an answer may have here
+		"made":        {[]string{onePicture}, 1},
+		"two results": {[]string{onePicture, onePicture}, 1},
+		"no base64":   {[]string{onePicture[:40] + "<%>"}, 0},
+		"no PNG":      {[]string{"aGVsbG8="}, 0},
+		"empty":       {[]string{""}, 0},
+		"no result":   {nil, 0},
+		"a mebibyte":  {[]string{onePicture[:80] + strings.Repeat("AAAA", 1<<18)}, 0}, // more than an answer may have here
 	} {
 		u := painter(t, c.results...)
-		for way, w := range ways {
-			for _, stream := range []string{"", " stream"} {
-				g := newGateway(u, Options{MaxConcurrent: 2, Pictures: true})
-				g.maxAnswer = 512 << 10
-				body := w.body + `}`
-				if stream != "" {
-					body = w.body + `,"stream":true}`
-				}
-				answer := httptest.NewRecorder()
-				w.serve(g, answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
-				text, copies := answer.Body.String(), c.copies[way+stream]
-				if strings.Count(text, onePicture) != copies || strings.Contains(text, "<%>") {
-					t.Errorf("%s, %s%s: %d %.900s", name, way, stream, answer.Code, text)
-				}
-				if well := answer.Code == http.StatusOK; name != "a mebibyte" && well != (way != "picture" || copies > 0) {
-					t.Errorf("%s, %s%s: %d %.300s", name, way, stream, answer.Code, text)
-				}
-				if copies == 0 && way == "response" && name != "a mebibyte" && !strings.Contains(text, `"status":"failed","result":null,"error":{`) {
-					t.Errorf("%s, %s%s: the failure is hidden: %.900s", name, way, stream, text)
-				}
-				if name == "a mebibyte" && !strings.Contains(text, "answer_too_large") && !strings.Contains(text, "event: response.failed\n") {
-					t.Errorf("%s, %s%s: %d %.300s", name, way, stream, answer.Code, text)
-				}
-				if held, running := g.answerBudget.Held(), g.queue.Running(); held != 0 || running != 0 {
-					t.Errorf("%s, %s%s: %d bytes are held, %d turns run", name, way, stream, held, running)
-				}
+		for _, body := range []string{`{"prompt":"x"}`, `{"prompt":"x","stream":true}`} {
+			g := newGateway(u, Options{MaxConcurrent: 2})
+			g.maxAnswer = 512 << 10
+			answer := httptest.NewRecorder()
+			g.GeneratePictures(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+			text := answer.Body.String()
+			if strings.Count(text, onePicture) != c.copies || strings.Contains(text, "<%>") {
+				t.Errorf("%s, %s: %d %.900s", name, body, answer.Code, text)
+			}
+			if well := answer.Code == http.StatusOK; name != "a mebibyte" && well != (c.copies > 0) {
+				t.Errorf("%s, %s: %d %.300s", name, body, answer.Code, text)
+			}
+			if name == "a mebibyte" && !strings.Contains(text, "answer_too_large") {
+				t.Errorf("%s, %s: %d %.300s", name, body, answer.Code, text)
+			}
+			if held, running := g.answerBudget.Held(), g.queue.Running(); held != 0 || running != 0 {
+				t.Errorf("%s, %s: %d bytes are held, %d turns run", name, body, held, running)
 			}
 		}
 	}
@@ -97,7 +80,7 @@ func TestPicturesOfTheDouble(t *testing.T) {
 
 // TestHugePicture: a picture that is larger than what a turn may have waiting ends its turn alone.
 func TestHugePicture(t *testing.T) {
-	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2, Pictures: true})
+	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2})
 	w := httptest.NewRecorder()
 	g.GeneratePictures(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"prompt":"x"}`)))
 	if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), "codex_too_slow") || g.answerBudget.Held() != 0 {

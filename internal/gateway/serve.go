@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -203,10 +202,7 @@ func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, deco
 		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(received.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
-		apiErr = decoded.Without(prompt.WebSearchTool)
-	}
-	if apiErr == nil && !g.opts.Pictures {
-		apiErr = decoded.Without(prompt.PictureTool)
+		apiErr = decoded.WithoutSearch()
 	}
 	if apiErr != nil {
 		return received, nil, apiErr

@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // TestSideBySide: the first error ends the others and is the one returned.
@@ -70,7 +69,7 @@ type brokenRequest struct{ *chatRequest }
 
 func (brokenRequest) ModelID() string                                  { return "m" }
 func (brokenRequest) Choices() int                                     { return 2 }
-func (brokenRequest) Without(prompt.Hosted) *apierror.Error            { return nil }
+func (brokenRequest) WithoutSearch() *apierror.Error                   { return nil }
 func (brokenRequest) resolve(*exchange, *claims.Claim) *apierror.Error { panic("broken") }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it

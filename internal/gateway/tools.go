@@ -36,8 +36,7 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,
 		WebSearch:     plan.WebSearch,
-		Pictures:      plan.Pictures,
-		PictureOnly:   plan.PictureOnly,
+		Picture:       plan.Picture,
 		StopSequences: plan.StopSequences,
 		MaxTokens:     plan.MaxTokens,
 	}

@@ -39,7 +39,7 @@ func TestGeneration(t *testing.T) {
 		t.Fatal(apiErr)
 	}
 	p := planOf(t, r)
-	if !p.PictureOnly || p.Choices != 3 || p.Thread.Model != "m" || p.Thread.Config.Effort() != "low" || len(p.Thread.DynamicTools)+len(p.History) > 0 {
+	if !p.Picture || p.Choices != 3 || p.Thread.Model != "m" || p.Thread.Config.Effort() != "low" || len(p.Thread.DynamicTools)+len(p.History) > 0 {
 		t.Errorf("the plan is %+v", p)
 	}
 	if !strings.Contains(string(p.Thread.Config.Fixed), `"image_generation":true`) || len(p.Thread.Environments) > 0 || p.Thread.Environments == nil {
@@ -225,7 +225,7 @@ func FuzzDecode(f *testing.F) {
 				continue // an image elsewhere
 			}
 			plancheck.Check(t, p)
-			if !p.PictureOnly || p.Choices < 1 || p.Choices > maxPictures || len(p.Turn.Input) < 1 || len(p.Turn.Input) > maxInputs+1 {
+			if !p.Picture || p.Choices < 1 || p.Choices > maxPictures || len(p.Turn.Input) < 1 || len(p.Turn.Input) > maxInputs+1 {
 				t.Errorf("%s: %+v", body, p)
 			}
 		}

@@ -189,10 +189,10 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// Without is called for a tool that the operator does not allow. It returns an error if the tool is
-// the web search and the request has one.
-func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
-	if tool != prompt.WebSearchTool || r.Search == nil {
+// WithoutSearch is called if the operator does not allow web searches. It returns an error if the
+// request has one.
+func (r *Request) WithoutSearch() *apierror.Error {
+	if r.Search == nil {
 		return nil
 	}
 	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()

@@ -369,7 +369,7 @@ func TestWithoutSearch(t *testing.T) {
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
-		if apiErr := r.Without(prompt.WebSearchTool); (apiErr != nil) != refused {
+		if apiErr := r.WithoutSearch(); (apiErr != nil) != refused {
 			t.Errorf("%s: %v", tools, apiErr)
 		}
 	}

@@ -134,7 +134,7 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:
-		r.Choice.Hosted = prompt.WebSearchTool
+		r.Choice.Search = true
 	case r.deferred.has(name):
 		r.Choice.Required, r.Choice.Only = true, []string{r.deferred.functionName}
 	default:

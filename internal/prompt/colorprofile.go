@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // maxColorProfile is the most bytes that all colour profiles of a PNG may have together after
@@ -49,32 +48,6 @@ func checkColorProfile(data []byte) *field.Error {
 		}
 	}
 	return nil
-}
-
-// WithoutLargeProfile returns the base64 data of a PNG without its colour profiles if they have more
-// than maxColorProfile bytes, and otherwise the data unchanged. A made picture with such a profile
-// would be an error in each later request of its conversation.
-func WithoutLargeProfile(data string) string {
-	if checkColorProfile(wirejson.View(data)) == nil {
-		return data
-	}
-	file, err := base64.StdEncoding.DecodeString(data)
-	if err != nil {
-		return data
-	}
-	kept, rest := file[:pngSignatureSize], file[pngSignatureSize:]
-	for len(rest) >= 8 {
-		kind := string(rest[4:8])
-		if kind == "IDAT" || kind == "IEND" {
-			break
-		}
-		chunk := min(12+int64(binary.BigEndian.Uint32(rest)), int64(len(rest))) // with its size, kind and checksum
-		if kind != "iCCP" {
-			kept = append(kept, rest[:chunk]...) // moves it to the front of the same memory
-		}
-		rest = rest[chunk:]
-	}
-	return base64.StdEncoding.EncodeToString(append(kept, rest...))
 }
 
 // profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after limit

@@ -22,7 +22,7 @@ type Conversation struct {
 	Tools    []Tool
 	Choice   ToolChoice
 	Search   *WebSearch // nil: the model may not search the web
-	Pictures *Pictures  // nil: the model may make no pictures
+	Picture  bool       // the turn makes one picture with Codex's own tool, and ends with it
 	Format   Format
 	Effort   string // the reasoning effort that the request asks for; empty: it asks for no particular effort
 

@@ -54,12 +54,8 @@ func (h *historyBuilder) addMessage(m *Message) {
 	case RoleSystem, RoleDeveloper: // Codex would silently drop an item with the role system
 		h.addItem(m.appendMessage(h.buf, "developer", "input_text"))
 	case RoleAssistant:
-		text, pictures := m.splitPictures()
-		if !text.Empty() {
-			h.addItem(text.appendMessage(h.buf, "assistant", "output_text"))
-		}
-		if !pictures.Empty() {
-			h.addItem(pictures.appendMessage(h.buf, "user", "input_text"))
+		if !m.Empty() {
+			h.addItem(m.appendMessage(h.buf, "assistant", "output_text"))
 		}
 		for i := range m.Calls {
 			h.addItem(m.Calls[i].appendCall(h.buf, h.names.Codex(m.Calls[i].Name)))

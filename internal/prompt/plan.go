@@ -31,8 +31,7 @@ type Plan struct {
 	Tools   ToolNames
 
 	WebSearch   bool   // the model may search the web
-	Pictures    bool   // the model may use Codex's tool for pictures
-	PictureOnly bool   // the turn makes one picture and ends with it
+	Picture     bool   // the turn makes one picture with Codex's own tool, and ends with it
 	ServiceTier string // the service_tier of the answer
 }
 
@@ -54,8 +53,8 @@ const maxInputChars = 1 << 20
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     An assistant's message without text and calls is left out.
 //   - Tools keep their names, except names under which Codex would not offer them.
-//   - tool_choice, parallel_tool_calls: false, formats that the provider does not enforce, and
-//     settings of pictures become a developer instruction, since Codex has no settings for them.
+//   - tool_choice, parallel_tool_calls: false and formats that the provider does not enforce become
+//     a developer instruction, since Codex has no settings for them.
 func (c *Conversation) Plan(opts Options) *Plan {
 	offered := c.Choice.offeredTools(c.Tools)
 	names := newToolNames(c.Tools, offered)
@@ -71,7 +70,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			Model:                 model,
 			BaseInstructions:      &instructions,
 			ServiceTier:           c.serviceTier,
-			DeveloperInstructions: joinParagraphs(serialInstruction, c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
+			DeveloperInstructions: joinParagraphs(serialInstruction, c.Choice.instruction(names), c.Format.instruction),
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
 			Ephemeral:             true,
@@ -87,9 +86,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		},
 		Settings:    c.Settings,
 		Tools:       names,
-		WebSearch:   c.mayUseHosted(WebSearchTool),
-		Pictures:    c.mayUseHosted(PictureTool),
-		PictureOnly: c.Pictures != nil && c.Pictures.Only,
+		WebSearch:   c.maySearch(),
+		Picture:     c.Picture,
 		ServiceTier: c.ServiceTier(),
 	}
 	p.Choices, p.SerialTools = max(1, p.Choices), serial
@@ -109,14 +107,14 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if effort != "" {
 		config[effortKey] = effort
 	}
-	if c.mayUseHosted(WebSearchTool) {
+	if c.maySearch() {
 		c.Search.configure(config)
 	}
 	if c.Verbosity != "" { // Codex passes it on to the models that accept a verbosity
 		config["model_verbosity"] = c.Verbosity
 	}
 	fixed := fixedSettings
-	if c.mayUseHosted(PictureTool) {
+	if c.Picture {
 		fixed = fixedSettingsWithPictures
 	}
 	return codexrpc.Config{Fixed: fixed, Own: config}

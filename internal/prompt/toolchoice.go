@@ -14,11 +14,11 @@ type ToolChoice struct {
 	None     bool     // the model may use no tools
 	Required bool     // the model must call a tool
 	Only     []string // the model may call only these tools; nil: all
-	Hosted   Hosted   // the model must use this tool, and may not call the client's tools; empty: no such tool
+	Search   bool     // the model must search the web, and may not call the client's tools
 }
 
 // IsAuto reports whether the model decides which tools it uses, if any.
-func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
+func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
 // Read reads a choice: a mode, or an object. It calls readObject for an object, since the form of
 // the object depends on the API.
@@ -66,14 +66,14 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// CheckChoice returns an error if the choice does not fit the tools of the request. hasHosted is
-// true if the request has a [Hosted] tool.
-func (c *Conversation) CheckChoice(hasHosted bool) *field.Error {
+// CheckChoice returns an error if the choice does not fit the tools of the request. hasSearchTool is
+// true if one of these tools is a web search.
+func (c *Conversation) CheckChoice(hasSearchTool bool) *field.Error {
 	choice := &c.Choice
-	if choice.Hosted != "" && !c.hasHosted(choice.Hosted) {
-		return field.Invalid("%s", hostedTexts[choice.Hosted].missing)
+	if choice.Search && !hasSearchTool {
+		return field.Invalid("there is no web search in 'tools'")
 	}
-	if (choice.Required && !hasHosted || choice.Only != nil) && len(c.Tools) == 0 {
+	if (choice.Required && !hasSearchTool || choice.Only != nil) && len(c.Tools) == 0 {
 		return field.Invalid("is only allowed when 'tools' are given")
 	}
 	if name := choice.Unknown(c.Tools); name != "" {
@@ -99,7 +99,7 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 
 // offeredTools returns the tools that the model may call.
 func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
-	if c.None || c.Hosted != "" {
+	if c.None || c.Search {
 		return nil
 	}
 	if c.Only == nil {
@@ -116,8 +116,8 @@ func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 // model need not use a tool.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
-	case c.Hosted != "":
-		return hostedTexts[c.Hosted].must
+	case c.Search:
+		return "In this reply you must search the web before you answer."
 	case !c.Required:
 		return ""
 	case len(c.Only) == 1:

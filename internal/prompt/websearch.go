@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -101,6 +102,16 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	}
 	return f
 }
+
+// maySearch reports whether the request has a web search and the model may use it.
+func (c *Conversation) maySearch() bool {
+	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
+}
+
+// WithoutSearch is called if the operator does not allow web searches. It does nothing, since
+// requests of most APIs cannot ask for them. The requests of other APIs have their own method
+// WithoutSearch, which removes the search, or fails if the client needs it.
+func (*Conversation) WithoutSearch() *apierror.Error { return nil }
 
 // configure adds the settings for web searches to the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {

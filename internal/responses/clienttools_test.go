@@ -106,15 +106,24 @@ func TestClientToolsRefused(t *testing.T) {
 }
 
 // TestRefusedWithAdvice checks that the errors for OpenAI's tools and items that are not supported
-// name what does the same. No such tool is skipped, even if the client is Codex.
+// name what does the same.
 func TestRefusedWithAdvice(t *testing.T) {
 	for body, want := range map[string]string{
-		withMember(`"tools":[{"type":"local_shell"}]`):  "tools[0].type: 'local_shell' is not supported: use the tool shell. (400 unsupported_parameter)",
-		withInput(`{"type":"local_shell_call"}`):        "input[0].type: an item of the type 'local_shell_call' cannot be passed on to Codex; send it as a shell_call. (400 unsupported_parameter)",
-		withInput(`{"type":"local_shell_call_output"}`): "input[0].type: an item of the type 'local_shell_call_output' cannot be passed on to Codex; send it as a shell_call_output. (400 unsupported_parameter)",
+		withMember(`"tools":[{"type":"image_generation"}]`): "tools[0].type: 'image_generation' is not supported: POST /v1/images/generations makes pictures. (400 unsupported_parameter)",
+		withInput(`{"type":"image_generation_call"}`):       "input[0].type: an item of the type 'image_generation_call' cannot be passed on to Codex; send its picture as an input_image in a message of the user. (400 unsupported_parameter)",
+		withMember(`"tools":[{"type":"local_shell"}]`):      "tools[0].type: 'local_shell' is not supported: use the tool shell. (400 unsupported_parameter)",
+		withInput(`{"type":"local_shell_call"}`):            "input[0].type: an item of the type 'local_shell_call' cannot be passed on to Codex; send it as a shell_call. (400 unsupported_parameter)",
+		withInput(`{"type":"local_shell_call_output"}`):     "input[0].type: an item of the type 'local_shell_call_output' cannot be passed on to Codex; send it as a shell_call_output. (400 unsupported_parameter)",
 	} {
 		if _, err := Decode([]byte(body)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", body, err)
+		}
+	}
+	// Codex itself works without the picture tool, but not without its shell.
+	for tool, skipped := range map[string]bool{"image_generation": true, "local_shell": false} {
+		_, err := Decode([]byte(withMember(`"client_metadata":{"x-codex-installation-id":"i"},"tools":[{"type":"` + tool + `"}]`)))
+		if (err == nil) != skipped {
+			t.Errorf("%s of Codex: %v", tool, err)
 		}
 	}
 }

@@ -157,16 +157,16 @@ func (s *Stream) endPart(i *outputItem) {
 // sendItemStart sends the first events of an item.
 func (s *Stream) sendItemStart(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
-	for _, name := range progressEvents[i.Type].started {
-		s.send(i.event(name))
+	if i.Type == typeWebSearch {
+		s.send(i.event("response.web_search_call.in_progress"))
+		s.send(i.event("response.web_search_call.searching"))
 	}
 }
 
-// sendItemEnd sends the last events of an item. The event progressEvents.completed is sent only if
-// the item is complete.
+// sendItemEnd sends the last events of an item.
 func (s *Stream) sendItemEnd(i *outputItem) {
-	if name := progressEvents[i.Type].completed; name != "" && i.Status == statusCompleted {
-		s.send(i.event(name))
+	if i.Type == typeWebSearch && i.Status == statusCompleted {
+		s.send(i.event("response.web_search_call.completed"))
 	}
 	switch arguments := i.text.String(); i.Type {
 	case typeFunctionCall:

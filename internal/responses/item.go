@@ -59,7 +59,6 @@ var itemTypes = map[string]itemType{
 	typeShellCall + "_output": {"sho", (*inputItem).readClientOutput},
 	typePatchCall + "_output": {"apco", (*inputItem).readClientOutput},
 
-	typePicture:   {"ig", (*inputItem).readPicture},
 	typeWebSearch: {"ws", (*inputItem).readVerbatim},
 	"compaction":  {"item", (*inputItem).readVerbatim},
 }
@@ -69,6 +68,8 @@ var insteadOf = map[string]string{
 	"local_shell":             "use the tool shell",
 	"local_shell_call":        "send it as a shell_call",
 	"local_shell_call_output": "send it as a shell_call_output",
+	"image_generation":        "POST /v1/images/generations makes pictures",
+	"image_generation_call":   "send its picture as an input_image in a message of the user",
 }
 
 func (r *Request) readInput(v wirejson.Value) *field.Error {
@@ -102,7 +103,6 @@ type itemFields struct {
 	callID, name, namespace, arguments, output wirejson.Value
 	input, tools, encrypted, summary, phase    wirejson.Value
 	action, operation, status                  wirejson.Value
-	result, revised                            wirejson.Value
 }
 
 // read reads the item at the cursor into i, which is empty.
@@ -115,8 +115,7 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 		wirejson.Into("input", &in.input), wirejson.Into("tools", &in.tools),
 		wirejson.Into("encrypted_content", &in.encrypted), wirejson.Into("summary", &in.summary),
 		wirejson.Into("phase", &in.phase), wirejson.Into("action", &in.action),
-		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status),
-		wirejson.Into("result", &in.result), wirejson.Into("revised_prompt", &in.revised))
+		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status))
 	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f

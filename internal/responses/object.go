@@ -8,12 +8,10 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The values of the status of a Response. An item has one of the first three, or failed if it is a
-// picture that could not be made.
+// The values of the status of a Response. An item has one of the first three.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -34,8 +32,7 @@ type outputItem struct {
 	annotations      []json.RawMessage // the annotations of a message's text
 	encryptedContent string            // the encrypted content of a reasoning item
 
-	picture *turn.Output // the output with the picture; nil: it has not come
-	tool    originalTool // if the item is a call: the called tool
+	tool originalTool // if the item is a call: the called tool
 }
 
 // responseJSON returns the JSON of the Response as it is now.
@@ -78,8 +75,6 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	case typeCustomCall:
 		input := prompt.CustomInput(arguments)
 		w.Namespace, w.Name, w.Input = i.tool.namespace, i.tool.name, &input
-	case typePicture:
-		w.pictureCall = newPictureCall(i.picture)
 	case typeWebSearch:
 		w.Action = searchAction(arguments)
 	case typeShellCall, typePatchCall:

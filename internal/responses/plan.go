@@ -53,7 +53,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	if f := cmp.Or(r.CheckRemoteImages(), r.addInputTools()); f != nil {
 		return f.In("input").APIError()
 	}
-	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
+	return r.CheckChoice(r.Search != nil).In("tool_choice").APIError()
 }
 
 // buildMessages sets r.Messages to one conversation: the instructions, the messages of

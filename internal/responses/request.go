@@ -36,11 +36,11 @@ type Request struct {
 	isCodex      bool             // the client is Codex itself
 	echoed       responseSettings // what the Response repeats of the request
 
-	skippedToolError *field.Error                  // the error for the first of skippedTools; nil: there are none; check returns it unless isCodex
-	hostedIndexes    map[prompt.Hosted]toolIndexes // the places of the hosted tools
-	skippedTools     []string                      // the paths of the declared tools that cannot run here
-	originalTools    map[string]originalTool       // the tools as the client declared them, by the names of their functions
-	inputTools       []declaredTool                // the tools that items of the input declare
+	skippedToolError *field.Error            // the error for the first of skippedTools; nil: there are none; check returns it unless isCodex
+	searchIndexes    *toolIndexes            // the place of the tool for web searches; nil: there is none
+	skippedTools     []string                // the paths of the declared tools that cannot run here
+	originalTools    map[string]originalTool // the tools as the client declared them, by the names of their functions
+	inputTools       []declaredTool          // the tools that items of the input declare
 }
 
 // Decode reads and checks the body of a request. The error is always an

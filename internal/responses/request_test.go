@@ -118,7 +118,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 func decodeAll(body string) *apierror.Error {
 	r, apiErr := Decode([]byte(body))
 	if apiErr == nil {
-		apiErr = r.Without(prompt.WebSearchTool)
+		apiErr = r.WithoutSearch()
 	}
 	if apiErr != nil {
 		return apiErr
@@ -233,7 +233,7 @@ func TestResponseMoreTools(t *testing.T) {
 func TestResponseOfCodex(t *testing.T) {
 	const tools = `"tools":[{"type":"function","name":"f"},{"type":"web_search","external_web_access":false}]`
 	r := responseOf(t, withMember(tools+`,"client_metadata":{"x-codex-installation-id":"i"}`))
-	if apiErr := r.Without(prompt.WebSearchTool); apiErr != nil {
+	if apiErr := r.WithoutSearch(); apiErr != nil {
 		t.Fatal(apiErr)
 	}
 	if len(r.Tools) != 1 || !slices.Equal(r.Ignored, []string{"tools[1]"}) {

@@ -30,7 +30,7 @@ import (
 //   - Each reasoning item of the model becomes an item with the parts of its summary. An
 //     item without a summary is shown only if the client wants its encrypted content.
 //   - A call becomes an item. If calls are part of the text, there are no such items.
-//   - Each web search and each picture becomes an item.
+//   - Each web search becomes an item.
 //
 // A Stream is not safe for concurrent use.
 type Stream struct {
@@ -98,10 +98,6 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	case turn.OutputSearchEnd:
 		s.openOrBegin(typeWebSearch, out.ID).text.WriteString(out.Text)
 		s.endItem(statusCompleted)
-	case turn.OutputPictureStart:
-		s.beginItem(typePicture, &outputItem{})
-	case turn.OutputPicture:
-		s.endPicture(out)
 	case turn.OutputAnnotations:
 		s.annotate(&out)
 	case turn.OutputFinish:
@@ -224,15 +220,12 @@ func (s *Stream) beginItem(kind string, item *outputItem) {
 	s.sendItemStart(item)
 }
 
-// endItem ends the open item, if there is one. The item gets this status, but a picture that was
-// not made gets the status failed.
+// endItem ends the open item, if there is one, with this status.
 func (s *Stream) endItem(status string) {
 	if i := s.openItem; i != nil {
 		s.openItem = nil
 		s.endPart(i)
-		if i.Status = status; i.Type == typePicture && (i.picture == nil || i.picture.Err != nil) {
-			i.Status = statusFailed
-		}
+		i.Status = status
 		s.sendItemEnd(i)
 	}
 }

@@ -40,7 +40,7 @@ type declaredTool struct {
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools, r.originalTools, r.echoed.Tools = nil, nil, nil
-	r.skippedToolError, r.skippedTools, r.Search, r.Pictures, r.hostedIndexes = nil, nil, nil, nil, nil
+	r.skippedToolError, r.skippedTools, r.Search, r.searchIndexes = nil, nil, nil, nil
 	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclaredTool)
 }
 
@@ -49,8 +49,8 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 	if f != nil && f.Code == codeHosted {
 		var kind wirejson.Value
 		v.Pick(wirejson.Into("type", &kind))
-		if hosted := hostedTool(kind); hosted != "" {
-			return r.readHostedTool(hosted, v, i)
+		if prompt.IsWebSearch(kind.Text()) {
+			return r.readWebSearch(v, i)
 		}
 		r.skipHostedTool(f.At(i).In("tools"))
 		return nil
@@ -148,13 +148,13 @@ func readTool(v wirejson.Value, namespace string) ([]declaredTool, *field.Error)
 	case kind == toolSearchTool && execution.Is("client"):
 		t, f := readSearchTool(v)
 		return oneTool(typeToolSearch, "", t), f
-	case insteadOf[kind] != "": // also for Codex as the client, which would lose its shell silently
-		return nil, field.Unsupported("'%s' is not supported: %s", kind, insteadOf[kind]).In("type")
 	default:
-		return nil, (&field.Error{
-			Problem: "'" + strings.ToValidUTF8(kind[:min(len(kind), 64)], "") + "' is not supported: tools that are not the client's own do not run here",
-			Code:    codeHosted,
-		}).In("type")
+		reason := cmp.Or(insteadOf[kind], "tools that are not the client's own do not run here")
+		f := field.Unsupported("'%s' is not supported: %s", strings.ToValidUTF8(kind[:min(len(kind), 64)], ""), reason)
+		if kind != "local_shell" { // Codex itself as the client must not lose its shell silently
+			f.Code = codeHosted
+		}
+		return nil, f.In("type")
 	}
 }
 
@@ -200,10 +200,8 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	if kind.Is("allowed_tools") {
 		return c.ReadAllowed(v, readChosenTool)
 	}
-	if kind.Kind() == wirejson.KindString {
-		if c.Hosted = hostedTool(kind); c.Hosted != "" {
-			return nil
-		}
+	if c.Search = kind.Kind() == wirejson.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
+		return nil
 	}
 	return c.Require(readChosenTool(v))
 }

@@ -119,7 +119,6 @@ type outputJSON struct {
 	Arguments any     `json:"arguments,omitempty"` // a string, or an object
 	Input     *string `json:"input,omitempty"`
 	clientCall
-	pictureCall
 }
 
 // textPart is a part of a message (OutputTextContent) or of a reasoning's summary

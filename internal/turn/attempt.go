@@ -66,10 +66,10 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 }
 
 // waitsForResults reports two things. waits is true if Codex waits for the results of structured
-// calls, and no picture is pending. While Codex waits, it does not report that the model's response
+// calls. While Codex waits, it does not report that the model's response
 // broke off. brokeOff is true if earlier events show that the response broke off.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
-	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pending) == 0, m.attempt.itemCut
+	return m.structured.hasComplete && !m.structured.refused && !m.done, m.attempt.itemCut
 }
 
 // setCallsRefused records that the calls were answered with a failure, not with results of the

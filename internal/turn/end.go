@@ -23,7 +23,7 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:
-		if m.opts.PictureOnly {
+		if m.opts.Picture {
 			m.failWithoutPicture()
 			return
 		}
@@ -47,9 +47,9 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 
 // finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
 // is reason. But if calls were sent, and the cut is not within another call for the client, the
-// finish_reason is FinishToolCalls. A turn with PictureOnly fails.
+// finish_reason is FinishToolCalls. A turn for a picture fails.
 func (m *Machine) finishCut(reason FinishReason) {
-	if m.opts.PictureOnly {
+	if m.opts.Picture {
 		m.failWithoutPicture()
 		return
 	}
@@ -84,8 +84,6 @@ func (m *Machine) finish(reason FinishReason) {
 }
 
 func (m *Machine) emitFinish(reason FinishReason) {
-	m.pictures.finishReason = ""
-	m.failPendingPictures()
 	m.policy.end()
 	m.done = true
 	if !m.thread.modelFinished {
@@ -125,10 +123,6 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 		return
 	}
 	m.policy.sendWithheld()
-	m.pictures.finishReason = ""
-	if m.out.hasDelayed() {
-		m.failPendingPictures()
-	}
 	m.done = true
 	m.usage.askedAgain = false // the input of a response that failed does not count
 	m.usage.interrupted()

@@ -32,7 +32,6 @@ type Machine struct {
 	attempt     attempt
 	search      webSearch
 	pictureTool pictureTool
-	pictures    pendingPictures
 	strays      strayCalls
 	structured  structuredState
 	lastCall    lastCall
@@ -111,22 +110,19 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 		if m.done {
 			break
 		}
-		if m.processEvent(&events[i]); m.out.isOverfull() {
-			m.failPendingPictures()
-		}
+		m.processEvent(&events[i])
 	}
 	return m.out.batch
 }
 
 // GraceOver ends a turn whose grace (the wait for more calls) is over. But if the model is still
-// writing a block that the client may get, or if a picture is being made, GraceOver starts the
-// grace again. In ModeJSON, a block without new text is not waited for: an open block is only text
+// writing a block that the client may get, GraceOver starts the grace again. In ModeJSON, a block without new text is not waited for: an open block is only text
 // for the client, whereas an Obsidian client runs it. If no grace is running, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
 	case m.done || !m.grace.running:
-	case m.mayHoldTag() && !m.clientHasAll() && (m.grace.hasText || m.opts.writesBlocks()), len(m.pictures.pending) > 0:
+	case m.mayHoldTag() && !m.clientHasAll() && (m.grace.hasText || m.opts.writesBlocks()):
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -162,8 +158,6 @@ func (m *Machine) Abandon() []Output {
 		m.flushMessage(usetool.AbortDisconnect)
 	}
 	if !m.done {
-		m.pictures.finishReason = ""
-		m.failPendingPictures() // text may wait for them
 		m.policy.end()
 		m.done = true
 		m.usage.interrupted()
@@ -197,14 +191,15 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		switch {
 		case e.ItemType == codexrpc.ItemAgentMessage:
 			m.messageCompleted(e)
-		case e.ItemType == codexrpc.ItemPicture && m.opts.Pictures:
+		case e.ItemType == codexrpc.ItemPicture && m.opts.Picture:
 			m.pictureItemCompleted(e)
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
 		m.attempt.itemCut = m.attempt.itemCut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
-		if m.callAnswered(e) {
+		if m.opts.Picture && e.CallID == m.pictureTool.lastCallID {
+			m.pictureCallAnswered(e)
 			return
 		}
 		m.attempt.callsAnswered = m.structured.refused // if refused is true, the response broke off: a complete response would have ended the turn
@@ -235,19 +230,15 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemWebSearch:
 		m.emitSearch(Output{Kind: OutputSearchStart, ID: e.ItemID})
-	case codexrpc.ItemToolCall:
-		m.pictures.blocked = true
-		m.failBlockedPictures()
 	case codexrpc.ItemPicture:
-		m.pictureTool.inProgress = m.opts.Pictures
-		m.beginPicture(e.ItemID)
+		m.pictureTool.inProgress = m.opts.Picture
 	}
 }
 
 // addText processes a new piece of a message. gap is the separator between the previous message and
 // the piece's message; empty: no separator is needed.
 func (m *Machine) addText(gap, text string) {
-	if m.opts.PictureOnly {
+	if m.opts.Picture {
 		m.pictureTool.addText(gap + text)
 		return
 	}
@@ -310,7 +301,7 @@ func (m *Machine) checkOffered(e *codexrpc.Event) {
 
 // isAllowedTool reports whether the turn may have a tool that is not the client's.
 func (m *Machine) isAllowedTool(name string) bool {
-	return m.opts.WebSearch && name == webSearchTool || m.opts.Pictures && name == codexrpc.PictureTool
+	return m.opts.WebSearch && name == webSearchTool || m.opts.Picture && name == codexrpc.PictureTool
 }
 
 // webSearchTool is the name of the provider's web search among the tools.
@@ -323,7 +314,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		m.handleRetry(errBrokeOff)
 		return
 	}
-	if m.isPictureCall(e) {
+	if m.opts.Picture && e.Name == codexrpc.PictureTool {
 		m.pictureCalled(e)
 		return
 	}
@@ -371,15 +362,13 @@ func (m *Machine) truncate() {
 
 // responseCompleted processes the end of a model response. The turn ends if there were structured
 // calls, which only the client can answer. It also ends if there were textual calls, except in
-// StopOff. If pictures are pending, the turn ends after them.
+// StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")
 	if m.structured.hasComplete || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.thread.modelFinished = !m.done
-		if reason := m.finishReason(); !m.awaitPictures(reason) {
-			m.finish(reason)
-		}
+		m.finish(m.finishReason())
 	} else if m.strays.inResponse && !m.done {
 		m.continueAfterStrays()
 	}
@@ -387,7 +376,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 
 // continueAfterStrays is called after a response with stray calls or calls for pictures, but
 // without structured calls for the client. After such a response, Codex asks the model again. In a
-// turn with PictureOnly, Codex does so only if it makes no picture, since the picture ends the
+// turn for a picture, Codex does so only if it makes no picture, since the picture ends the
 // turn. continueAfterStrays ends the turn after too many such responses.
 func (m *Machine) continueAfterStrays() {
 	if mayContinue := m.strays.endResponse(); !mayContinue || !m.pictureTool.awaited {
@@ -406,7 +395,7 @@ func (m *Machine) expectResponse(mayContinue bool) {
 	if mayContinue {
 		m.usage.askedAgain = true
 		m.out.responseStarted, m.messages.responseHasText = false, false // a retry repeats the next response, not this one
-	} else if !m.awaitPictures(FinishLength) {
+	} else {
 		m.finishCut(FinishLength)
 	}
 }

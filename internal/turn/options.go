@@ -145,12 +145,9 @@ type Options struct {
 	// its messages are outputs.
 	WebSearch bool
 
-	// Pictures is for a model that may make pictures with Codex's own tool. Each picture becomes an
-	// output.
-	Pictures bool
-	// PictureOnly is for a turn with Pictures that makes one picture and ends with it. The text of
-	// the model is no output.
-	PictureOnly bool
+	// Picture is for a turn that makes one picture with Codex's own tool and ends with it. The text
+	// of the model is no output.
+	Picture bool
 
 	// StopSequences are at most 4 texts, none of them empty. When one of them occurs in the text of
 	// the model, the text and the turn end before it. Blocks are part of the text; the reasoning

@@ -30,12 +30,8 @@ const (
 	// indexes count characters in the message. Part is the number of characters in the answer
 	// before the message.
 	OutputAnnotations
-	// OutputPictureStart begins a picture. ID identifies the picture. A turn with
-	// [Options].PictureOnly has no such output.
-	OutputPictureStart
 	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
-	// prompt from which the picture was made. Transparent may be set. If the picture could not be
-	// made, Err says why.
+	// prompt from which the picture was made. Transparent may be set.
 	OutputPicture
 	// OutputFinish is the last output of a turn that did not fail: End is set.
 	OutputFinish
@@ -83,8 +79,8 @@ type Output struct {
 	Name string
 	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End
-	// Err says why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
-	// *codexrpc.CallError, or one of the errors of this package and of codexrpc.
+	// Err says why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError, or one of the errors
+	// of this package and of codexrpc.
 	Err error
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -20,14 +19,14 @@ import (
 // during this wait.
 const pictureTime = 15 * time.Minute
 
-// pictureTool is the state of Codex's picture tool in a turn, besides [pendingPictures].
+// pictureTool is the state of Codex's picture tool in a turn for a picture.
 type pictureTool struct {
 	lastCallID string              // id of the model's last call of the tool
-	awaited    bool                // in a turn with PictureOnly, Codex has not answered that call
+	awaited    bool                // Codex has not answered that call
 	inProgress bool                // Codex waits for the picture
 	failed     bool                // Codex could not make the last picture
 	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
-	modelText  []byte              // text of the model in a turn with PictureOnly, which may say why there is no picture
+	modelText  []byte              // text of the model, which may say why there is no picture
 }
 
 // maxTextInstead is how many bytes of text are kept if the model writes text instead of making a
@@ -39,51 +38,28 @@ func (p *pictureTool) addText(text string) {
 	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
 
-// isPictureCall reports whether an event is a call of the picture tool, in a turn with pictures.
-func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
-	return m.opts.Pictures && e.Name == codexrpc.PictureTool
-}
-
 // pictureCalled records a call for a picture. Codex answers the call.
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
-	m.pictureTool.lastCallID, m.strays.inResponse = e.CallID, true
-	if m.opts.PictureOnly {
-		m.pictureTool.awaited = true
-	} else {
-		m.expectPicture(e.CallID)
-	}
+	m.pictureTool.lastCallID, m.pictureTool.awaited, m.strays.inResponse = e.CallID, true, true
 }
 
-// pictureItemCompleted processes a picture of Codex. A picture that is not a PNG is an error. If Codex
-// could not make the picture, its answer to the call follows, and says why.
+// pictureItemCompleted processes a picture of Codex. The turn ends with it, and fails if it is no
+// PNG. If Codex could not make the picture, its answer to the call follows, and says why.
 func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	m.pictureTool.inProgress = false
 	switch {
 	case m.stopped():
 	case e.Status == codexrpc.StatusFailed || e.Text == "":
 		m.pictureTool.failed, m.pictureTool.failure = true, e.Err
-	case !isPNG(e.Text) && m.opts.PictureOnly:
-		m.fail(errNoPNG)
 	case !isPNG(e.Text):
-		m.endPicture(Output{ID: e.ItemID, Err: errNoPNG})
+		m.fail(errNoPNG)
 	default:
-		m.pictureMade(e)
+		m.out.emit(Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent})
+		m.finish(FinishStop)
 	}
 }
 
-// pictureMade emits a picture, without a colour profile that later requests could not have. A turn with
-// PictureOnly ends with the picture.
-func (m *Machine) pictureMade(e *codexrpc.Event) {
-	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: prompt.WithoutLargeProfile(e.Text), Transparent: e.Transparent}
-	if !m.opts.PictureOnly {
-		m.endPicture(out)
-		return
-	}
-	m.out.emit(out)
-	m.finish(FinishStop)
-}
-
-// pictureCallAnswered reads Codex's answer to the call in a turn with PictureOnly. If Codex could
+// pictureCallAnswered reads Codex's answer to the call for the picture. If Codex could
 // not make the picture, the turn fails. Otherwise the turn goes on: the model may correct a call
 // that Codex did not understand.
 func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {

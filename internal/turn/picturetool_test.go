@@ -63,7 +63,7 @@ func TestPicture(t *testing.T) {
 		"called for ever":         {slicesRepeat(maxStrayResponses, pictureCall, response(3), pictureAnswer("", "")), &NoPictureError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(&Options{Pictures: true, PictureOnly: true, ClientName: func(string) (string, bool) { return "", false }})
+			m := New(&Options{Picture: true, ClientName: func(string) (string, bool) { return "", false }})
 			var got []Output
 			for i := range test.events {
 				got = append(got, m.Feed(test.events[i:i+1])...)
@@ -101,7 +101,7 @@ func TestPictureAskedAgain(t *testing.T) {
 		"both":     {[]codexrpc.Event{stray, pictureCall, response(3), pictureStarted}, false},
 	} {
 		for _, left := range []int{100, 6} {
-			options := &Options{Pictures: true, PictureOnly: true, Budget: &purse{left: left}, ClientName: func(string) (string, bool) { return "", false }}
+			options := &Options{Picture: true, Budget: &purse{left: left}, ClientName: func(string) (string, bool) { return "", false }}
 			m := New(options)
 			m.Feed(test.events)
 			if spent := test.again && left == 6; spent != (options.Budget.(*purse).left == 0) || m.Done() != (spent || name == "made") {
@@ -146,7 +146,7 @@ func TestPictureNotWanted(t *testing.T) {
 func TestPictureOffered(t *testing.T) {
 	offered := codexrpc.Event{Kind: codexrpc.EventOffered, Text: codexrpc.PictureTool + "\n"}
 	for _, wanted := range []bool{true, false} {
-		m := New(&Options{Pictures: wanted, PictureOnly: wanted, ClientName: func(string) (string, bool) { return "", false }})
+		m := New(&Options{Picture: wanted, ClientName: func(string) (string, bool) { return "", false }})
 		if m.Feed([]codexrpc.Event{offered}); m.Done() == wanted {
 			t.Errorf("wanted %t: done %t", wanted, m.Done())
 		}
@@ -155,16 +155,14 @@ func TestPictureOffered(t *testing.T) {
 
 // TestPicturePatience: while Codex waits for a picture, a silence is no sign of a failure.
 func TestPicturePatience(t *testing.T) {
-	for _, only := range []bool{true, false} {
-		m := New(&Options{Pictures: true, PictureOnly: only})
-		for _, step := range []struct {
-			event codexrpc.Event
-			want  time.Duration
-		}{{pictureCall, time.Minute}, {pictureStarted, pictureTime}, {pictureFailed, time.Minute}} {
-			m.Feed([]codexrpc.Event{step.event})
-			if got := m.maxSilence(time.Minute); got != step.want {
-				t.Errorf("only: %t, after %v: %v", only, step.event.Kind, got)
-			}
+	m := New(&Options{Picture: true})
+	for _, step := range []struct {
+		event codexrpc.Event
+		want  time.Duration
+	}{{pictureCall, time.Minute}, {pictureStarted, pictureTime}, {pictureFailed, time.Minute}} {
+		m.Feed([]codexrpc.Event{step.event})
+		if got := m.maxSilence(time.Minute); got != step.want {
+			t.Errorf("after %v: %v", step.event.Kind, got)
 		}
 	}
 }

@@ -20,19 +20,17 @@ func TestInterruptedUsage(t *testing.T) {
 		output    int64
 		estimated bool
 	}{
-		"the response ends":               {Options{}, []codexrpc.Event{delta("m", text), told, completed}, nil, 0, false},
-		"the response has no usage":       {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventResponseCompleted}, completed}, nil, 0, false},
-		"a grace ends":                    {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
-		"in the second response":          {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", text), told, delta("n", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
-		"a stop sequence":                 {Options{StopSequences: []string{" three"}}, []codexrpc.Event{delta("m", text)}, nil, 2, true},
-		"the client goes":                 {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Abandon() }, 3, true},
-		"Codex is lost":                   {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 3, true},
-		"a structured call":               {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []codexrpc.Event{call("a", "f", `{"a":1}`)}, func(m *Machine) { m.GraceOver() }, 6, true},
-		"nothing was said":                {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, func(m *Machine) { m.Abandon() }, 0, false},
-		"in the response after a picture": {Options{Pictures: true}, []codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")}, func(m *Machine) { m.Abandon() }, 0, true},
-		"that response fails":             {Options{Pictures: true}, []codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 0, false},
-		"more than is kept":               {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxPendingText/4))}, func(m *Machine) { m.Abandon() }, maxPendingText/4 + maxPendingText/4, true},
-		"the thread's total comes late":   {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
+		"the response ends":             {Options{}, []codexrpc.Event{delta("m", text), told, completed}, nil, 0, false},
+		"the response has no usage":     {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventResponseCompleted}, completed}, nil, 0, false},
+		"a grace ends":                  {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
+		"in the second response":        {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", text), told, delta("n", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
+		"a stop sequence":               {Options{StopSequences: []string{" three"}}, []codexrpc.Event{delta("m", text)}, nil, 2, true},
+		"the client goes":               {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Abandon() }, 3, true},
+		"Codex is lost":                 {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 3, true},
+		"a structured call":             {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []codexrpc.Event{call("a", "f", `{"a":1}`)}, func(m *Machine) { m.GraceOver() }, 6, true},
+		"nothing was said":              {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, func(m *Machine) { m.Abandon() }, 0, false},
+		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxPendingText/4))}, func(m *Machine) { m.Abandon() }, maxPendingText/4 + maxPendingText/4, true},
+		"the thread's total comes late": {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
 	} {
 		m := New(&c.opts)
 		m.Feed(c.events)

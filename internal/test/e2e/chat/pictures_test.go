@@ -21,24 +21,11 @@ import (
 )
 
 // paint is a model that calls Codex's tool for pictures with the user's text, as the instructions say.
-// A text that begins with "write:" it only repeats, one that begins with "read:" names a file, and one
-// that begins with "own:" is for a tool of the client's. One with "before:" or "behind:" is for a picture
-// before or behind a call of such a tool, one with "two:" is for two pictures, and one
-// with "between:" is for a text between two pictures.
+// A text that begins with "write:" it only repeats, and one that begins with "read:" names a file.
 func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	text := req.UserText()
 	if said, ok := strings.CutPrefix(text, "write:"); ok {
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say(said)}}, true
-	}
-	how, own, _ := strings.Cut(text, ":")
-	theirs, picture := scriptedmodel.Call{Name: own, Arguments: "{}"}, scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: `{"prompt":"A cat"}`}
-	switch how {
-	case "own":
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{theirs}}, true
-	case "before":
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{picture, theirs}}, true
-	case "behind":
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{theirs, picture}}, true
 	}
 	if len(req.ToolResults()) > 0 {
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("a second request")}}, true
@@ -56,12 +43,6 @@ func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		}
 	}
 	call := scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: e2e.EncodeJSON(arguments)}
-	if how == "two" {
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{call, call}}, true
-	}
-	if how == "between" {
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{picture, scriptedmodel.Say("between"), call}}, true
-	}
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, true
 }
 
@@ -176,9 +157,6 @@ func TestPictures(t *testing.T) {
 		err = client.Post(e2e.Context(t), "images/variations", map[string]string{}, nil)
 		checkPictureError(t, err, http.StatusNotFound, "unknown_url")
 	})
-
-	t.Run("in responses", func(t *testing.T) { picturesInResponses(t, s) })
-	t.Run("in chat", func(t *testing.T) { picturesInChat(t, s) })
 
 	t.Run("with a file of the host", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "secret.png")
@@ -301,12 +279,6 @@ func TestPicturesOfLogins(t *testing.T) {
 		t.Errorf("with a free plan: %d %s", status, answer)
 	}
 	s.Load(s.Caddyfile(server(freeHome)))
-	if _, refused := s.RefuseResponse(e2e.Asks("A cat", pictureTool), nil); refused.Error.Param == nil || *refused.Error.Param != "tools[0].type" {
-		t.Errorf("a response without the option: %+v", refused)
-	}
-	if response, text := s.Post(e2e.ChatBody("A cat", e2e.Fields{"modalities": []string{"text", "image"}}), nil); response.StatusCode != http.StatusBadRequest || gjson.Get(text, "error.param").Str != "modalities" {
-		t.Errorf("a chat without the option: %s %s", response.Status, text)
-	}
 	if status, answer := postPicture(s, "generations", `{"prompt":"A cat"}`); status != http.StatusNotFound || gjson.Get(answer, "error.code").Str != "unknown_url" {
 		t.Errorf("without the option: %d %s", status, answer)
 	}

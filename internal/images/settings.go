@@ -1,0 +1,80 @@
+package images
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// skipSetting returns the reader of a setting for which Codex's tool has no argument. The reader
+// checks that the value has the given kind. neutral is the value that has no effect. If another
+// value is given, the reader lists the setting in Ignored.
+func skipSetting(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+}
+
+// sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
+var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
+
+// readSize reads the size. A sentence of the prompt asks the model for it, but the picture may have
+// another size. Therefore readSize also lists "size" in Ignored.
+func (r *Request) readSize(v wirejson.Value) *field.Error {
+	f := field.Text(&r.size, v)
+	switch {
+	case f != nil:
+		return f
+	case r.size == "auto" || r.size == "":
+		r.size = ""
+		return nil
+	case !sizePattern.MatchString(r.size):
+		return field.Invalid("must be auto, or a width and a height as in 1024x1536")
+	}
+	r.Ignore("size")
+	return nil
+}
+
+func (r *Request) readBackground(v wirejson.Value) *field.Error {
+	f := field.OneOf(&r.background, []string{"auto", "transparent", "opaque"}, v)
+	if r.background == "auto" {
+		r.background = ""
+	}
+	return f
+}
+
+func readFormat(_ *Request, v wirejson.Value) *field.Error {
+	var format string
+	f := field.OneOf(&format, []string{"png", "jpeg", "webp"}, v)
+	if f == nil && format != "" && format != "png" {
+		return field.Unsupported("must be png: Codex makes no other pictures")
+	}
+	return f
+}
+
+// sizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool
+// has no argument for the size. It returns "" if the picture may have any size.
+func (r *Request) sizeInWords() string {
+	if r.size == "" {
+		return ""
+	}
+	width, height, _ := strings.Cut(r.size, "x")
+	shape := "square"
+	switch {
+	case len(width) != len(height) && len(width) > len(height), len(width) == len(height) && width > height:
+		shape = "landscape"
+	case width != height:
+		shape = "portrait"
+	}
+	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
+}
+
+// backgroundInWords returns the sentence about the background for the model. It returns "" if the
+// picture may have any background.
+func (r *Request) backgroundInWords() string {
+	if r.background == "" {
+		return ""
+	}
+	return fmt.Sprintf("Set transparent_background to %t.", r.background == "transparent")
+}

@@ -1,0 +1,62 @@
+package responses
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// typeWebSearch is the type of the items for web searches. The provider runs them, not the client.
+const typeWebSearch = "web_search_call"
+
+// toolIndexes has the indexes of a tool in the tools of the request and in the tools of the
+// Response.
+type toolIndexes struct{ request, response int }
+
+// readWebSearch reads the tool for web searches. index is the tool's index in the tools of the
+// request.
+func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
+	if r.searchIndexes != nil {
+		return field.Invalid("there is such a tool already").In("type")
+	}
+	r.searchIndexes = &toolIndexes{index, len(r.echoed.Tools)}
+	r.echoed.Tools = append(r.echoed.Tools, v)
+	r.Search, f = prompt.ReadWebSearch(v)
+	return f
+}
+
+// WithoutSearch is called if the operator does not allow web searches. If the request declares none,
+// WithoutSearch does nothing. If the client is Codex itself, WithoutSearch removes the tool, since
+// Codex also works without it. For other clients, it returns an error.
+func (r *Request) WithoutSearch() *apierror.Error {
+	indexes := r.searchIndexes
+	if indexes == nil {
+		return nil
+	}
+	path := (&field.Error{}).At(indexes.request).In("tools").Path
+	if !r.isCodex {
+		return field.Unsupported("is a web search, which is off on this server; its operator can allow it with the option web_search").In("type").In(path).APIError()
+	}
+	r.Search = nil
+	r.Ignore(path)
+	r.echoed.Tools[indexes.response] = nil // settingsJSON leaves out tools that are nil
+	return nil
+}
+
+// searchAction returns the action of a web search. text is Codex's action, or empty. If text is not
+// an action, or if OpenAI's API does not have the type of the action, the result is an action of
+// the type search without other members.
+func searchAction(text string) json.RawMessage {
+	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
+		var kind wirejson.Value
+		action.Pick(wirejson.Into("type", &kind))
+		if slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
+			return json.RawMessage(action)
+		}
+	}
+	return json.RawMessage(`{"type":"search"}`)
+}
