@@ -15,35 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestResponsesBlocks checks that textual calls are items or text, depending on the mode.
-func TestResponsesBlocks(t *testing.T) {
-	s := e2e.NewSite(t, e2e.Patient)
-	prompt := `say:Before.; usetool:2 localSearch {"query":"n%d"}`
-	request := e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}
-	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		request["stream"] = stream
-		r := s.Respond(e2e.Asks(prompt, request), nil)
-		if r.Types() != "message function_call function_call" || strings.Contains(r.Text(), "use_tool") || r.Calls()[1].Arguments != `{"query":"n2"}` {
-			t.Errorf("openai-json: %s %q %+v", r.Types(), r.Text(), r.Calls())
-		}
-		r = s.Respond(e2e.Asks(prompt, request), http.Header{"X-Proxy-Output-Mode": {"obsidian-xml"}})
-		if len(r.Calls()) != 0 || strings.Count(r.Text(), "<use_tool>") != 2 || !strings.HasPrefix(r.Text(), "Before.") {
-			t.Errorf("obsidian-xml: %s %q", r.Types(), r.Text())
-		}
-		// A block may have an invalid name of a tool. The conversation continues.
-		r = s.Respond(e2e.Asks("verbatim:<use_tool>\n<name>my tool</name>\n<a>b</a>\n</use_tool>", e2e.Fields{
-			"instructions": "Write <use_tool> blocks.", "tools": request["tools"], "stream": stream,
-		}), nil)
-		if calls := r.Calls(); len(calls) != 1 || calls[0].Name != "my tool" {
-			t.Fatalf("%s %q", r.Types(), r.Text())
-		}
-		output := []e2e.Fields{{"type": "function_call_output", "call_id": r.Calls()[0].CallID, "output": "done"}}
-		if next := s.Respond(e2e.Asks(output, e2e.Fields{"previous_response_id": r.ID, "stream": stream}), nil); !strings.Contains(next.Text(), "done") {
-			t.Errorf("%q", next.Text())
-		}
-	})
-}
-
 func TestResponsesReasoning(t *testing.T) { e2e.OverBoth(t, testResponsesReasoning) }
 
 func testResponsesReasoning(t *testing.T) {
