@@ -38,3 +38,13 @@ func keepOwner(path string, file *os.File) error {
 	}
 	return file.Chmod(info.Mode().Perm())
 }
+
+// OnlyRootReads reports whether only root can read the file at path, and root asks.
+func OnlyRootReads(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid == 0
+}

@@ -30,10 +30,9 @@ in caddy codex status. If that fails, name the attempt that the error names to r
 it without spending a second credit.`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	adminFlag(cmd)
 	cmd.Flags().BoolP("yes", "y", false, "Do not ask before")
 	cmd.Flags().String("attempt", "", "Name of the attempt to repeat")
-	return withConfig(cmd, spendCredit)
+	return withAdmin(cmd, spendCredit)
 }
 
 // spendCredit spends a reset credit of the login of an app-server of the running Caddy. The credit

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,11 +60,10 @@ func withPermissionAdvice(err error) error {
 	return err
 }
 
-// ownerWarning returns a warning if root runs the command and only root can read the file of keys;
-// else it returns "". As a service, Caddy runs as another user and could not read such a file.
+// ownerWarning returns a warning if only root can read the file of keys; else it returns "". As a
+// service, Caddy runs as another user and could not read such a file.
 func ownerWarning(file string) string {
-	info, err := os.Stat(file)
-	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {
+	if !apikeys.OnlyRootReads(file) {
 		return ""
 	}
 	return fmt.Sprintf("Only root can read %s. Give it to the user that Caddy runs as: chown caddy-codex %s\n", file, file)

@@ -30,39 +30,34 @@ for a browser on any device, or with an API key from standard input. An app-serv
 named by its number in the configuration, its id or its CODEX_HOME. A Caddy that runs
 uses the new login at once. Run it as the user that Caddy runs as.`,
 	}
-	adminFlag(cmd)
 	cmd.Flags().BoolP("with-api-key", "", false, "Read an API key from standard input")
-	return withConfig(cmd, configured.signIn)
+	return withAdmin(cmd, configured.signIn)
 }
 
 // Logout returns the command `caddy codex logout`.
 func Logout(configured AppServersFunc) *cobra.Command {
-	cmd := &cobra.Command{
+	return withAdmin(&cobra.Command{
 		Use:   "logout [<app_server>] [--config <path> [--adapter <name>]] [--address <admin>]",
 		Short: "Signs an app-server out",
 		Long: `
 Signs an app-server out with codex logout, which removes the login from the CODEX_HOME
 that it uses. An app-server is named as for caddy codex login. A Caddy that runs uses
 the login for no new request. Run it as the user that Caddy runs as.`,
-	}
-	adminFlag(cmd)
-	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	}, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 		return configured.runForLogin(ctx, cmd, fl, "Signing out", "Signed out", "logout")
 	})
 }
 
 // Restart returns the command `caddy codex restart`.
 func Restart() *cobra.Command {
-	cmd := &cobra.Command{
+	return withAdmin(&cobra.Command{
 		Use:   "restart [<id>] [--address <admin>] [--config <path> [--adapter <name>]]",
 		Short: "Replaces app-servers without ending their turns",
 		Long: `
 Replaces all app-servers of the Caddy that runs by new ones, or the one with the id, as
 in caddy codex status. Turns that run go on.`,
 		Args: cobra.MaximumNArgs(1),
-	}
-	adminFlag(cmd)
-	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	}, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 		restarted, err := restartAll(ctx, fl, fl.Args())
 		if len(restarted) > 0 {
 			fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(restarted, ", "))

@@ -24,16 +24,14 @@ const maxDocument = 16 << 20
 
 // Status returns the command `caddy codex status`.
 func Status(configured AppServersFunc) *cobra.Command {
-	cmd := &cobra.Command{
+	return withAdmin(&cobra.Command{
 		Use:   "status [--address <admin>] [--config <path> [--adapter <name>]]",
 		Short: "Shows each app-server and its login",
 		Long: `
 Shows the state of each app-server and of its login: that of the Caddy that runs,
 by its admin API, or else what the configuration and the files of the logins say.`,
 		Args: cobra.NoArgs,
-	}
-	adminFlag(cmd)
-	return withConfig(cmd, configured.showStatus)
+	}, configured.showStatus)
 }
 
 // showStatus writes the states of the app-servers of the running Caddy. If it cannot reach a Caddy,
