@@ -84,7 +84,7 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) b
 	groupCtx, stop := context.WithTimeoutCause(groupCtx, f.limits.totalTime,
 		reasonf("the images of the request took longer than %s together", f.limits.totalTime))
 	defer stop()
-	total := &allowance{left: f.limits.totalBytes, grow: grow}
+	total := &allowance{bytes: f.limits.totalBytes, grow: grow}
 	var mu sync.Mutex // guards images
 	images := make(map[string]string, len(urls))
 	for _, url := range urls {
@@ -192,41 +192,37 @@ func (r *limitedReader) Read(p []byte) (int, error) {
 	if r.size += int64(n); r.size > r.imageBytes {
 		return 0, r.tooLarge()
 	}
-	switch err := r.total.add(n); {
-	case errors.Is(err, errAllTooLarge):
-		return 0, reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(r.totalBytes)))
-	case err != nil:
+	if err := r.total.take(n); err != nil {
 		return 0, err
 	}
 	return n, err
 }
 
+func (r *limitedReader) tooLarge() error {
+	return reasonf("it is larger than %s", humanize.IBytes(uint64(r.imageBytes)))
+}
+
 // ErrNoMemory means that there is no memory for an image.
 var ErrNoMemory = errors.New("no memory for the images")
 
-var errAllTooLarge = errors.New("all images together are too large")
-
-// allowance counts how many more bytes all images of a request may have together. It is safe for
-// concurrent use.
+// allowance bounds the bytes of all images of a request together. It is safe for concurrent use.
 type allowance struct {
-	mu   sync.Mutex
-	left int64              // how many more bytes may come
-	grow func(n int64) bool // reserves n bytes of memory for data URLs; false: there is no room
+	bytes int64              // the most bytes
+	grow  func(n int64) bool // reserves n bytes of memory for data URLs; false: there is no room
+
+	mu    sync.Mutex
+	taken int64
 }
 
-// add counts n bytes of an image. The error means that there is no room for them.
-func (a *allowance) add(n int) error {
+// take counts n bytes of an image. The error means that there is no room for them.
+func (a *allowance) take(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.left -= int64(n); a.left < 0 {
-		return errAllTooLarge
+	if a.taken += int64(n); a.taken > a.bytes {
+		return reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(a.bytes)))
 	}
 	if !a.grow(int64(base64.StdEncoding.EncodedLen(n))) {
 		return ErrNoMemory
 	}
 	return nil
-}
-
-func (r *limitedReader) tooLarge() error {
-	return reasonf("it is larger than %s", humanize.IBytes(uint64(r.imageBytes)))
 }

@@ -66,10 +66,10 @@ func TestAnyReads(t *testing.T) {
 	f := New(Options{})
 	for name, how := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "with the end": iotest.DataErrReader} {
 		for path, kind := range kinds {
-			all := &allowance{left: int64(len(kind.content)), grow: unbounded}
+			all := &allowance{bytes: int64(len(kind.content)), grow: unbounded}
 			got, err := f.read(&http.Response{Body: io.NopCloser(how(strings.NewReader(kind.content))), ContentLength: -1}, all)
-			if want := "data:" + kind.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(kind.content)); err != nil || got != want || all.left != 0 {
-				t.Errorf("%s in %s: %d bytes, %v, %d left", path, name, len(got), err, all.left)
+			if want := "data:" + kind.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(kind.content)); err != nil || got != want || all.taken != all.bytes {
+				t.Errorf("%s in %s: %d bytes, %v, %d of %d counted", path, name, len(got), err, all.taken, all.bytes)
 			}
 		}
 	}
