@@ -57,7 +57,7 @@ func TestHolds(t *testing.T) {
 	c.start(t)
 	pid(t, sole(t, c.handlers[0]))
 	h = c.handlers[0]
-	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatusRoute}
+	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageRoutes["/codex/status"]}
 	for _, table := range []map[string]route{routes, ollamaRoutes} {
 		for pattern, rt := range table {
 			if !rt.noAPIKey {

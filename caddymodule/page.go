@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"embed"
 	"fmt"
@@ -38,22 +37,11 @@ var pageTypes = map[string]string{
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// readPage returns a file of the page.
-func readPage(name string) ([]byte, error) {
-	return pageFiles.ReadFile("page/" + cmp.Or(name, pageIndex))
-}
-
-// hasPage reports whether the page has a file of this name. The empty name is the page itself.
-func hasPage(name string) bool {
-	_, err := readPage(name)
-	return err == nil
-}
-
-// servePage answers a GET or HEAD request for a file of the page. The file must exist, see hasPage.
+// servePage answers a GET or HEAD request for a file of the page, which must exist.
 func servePage(w http.ResponseWriter, r *http.Request, name string) {
-	body, _ := readPage(name)
+	body, _ := pageFiles.ReadFile("page/" + name)
 	header := w.Header()
-	header.Set("Content-Type", pageTypes[path.Ext(cmp.Or(name, pageIndex))])
+	header.Set("Content-Type", pageTypes[path.Ext(name)])
 	header.Set("ETag", fmt.Sprintf(`"%.12x"`, sha256.Sum256(body)))
 	header.Set("Cache-Control", "no-cache") // browsers ask again each time, and usually get a 304
 	header.Set("Content-Security-Policy", pagePolicy)
@@ -67,40 +55,40 @@ func servePage(w http.ResponseWriter, r *http.Request, name string) {
 // pagePrefix precedes the names of the page's files in the paths of URLs.
 const pagePrefix = "/codex/"
 
-var (
-	pageCounts = countsOf("page")
-	// pageStatusRoute is the route of the status that the page shows.
-	pageStatusRoute = route{counts: pageCounts, onlyFailures: true, methods: readMethods, serve: (*Handler).servePageStatus}
-	// adminRoutes are the routes of the page that need the admin key.
-	adminRoutes = map[string]route{
-		pagePrefix + "admin/status": {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
-		pagePrefix + "admin/login":  {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
-		pagePrefix + "admin/credit": {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
-	}
-)
+// pageRoutes are the routes of the page. Its files need no key, since they are the same for
+// everybody. The status that it shows needs an API key if there are API keys.
+var pageRoutes = func() map[string]route {
+	counts := countsOf("page")
+	all := map[string]route{
+		strings.TrimSuffix(pagePrefix, "/"): {methods: readMethods, noAPIKey: true, serve: redirectToPage},
 
-// pageRouteOf returns the route of a path of the page, and false for any other path. The page's
-// files need no key, since they are the same for everybody. The status that the page shows needs an
-// API key if there are API keys. The adminRoutes exist only if there is an admin key, and need this
-// key.
+		pagePrefix + "status":       {counts: counts, onlyFailures: true, methods: readMethods, serve: (*Handler).servePageStatus},
+		pagePrefix + "admin/status": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
+		pagePrefix + "admin/login":  {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
+		pagePrefix + "admin/credit": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
+	}
+	files, _ := pageFiles.ReadDir("page") // the files of a program that was built exist
+	for _, file := range files {
+		all[pagePrefix+file.Name()] = route{methods: readMethods, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+			servePage(w, r, file.Name())
+		}}
+	}
+	all[pagePrefix] = all[pagePrefix+pageIndex]
+	return all
+}()
+
+// pageRouteOf returns the route of a path of the page, and false for any other path. The routes that
+// need the admin key exist only if there is one.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
-	if path == pagePrefix+"status" {
-		return pageStatusRoute, true
-	}
-	if found, ok := adminRoutes[path]; ok && h.adminKey != nil {
-		return found, true
-	}
-	name, ok := strings.CutPrefix(path, pagePrefix)
-	needsRedirect := path+"/" == pagePrefix
-	return route{methods: readMethods, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-		if !needsRedirect {
-			servePage(w, r, name)
-			return
-		}
-		// The location is relative, since a prefix may have been stripped from the path.
-		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
-		w.WriteHeader(http.StatusPermanentRedirect)
-	}}, needsRedirect || ok && hasPage(name)
+	found, ok := pageRoutes[path]
+	return found, ok && (!found.admin || h.adminKey != nil)
+}
+
+// redirectToPage answers with a location that is relative, since a prefix may have been stripped
+// from the path.
+func redirectToPage(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
+	w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
+	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
 // servePageStatus answers with the public part of the state of this handler's app-servers, and with

@@ -16,8 +16,13 @@ func getPage(method, name, etag string) *httptest.ResponseRecorder {
 	if etag != "" {
 		r.Header.Set("If-None-Match", etag)
 	}
-	servePage(w, r, name)
+	pageRoutes[r.URL.Path].serve(nil, w, r, nil)
 	return w
+}
+
+func hasPageFile(name string) bool {
+	_, ok := pageRoutes[pagePrefix+name]
+	return ok
 }
 
 // pageContents are the contents of the files by their names.
@@ -25,7 +30,7 @@ var pageContents = func() map[string]string {
 	all := make(map[string]string)
 	entries, _ := pageFiles.ReadDir("page")
 	for _, entry := range entries {
-		body, _ := readPage(entry.Name())
+		body, _ := pageFiles.ReadFile("page/" + entry.Name())
 		all[entry.Name()] = string(body)
 	}
 	return all
@@ -34,7 +39,7 @@ var pageContents = func() map[string]string {
 // TestFiles checks how each file is served: with its type and the policy, not again to who
 // has it, and without a body for HEAD.
 func TestFiles(t *testing.T) {
-	if len(pageContents) < 5 || !hasPage("") || !hasPage("main.js") || hasPage("none.js") || hasPage("../page.go") {
+	if len(pageContents) < 5 || !hasPageFile("") || !hasPageFile("main.js") || hasPageFile("none.js") || hasPageFile("../page.go") {
 		t.Fatalf("there are %d files", len(pageContents))
 	}
 	for name := range pageContents {
@@ -95,7 +100,7 @@ func TestReferences(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`(?:src|href)="([^#"]+)"|from '\./([^']+)'`).FindAllStringSubmatch(body, -1) {
 			found++
-			if !hasPage(m[1] + m[2]) {
+			if !hasPageFile(m[1] + m[2]) {
 				t.Errorf("%s names %s, which does not exist", name, m[1]+m[2])
 			}
 		}
