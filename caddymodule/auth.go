@@ -73,16 +73,6 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// authenticate sets the user of a request whose key is in the ring. It returns false if the ring
-// has keys but not the request's key.
-func (ring keyring) authenticate(r *http.Request) bool {
-	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
-	if found {
-		replacerOf(r).Set(userVariable, user)
-	}
-	return found || len(ring) == 0
-}
-
 // hasSeveralUsers reports whether the keys belong to more than one user.
 func (h *Handler) hasSeveralUsers() bool {
 	users := slices.Clone(h.keyFile.Set().Users())
@@ -145,12 +135,6 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	return path, nil
 }
 
-// authenticate checks the key of a request, if there are keys, and sets the user.
-func (h *Handler) authenticate(r *http.Request) *apierror.Error {
-	_, apiErr := h.checkKey(r)
-	return apiErr
-}
-
 // checkKey checks the key of a request and sets the user. It returns the key if the key is in the
 // file of keys. For a key of the configuration it returns nil, since such keys have no limits. It
 // also returns nil, and no error, if the handler has no keys at all.
@@ -158,17 +142,20 @@ func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
 	}
-	k := h.keyFile.Set().Find(presentedKey(r))
-	switch {
-	case k == nil && len(h.keys) > 0 && h.keys.authenticate(r):
-		return nil, nil
-	case k == nil:
-		return nil, apierror.Unauthorized()
-	case k.Expired(time.Now()):
-		return nil, apierror.KeyExpired(k.Expires)
+	key := presentedKey(r)
+	if k := h.keyFile.Set().Find(key); k != nil {
+		if k.Expired(time.Now()) {
+			return nil, apierror.KeyExpired(k.Expires)
+		}
+		replacerOf(r).Set(userVariable, k.User)
+		return &k.Key, nil
 	}
-	replacerOf(r).Set(userVariable, k.User)
-	return &k.Key, nil
+	user, known := h.keys[sha256.Sum256([]byte(key))]
+	if !known {
+		return nil, apierror.Unauthorized()
+	}
+	replacerOf(r).Set(userVariable, user)
+	return nil, nil
 }
 
 // recheckKey checks the key of a request on a WebSocket again, since checkKey may have checked it

@@ -70,7 +70,7 @@ func TestKeysOfAFile(t *testing.T) {
 			r, _ := prepared(http.MethodGet, "/v1/models")
 			r.Header.Set("Authorization", "Bearer "+key)
 			var code apierror.Code
-			if apiErr := h.authenticate(r); apiErr != nil {
+			if _, apiErr := h.checkKey(r); apiErr != nil {
 				code = apiErr.Code
 			}
 			if name == "file" && key == "static" {
@@ -89,7 +89,7 @@ func TestKeysOfAFile(t *testing.T) {
 func TestEmptyKeyFile(t *testing.T) {
 	h := withKeys(t, &Handler{APIKeysFile: writeKeys(t, nil)})
 	r, _ := prepared(http.MethodGet, "/v1/models")
-	if h.authenticate(r) == nil {
+	if _, apiErr := h.checkKey(r); apiErr == nil {
 		t.Error("a request without a key is allowed")
 	}
 }

@@ -194,7 +194,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx
 			return
 		}
 	} else if !rt.noAPIKey {
-		if apiErr := h.authenticate(r); apiErr != nil {
+		if _, apiErr := h.checkKey(r); apiErr != nil {
 			refuse(w, r, apiErr)
 			return
 		}
