@@ -29,75 +29,9 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	return handler, handler.UnmarshalCaddyfile(h.Dispenser)
 }
 
-// UnmarshalCaddyfile sets the handler up from the directive:
-//
-//	codex {
-//	    app_server <command> [<args>...]
-//	    app_server {
-//	        command          <command> [<args>...]
-//	        processes        <n>
-//	        home             <dir>
-//	        dir              <dir>
-//	        env              <key> <value>
-//	        start_timeout    <duration>
-//	        stop_timeout     <duration>
-//	        max_memory       <size>|off
-//	        provider_retries <n>
-//	        provider_timeout <duration>
-//	        conversations    on|off [{
-//	            max    <n>
-//	            idle   <duration>
-//	            parked <duration>|off
-//	            spares <n>
-//	        }]
-//	    }
-//	    pool            spread|reserve [<n>]
-//	    api_key         <key> [<user>]
-//	    api_keys_file   <path>
-//	    max_body        <size>
-//	    max_body_memory <size>
-//	    max_concurrent  <n>
-//	    max_per_user    <n>
-//	    max_queue       <n> [<wait>]
-//	    idle_timeout    <duration>
-//	    keepalive       <duration>|off
-//	    store           memory|disk [<dir>]|redis <url>...|off {
-//	        size   <size>
-//	        age    <duration>
-//	        prefix <text>
-//	        master <name>
-//	        fail   open|closed
-//	    }
-//	    drain_timeout   <duration>
-//	    cors            <origin>...|off
-//	    hosts           <name>...
-//	    usage           own|all
-//	    realm           <name>
-//	    page            on|off
-//	    ollama          on|off
-//	    admin_key       <key>
-//
-//	    model        <id> [<codex model> [<effort> [force]]]
-//	    image_fetch  on|off
-//	    images       on|off
-//	    web_search   on|off
-//	    reasoning    on|off
-//	    instructions auto|replace|append
-//
-//	    output_mode               auto|openai-json|obsidian-xml
-//	    stop_after_tools          off|first|burst [<grace>]
-//	    suppress_tail_after_tools on|off
-//	    textual_tools             auto|on|off
-//	    textual_pattern           <name> [...]
-//	    tool_block_max            <n>
-//	    tool_block_dedup          on|off
-//	    tool_block_delimiter      <text>
-//	    parallel_tool_calls       on|off
-//	    xml_escape                literal|entities
-//	}
-//
-// Every option may be left out. Only app_server, api_key, env, model and textual_pattern may be
-// given more than once.
+// UnmarshalCaddyfile sets the handler up from the directive, whose options docs/configuration.md and
+// docs/tool-calls.md describe. Every option may be left out. Only app_server, api_key, env, model and
+// textual_pattern may be given more than once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {

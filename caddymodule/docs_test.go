@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
-// TestOptionsAreDocumented compares the options with the two places that list them: the
-// syntax above UnmarshalCaddyfile, and the tables of the docs.
+// TestOptionsAreDocumented compares the options with the tables of docs/configuration.md and
+// docs/tool-calls.md.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for block, customOptions := range map[any]map[string]option.Custom{
@@ -32,25 +32,18 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 		options = slices.AppendSeq(options, maps.Keys(customOptions))
 	}
-	for place, shown := range map[string][]string{
-		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),
-		"docs/configuration.md and docs/tool-calls.md": slices.Concat(
-			tableOptions(t, "../docs/configuration.md"),
-			tableOptions(t, "../docs/tool-calls.md"),
-		),
-	} {
-		for _, option := range options {
-			if !slices.Contains(shown, option) {
-				t.Errorf("%s lacks %s", place, option)
-			}
+	shown := slices.Concat(tableOptions(t, "../docs/configuration.md"), tableOptions(t, "../docs/tool-calls.md"))
+	for _, option := range options {
+		if !slices.Contains(shown, option) {
+			t.Errorf("the docs lack %s", option)
 		}
-		for i, option := range shown {
-			if !slices.Contains(options, option) {
-				t.Errorf("%s has %s, which is no option", place, option)
-			}
-			if option != "app_server" && slices.Contains(shown[:i], option) {
-				t.Errorf("%s has %s twice", place, option)
-			}
+	}
+	for i, option := range shown {
+		if !slices.Contains(options, option) {
+			t.Errorf("the docs have %s, which is no option", option)
+		}
+		if option != "app_server" && slices.Contains(shown[:i], option) {
+			t.Errorf("the docs have %s twice", option)
 		}
 	}
 }
@@ -63,21 +56,6 @@ func TestCodesAreDocumented(t *testing.T) {
 			t.Errorf("docs/errors.md lacks %s", code)
 		}
 	}
-}
-
-var firstWord = regexp.MustCompile(`(?m)^[/\s]*([a-z_]+)`)
-
-// syntaxOptions returns the options in the comment of UnmarshalCaddyfile.
-func syntaxOptions(t *testing.T) (options []string) {
-	_, rest, found := strings.Cut(readText(t, "caddyfile.go"), "//\tcodex {\n")
-	syntax, _, ended := strings.Cut(rest, "\n//\t}\n")
-	if !found || !ended {
-		t.Fatal("there is no syntax above UnmarshalCaddyfile")
-	}
-	for _, match := range firstWord.FindAllStringSubmatch(syntax, -1) {
-		options = append(options, match[1])
-	}
-	return options
 }
 
 // tableOptions returns the options in the tables of a page.
