@@ -156,41 +156,29 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// checkModels refuses aliases that cannot work.
-func (h *Handler) checkModels() error {
-	seen := make(map[string]bool, len(h.Models))
-	for _, m := range h.Models {
-		optionErr := option.Complete(&m)
-		switch {
-		case strings.TrimSpace(m.ID) == "":
-			return errors.New("the id must not be empty")
-		case seen[m.ID]:
-			return fmt.Errorf("%s is named twice", m.ID)
-		case optionErr != nil:
-			return fmt.Errorf("%s: %w", m.ID, optionErr)
-		case strings.HasSuffix(m.ID, "*") && m.Model == "":
-			return fmt.Errorf("%s stands for many names and needs the model that they mean, such as default", m.ID)
-		case m.ForceEffort && m.Effort == "":
-			return fmt.Errorf("%s has no effort to force", m.ID)
-		}
-		seen[m.ID] = true
-	}
-	return nil
-}
-
-// newAliases returns the models for the gateway, with their placeholders replaced. It refuses a
-// placeholder that is empty or unknown: Codex has no model with the name that would result.
+// newAliases returns the models for the gateway, with their placeholders replaced. It refuses those
+// that cannot work, and a placeholder that is empty or unknown: Codex has no model with the name that
+// would result.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))
 	for i, m := range h.Models {
-		id, err := repl.ReplaceOrErr(m.ID, true, true)
+		id, idErr := repl.ReplaceOrErr(m.ID, true, true)
 		model, modelErr := repl.ReplaceOrErr(m.Model, true, true)
+		optionErr := option.Complete(&m)
 		switch {
-		case errors.Join(err, modelErr) != nil:
+		case errors.Join(idErr, modelErr) != nil:
 			return nil, fmt.Errorf("model %d has a placeholder that is empty or unknown", i+1)
+		case strings.TrimSpace(id) == "":
+			return nil, fmt.Errorf("model %d: the id must not be empty", i+1)
 		case seen[id]:
 			return nil, fmt.Errorf("model %d has the name of another one, %s", i+1, id)
+		case optionErr != nil:
+			return nil, fmt.Errorf("model: %s: %w", id, optionErr)
+		case strings.HasSuffix(id, "*") && m.Model == "":
+			return nil, fmt.Errorf("model: %s stands for many names and needs the model that they mean, such as default", id)
+		case m.ForceEffort && m.Effort == "":
+			return nil, fmt.Errorf("model: %s has no effort to force", id)
 		}
 		seen[id] = true
 		m.ID, m.Model = id, cmp.Or(model, id)

@@ -342,9 +342,6 @@ func (h *Handler) complete() error {
 	if err := h.completeStore(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if err := h.checkModels(); err != nil {
-		return fmt.Errorf("model: %w", err)
-	}
 	if h.MaxBody > math.MaxInt64/minBodies {
 		return fmt.Errorf("max_body: must be at most %d bytes", math.MaxInt64/minBodies)
 	}

@@ -80,16 +80,21 @@ func TestModelDirectiveErrors(t *testing.T) {
 }
 
 func TestInvalidModels(t *testing.T) {
-	for want, h := range map[string]Handler{
-		"the id must not be empty":    {Models: []prompt.Alias{{Model: "gpt-5"}}},
-		"a is named twice":            {Models: []prompt.Alias{{ID: "a"}, {ID: "a"}}},
-		`"huge" must be one of none,`: {Models: []prompt.Alias{{ID: "a", Effort: "huge"}}},
-		"a has no effort to force":    {Models: []prompt.Alias{{ID: "a", ForceEffort: true}}},
-		`"x" must be one of auto, `:   {Instructions: "x"},
+	for want, models := range map[string][]prompt.Alias{
+		"the id must not be empty":             {{Model: "gpt-5"}},
+		"model 2 has the name of another one,": {{ID: "a"}, {ID: "a"}},
+		`"huge" must be one of none,`:          {{ID: "a", Effort: "huge"}},
+		"a has no effort to force":             {{ID: "a", ForceEffort: true}},
+		"a* stands for many names":             {{ID: "a*"}},
 	} {
-		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {
+		h := &Handler{Models: models}
+		if _, err := h.newAliases(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
+	}
+	h := &Handler{Instructions: "x"}
+	if err := h.complete(); err == nil || !strings.Contains(err.Error(), `"x" must be one of auto, `) {
+		t.Error(err)
 	}
 }
 
