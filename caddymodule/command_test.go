@@ -6,12 +6,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	zaplog "go.uber.org/zap/zaptest/observer"
 )
 
 // runCommand runs `caddy codex` with arguments.
@@ -140,5 +144,101 @@ func TestConfiguredAppServers(t *testing.T) {
 		if servers, err := configuredAppServers([]byte(bad)); err == nil {
 			t.Errorf("%s made %v", bad, servers)
 		}
+	}
+}
+
+// TestCommandKey makes a key with every option, by the configuration and by --file, lists
+// the keys, and revokes them. The handler takes the key.
+func TestCommandKey(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CADDYMODULE_DIR", dir)
+	file := filepath.Join(dir, "keys")
+	config := writeConfig(t, unanswered, "api_keys_file {env.CADDYMODULE_DIR}/keys")
+	output, err := runCommand(t, "key", "add", "ann-1", "--config", config,
+		"--user", "ann", "--expires", "90d", "--models", "gpt-5.5,fast", "--max-concurrent", "4",
+		"--requests", "60/1m", "--requests", "1000/day", "--tokens", "500000/5h")
+	if err != nil {
+		t.Fatal(err, output)
+	}
+	key := regexp.MustCompile(`(?m)^sk-codex-[A-Z0-9]+$`).FindString(output)
+	if key == "" || strings.Count(output, key) != 1 {
+		t.Fatal("the key is not printed alone on a line:", output)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(content), key) {
+		t.Fatal(string(content), err)
+	}
+	h := withKeys(t, &Handler{APIKeysFile: file})
+	k := h.keyFile.Set().Find(key)
+	if k == nil || k.ID != "ann-1" || k.User != "ann" || len(k.Models) != 2 || k.MaxConcurrent != 4 || len(k.Limits) != 3 {
+		t.Fatalf("%+v", k)
+	}
+	if left := time.Until(k.Expires); left < 89*24*time.Hour || left > 90*24*time.Hour {
+		t.Error("it expires in", left)
+	}
+	old := "\nkey old {\n\thash sha256:" + strings.Repeat("01", 32) + "\n\texpires 2020-01-31\n}\n"
+	if err := os.WriteFile(file, append(content, old...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err = runCommand(t, "key", "list", "--file", file)
+	for _, want := range []string{"ann-1", "gpt-5.5 fast", "4 at once, 60 requests/1m, 1000 requests/day, 500000 tokens/5h", "2020-01-31T00:00:00Z (expired)", "none"} {
+		if err != nil || !strings.Contains(output, want) {
+			t.Errorf("no %q in %v\n%s", want, err, output)
+		}
+	}
+	if output, err := runCommand(t, "key", "revoke", "ann-1", "old", "ann-1", "--config", config); err != nil {
+		t.Fatal(err, output)
+	}
+	if output, err := runCommand(t, "key", "list", "--config", config); err != nil || strings.Count(output, "\n") != 1 {
+		t.Error(err, output)
+	}
+}
+
+// TestCommandIsQuiet: Caddy's lines about the reading of a configuration are not beside the answer.
+func TestCommandIsQuiet(t *testing.T) {
+	config := writeConfig(t, unanswered, "api_keys_file "+filepath.Join(t.TempDir(), "keys"))
+	_, before, log := caddy.BufferedLog()
+	defer caddy.UnbufferDefaultLogger(before)
+	output, err := runCommand(t, "key", "add", "ann", "--config", config)
+	core, seen := zaplog.New(zap.InfoLevel)
+	log.FlushTo(zap.New(core))
+	if lines := seen.FilterMessage("adapted config to JSON").All(); err != nil || len(lines) != 0 {
+		t.Error(err, output, lines)
+	}
+}
+
+// TestCommandKeyErrors checks what the command refuses.
+func TestCommandKeyErrors(t *testing.T) {
+	for _, args := range [][]string{{"revok"}, {"key", "revok"}} {
+		if output, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), `unknown command "revok"`) {
+			t.Errorf("%q: %v %s", args, err, output)
+		}
+		if output, err := runCommand(t, args[:len(args)-1]...); err != nil || !strings.Contains(output, "Usage:") {
+			t.Errorf("%q: %v %s", args[:len(args)-1], err, output)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	without := writeConfig(t, unanswered, "")
+	for want, args := range map[string][]string{
+		"no api_keys_file":                    {"add", "a", "--config", without},
+		"--requests takes a number":           {"add", "a", "--file", file, "--requests", "60"},
+		"requests has a wrong window":         {"add", "a", "--file", file, "--requests", "60/minute"},
+		"expires takes a date":                {"add", "a", "--file", file, "--expires", "soon"},
+		"max_concurrent takes a number above": {"add", "a", "--file", file, "--max-concurrent", "0"},
+		"would have expired already":          {"add", "a", "--file", file, "--expires", "2020-01-31"},
+		"have expired already":                {"add", "a", "--file", file, "--expires", "-1d"},
+		"--expires is empty":                  {"add", "a", "--file", file, "--expires", ""},
+		"--models is empty":                   {"add", "a", "--file", file, "--models", ""},
+		"--user is empty":                     {"add", "a", "--file", file, "--user="},
+		"one id":                              {"add", "a b", "--file", file},
+		"accepts 1 arg":                       {"add", "--file", file},
+		"no such file":                        {"list", "--file", file},
+	} {
+		if output, err := runCommand(t, append([]string{"key"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q\n%s", args, err, want, output)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a refused command has made a file")
 	}
 }

@@ -2,15 +2,23 @@ package caddymodule
 
 import (
 	"context"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	zaptest "go.uber.org/zap/zaptest/observer"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -91,4 +99,51 @@ func leastAllocations(f func()) float64 {
 		least = min(least, testing.AllocsPerRun(100, f))
 	}
 	return least
+}
+
+func TestTurnLog(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	log := zap.New(core)
+	logTurn(log, &gateway.Record{
+		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
+		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: apierror.Code("codex_error" + strings.Repeat("!", 500)),
+		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 4, OutputTokens: 5, ReasoningOutputTokens: 2},
+		Tools: turn.Report{Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3, Started: 9, Flushed: 4, TailBytes: 17, TextDiffers: true, Unoffered: 6,
+			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 2, aggregator.AbortUndeclared: 3}},
+		Stop: turn.StopFirst, Thread: "resumed", Estimated: true, Price: turn.Price(12_500_000), Overrides: []string{"stop_after_tools=first"},
+	})
+	logTurn(log, &gateway.Record{Status: 200})
+	if logs.Len() != 2 {
+		t.Fatalf("%d lines for two turns", logs.Len())
+	}
+	line := logs.All()[0].ContextMap()
+	for key, want := range map[string]any{
+		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLogged/2),
+		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", maxLogged-len("codex_error")), "duration": 1.5, "first_output": .25,
+		"input_tokens": int64(10), "cached_input_tokens": int64(3), "cache_write_input_tokens": int64(4), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
+		"tool_calls": int64(2), "tool_calls_truncated": true, "thread": "resumed", "text_differs": true, "tool_calls_unoffered": int64(6),
+		"usage_estimated": true, "price": .0125, "stop_after_tools": "first", "tool_calls_duplicate": int64(1), "tool_calls_unwritable": int64(3), "tool_blocks_started": int64(9),
+		"tool_blocks_flushed": int64(4), "tool_blocks_aborted": int64(5), "tool_tail_bytes": int64(17), "tool_overrides": []any{"stop_after_tools=first"},
+	} {
+		if !reflect.DeepEqual(line[key], want) {
+			t.Errorf("%s is %v, want %v", key, line[key], want)
+		}
+		delete(line, key)
+	}
+	if len(line) > 0 {
+		t.Errorf("more than that: %v", line)
+	}
+	bare := logs.All()[1].ContextMap()
+	if _, ok := bare["code"]; ok || bare["first_output"] != nil || bare["price"] != nil || bare["tool_overrides"] != nil || bare["text_differs"] != nil {
+		t.Errorf("%v", bare)
+	}
+}
+
+// TestTurnLogAllocations checks that the log line of a turn takes no memory for its fields.
+func TestTurnLogAllocations(t *testing.T) {
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel))
+	r := gateway.Record{RequestID: "req-1", User: "alice", Model: "gpt-5", Status: 200, FirstOutput: time.Second}
+	if n := leastAllocations(func() { logTurn(log, &r) }); n > 2 {
+		t.Errorf("%v allocations, want those of zap alone", n)
+	}
 }
