@@ -2,13 +2,17 @@ package conversations
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 const twoCalls = "reason: hm\ntool: find {\"q\": 1}\ntool: find {\"q\": 2}\nthen\nsay: done"
@@ -224,5 +228,176 @@ func testConversationGrowsTooLong(t *testing.T) {
 				t.Errorf("%s: %d", name, n)
 			}
 		}
+	}
+}
+
+// thoughtful is what an agent is asked: the model thinks before each of its answers.
+const thoughtful = `reason: I look.
+say: looking
+tool: find {"q": 1}
+tool: find {"q": 2}
+then
+reason: I know.
+say: done`
+
+// thoughtsIn returns the encrypted reasoning in a request to the model, each behind what
+// precedes it.
+func thoughtsIn(request scriptedmodel.Request) (all []string) {
+	lines := spokenTo(request)
+	for i, item := range request.Input {
+		if item.Type == "reasoning" {
+			before := request
+			before.Input = request.Input[:i]
+			all = append(all, fmt.Sprintf("%s behind %q", item.EncryptedContent, lines[:len(spokenTo(before))]))
+		}
+	}
+	return all
+}
+
+// answerResults adds the results of the calls of a message to a conversation.
+func (t *talk) answerResults(message chatMessage) {
+	t.messages = append(t.messages, message)
+	calls, _ := message["tool_calls"].([]any)
+	for i, call := range calls {
+		t.messages = append(t.messages, chatMessage{"role": "tool", "tool_call_id": call.(map[string]any)["id"], "content": fmt.Sprint("result ", i)})
+	}
+}
+
+// TestRefusedReasoning checks that a turn starts again in a thread without reasoning if the
+// provider refuses the reasoning in its kept thread.
+func TestRefusedReasoning(t *testing.T) { e2e.OverBoth(t, testRefusedReasoning) }
+
+func testRefusedReasoning(t *testing.T) {
+	s := e2e.NewSite(t, "api_key ann-key ann")
+	s.WaitReadyAs(e2e.Bearer("ann-key"))
+	one := talk{user: "ann", system: "You think.", messages: []chatMessage{{"role": "user", "content": thoughtful}}}
+	one.answerResults(sayIn(t, s, &one, true))
+	one.answerResults(sayIn(t, s, &one, true))
+	one.messages = append(one.messages, chatMessage{"role": "user", "content": "say: more"})
+	waiting := one
+	waiting.system = "You think, too."
+	waiting.messages = one.messages[:1:1]
+	waiting.answerResults(sayIn(t, s, &waiting, true))
+	var refused atomic.Int32
+	defer s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if len(thoughtsIn(request)) == 0 {
+			return scriptedmodel.Script{}, false
+		}
+		refused.Add(1)
+		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
+	})()
+	for range 2 { // the same question again has a fresh thread
+		message := sayIn(t, s, &one, true)
+		request, _ := s.Model.Last()
+		if message["content"] != "more" || len(thoughtsIn(request)) > 0 || refused.Load() != 1 {
+			t.Errorf("answered %q; %d requests were refused", message["content"], refused.Load())
+		}
+	}
+	// The turn that waits for these results has reasoning, too.
+	if message := sayIn(t, s, &waiting, true); message["content"] != "done" || refused.Load() != 2 {
+		t.Errorf("answered %q; %d requests were refused", message["content"], refused.Load())
+	}
+}
+
+// TestReasoningOfAnotherLogin checks that a response goes on at a login that cannot read the
+// reasoning which is stored with it.
+func TestReasoningOfAnotherLogin(t *testing.T) { e2e.OverBoth(t, testReasoningOfAnotherLogin) }
+
+func testReasoningOfAnotherLogin(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.WaitReady()
+	first := s.Respond(e2e.Asks("reason: I see.; say:one", nil), nil)
+	var refused atomic.Int32
+	defer s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if len(thoughtsIn(request)) == 0 {
+			return scriptedmodel.Script{}, false
+		}
+		refused.Add(1)
+		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
+	})()
+	second := s.Respond(e2e.Asks("say:two", e2e.Fields{"previous_response_id": first.ID}), nil)
+	request, _ := s.Model.Last()
+	if second.Text() != "two" || refused.Load() == 0 || !strings.Contains(string(request.Body), `"one"`) {
+		t.Errorf("answered %q after %d refusals of %s", second.Text(), refused.Load(), request.Body)
+	}
+}
+
+// TestCallsThatCodexCannotRead lets the model make calls whose arguments Codex cannot read.
+// Codex answers these itself and asks the model again. The client has the end of its answer by
+// then, so the turn has to end, and the conversation goes on at once in another thread.
+func TestCallsThatCodexCannotRead(t *testing.T) { e2e.OverBoth(t, testCallsThatCodexCannotRead) }
+
+func testCallsThatCodexCannotRead(t *testing.T) {
+	s, stats := spareSite(t, "conversations {\nspares 0\n}")
+	for name, arguments := range map[string]string{
+		"nothing":          ``,
+		"no JSON":          `not json`,
+		"a comma too many": `{"q":1,}`,
+		"half a character": `{"q":"\ud800"}`,
+		"too deep":         `{"q":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+		"a huge number":    `{"q":1e999}`, // which it can
+	} {
+		for _, beside := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " beside a call"}[beside], func(t *testing.T) {
+				s := s.At(t)
+				var results atomic.Int32
+				defer s.Model.On(insist(arguments, beside, &results))()
+				resumed := stats().Resumed
+				one := talk{user: "ann", system: "You call.", messages: []chatMessage{{"role": "user", "content": name}}}
+				message := sayIn(t, s, &one, true)
+				one.answerResults(message)
+				call := message["tool_calls"].([]any)[0].(map[string]any)
+				if got := call["function"].(map[string]any)["arguments"]; got != arguments {
+					t.Errorf("the client got the arguments %.100q", got)
+				}
+				awaitSilence(t, s.Model)
+				given := results.Load()
+				began := time.Now()
+				if got := sayIn(t, s, &one, false)["content"]; got != "done" {
+					t.Errorf("the model was not given the results: %q", got)
+				}
+				if took := time.Since(began); took > 9*time.Second { // the client of a turn that is lost waits for ten
+					t.Errorf("the conversation went on after %s", took)
+				}
+				if more := results.Load() - given; more != 1 {
+					t.Errorf("the model was given the results %d times", more)
+				}
+				if got, want := stats().Resumed > resumed, name == "a huge number"; got != want {
+					t.Errorf("the turn had waited: %t", got)
+				}
+			})
+		}
+	}
+}
+
+// awaitSilence waits until Codex asks the model no more. It may
+// ask some times before it reads that the turn is over; a turn that goes on asks at least ten
+// times a second.
+func awaitSilence(t *testing.T, model *scriptedmodel.Server) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		asked := model.Stats().Requests
+		time.Sleep(400 * time.Millisecond)
+		if model.Stats().Requests == asked {
+			return
+		}
+	}
+	t.Fatal("the turn goes on without its client")
+}
+
+// insist makes a model that makes the same call, perhaps beside another one, until it gets
+// a result, and counts these.
+func insist(arguments string, beside bool, results *atomic.Int32) func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+	calls := []scriptedmodel.Output{scriptedmodel.Call{Name: "find", Arguments: arguments}}
+	if beside {
+		calls = append(calls, scriptedmodel.Call{Name: "find", Arguments: `{"q":2}`})
+	}
+	return func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if strings.HasPrefix(request.Input[len(request.Input)-1].Output.String(), "result ") {
+			results.Add(1)
+			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("done")}}, true
+		}
+		return scriptedmodel.Script{Output: calls}, true
 	}
 }

@@ -1,12 +1,17 @@
 package messages
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // tool is a function as Anthropic's clients declare it.
@@ -119,5 +124,312 @@ func TestErrors(t *testing.T) {
 	_, text := s.PostMessage(e2e.MessageBody("say:a long text; cutoff", e2e.Fields{"stream": true}), e2e.Bearer("secret"))
 	if r, err := messagecheck.Stream(text); err != nil || r.Failure == nil || r.Failure.Error.Type != "api_error" {
 		t.Errorf("%v %s", err, text)
+	}
+}
+
+// given returns the items of the model's last request, a line each, and its cache key.
+func given(s *e2e.Site) (lines []string, key string) {
+	request, _ := s.Model.Last()
+	for _, i := range request.Input {
+		switch i.Type {
+		case "function_call":
+			lines = append(lines, "call "+i.Name+i.Arguments)
+		case "function_call_output":
+			lines = append(lines, "result "+i.Output.String())
+		case "reasoning":
+			lines = append(lines, "reasoning")
+		default:
+			lines = append(lines, i.Role+" "+i.Content.String())
+		}
+	}
+	return lines, request.PromptCacheKey
+}
+
+// TestNotesBehindResults: notes of the role system behind the results of a parked turn do not
+// end it, whatever stands beside them.
+func TestNotesBehindResults(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		t.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			_, answered := lastResult(r)
+			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("Done.")}}, answered
+		}))
+		for _, more := range []string{
+			"developer note", "user typed/developer note", "developer note/user typed", "user one/developer note/user two",
+			"user typed", "developer one/developer two", "",
+		} {
+			t.Run(more, func(t *testing.T) {
+				s := s.At(t)
+				body := e2e.MessageBody("tool:2 f {\"q\":\"%d\"}", e2e.Fields{"tools": []any{tool("f")}, "stream": true})
+				m := s.Message(body)
+				_, key := given(s)
+				history := append(body["messages"].([]any), m.Back(), e2e.UserMessage([]any{
+					e2e.Fields{"type": "tool_result", "tool_use_id": m.Content[1].ID, "content": "second"},
+					e2e.Fields{"type": "tool_result", "tool_use_id": m.Content[0].ID, "content": []any{e2e.Fields{"type": "text", "text": "first"}}, "is_error": true},
+				}))
+				want := []string{"result first", "result second"}
+				for one := range strings.SplitSeq(more, "/") {
+					if role, text, ok := strings.Cut(one, " "); ok {
+						history = append(history, e2e.Fields{"role": map[string]string{"developer": "system", "user": "user"}[role], "content": text})
+						want = append(want, one)
+					}
+				}
+				body["messages"] = history
+				s.Message(body)
+				lines, again := given(s)
+				if got := lines[len(lines)-len(want):]; again != key || !slices.Equal(got, want) {
+					t.Errorf("the model got %q with the key %s; want %q with %s", got, again, want, key)
+				}
+			})
+		}
+	})
+}
+
+// lastResult returns the last item of a request, and whether there is a result in it.
+func lastResult(r scriptedmodel.Request) (scriptedmodel.Item, bool) {
+	return r.Input[len(r.Input)-1], slices.ContainsFunc(r.Input, func(i scriptedmodel.Item) bool { return i.Type == "function_call_output" })
+}
+
+// TestSignatures: the signatures of thinking blocks carry the model's reasoning into a thread
+// that knows nothing of it.
+func TestSignatures(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "conversations off")
+		for _, display := range []string{"summarized", "omitted"} {
+			body := e2e.MessageBody("reason:Hm.; say:So.", e2e.Fields{"stream": true, "thinking": e2e.Fields{"type": "adaptive", "display": display}})
+			m := s.Message(body)
+			if len(m.Content) != 2 || m.Content[0].Signature == "" || (m.Content[0].Thinking == "") != (display == "omitted") {
+				t.Fatalf("%s: %+v", display, m)
+			}
+			foreign := e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "thinking", "thinking": "Else.", "signature": "EqoBCkgI"}, e2e.Fields{"type": "text", "text": "Other."}}}
+			body["messages"] = append(body["messages"].([]any), m.Back(), e2e.UserMessage("and?"), foreign, e2e.UserMessage("say:Yes."))
+			s.Message(body)
+			lines, _ := given(s)
+			request, _ := s.Model.Last()
+			if all := strings.Join(lines[1:], "/"); all != "user reason:Hm.; say:So./reasoning/assistant So./user and?/assistant Other./user say:Yes." || strings.Contains(string(request.Body), "EqoB") {
+				t.Errorf("%s: the model was given %s", display, all)
+			}
+			at := slices.IndexFunc(request.Input, func(i scriptedmodel.Item) bool { return i.Type == "reasoning" })
+			if at < 0 || request.Input[at].EncryptedContent == "" {
+				t.Errorf("%s: %+v", display, request.Input)
+			}
+		}
+	})
+}
+
+// TestSameItems: the same question by each of the APIs gives the model the same, whether results
+// of calls end it or a text of the user's, and also with a model whose effort can change.
+func TestSameItems(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "conversations off")
+		for _, model := range []string{"gpt-5", "gpt-6.1-sol"} {
+			for _, prompt := range []string{"say:Done.", ""} {
+				t.Run(model+" "+prompt, func(t *testing.T) { testSameItems(s.At(t), model, prompt) })
+			}
+		}
+	})
+}
+
+func testSameItems(s *e2e.Site, model, prompt string) {
+	schema := e2e.Fields{"type": "object", "properties": e2e.Fields{"q": e2e.Fields{"type": "string"}}}
+	function := e2e.Fields{"name": "f", "description": "Does f", "parameters": schema}
+	var last []any
+	blocks := []any{e2e.Fields{"type": "tool_result", "tool_use_id": "c", "content": "r"}}
+	if prompt != "" {
+		last = []any{e2e.UserMessage(prompt)}
+		blocks = append(blocks, e2e.Fields{"type": "text", "text": prompt})
+	}
+	response, text := s.Post(e2e.ChatBody("", e2e.Fields{"model": model, "tools": []any{e2e.Fields{"type": "function", "function": function}}, "messages": append([]any{
+		e2e.Fields{"role": "system", "content": "Be brief."}, e2e.UserMessage("q 😀"),
+		e2e.Fields{"role": "assistant", "content": "Look.", "tool_calls": []any{e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": `{"q":"ü"}`}}}},
+		e2e.Fields{"role": "tool", "tool_call_id": "c", "content": "r"},
+	}, last...)}), nil)
+	if response.StatusCode != http.StatusOK {
+		s.T.Fatal(text)
+	}
+	want := lastAsked(s)
+	s.Respond(e2e.Fields{
+		"model": model, "instructions": "Be brief.", "tools": []any{e2e.Fields{"type": "function", "name": "f", "description": "Does f", "parameters": schema}},
+		"input": append([]any{
+			e2e.UserMessage("q 😀"), e2e.Fields{"role": "assistant", "content": "Look."},
+			e2e.Fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": `{"q":"ü"}`},
+			e2e.Fields{"type": "function_call_output", "call_id": "c", "output": "r"},
+		}, last...),
+	}, nil)
+	if got := lastAsked(s); got != want {
+		s.T.Errorf("Responses\n%s\nchat\n%s", got, want)
+	}
+	s.Message(e2e.MessageBody("", e2e.Fields{
+		"model": model, "system": "Be brief.", "tools": []any{e2e.Fields{"name": "f", "description": "Does f", "input_schema": schema}},
+		"messages": []any{
+			e2e.UserMessage("q 😀"),
+			e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "text", "text": "Look."}, e2e.Fields{"type": "tool_use", "id": "c", "name": "f", "input": e2e.Fields{"q": "ü"}}}},
+			e2e.UserMessage(blocks),
+		},
+	}))
+	if got := lastAsked(s); got != want {
+		s.T.Errorf("Messages\n%s\nchat\n%s", got, want)
+	}
+}
+
+// lastAsked returns the items and the tools of the model's last request.
+func lastAsked(s *e2e.Site) string {
+	request, _ := s.Model.Last()
+	var body struct {
+		Input []map[string]any
+		Tools json.RawMessage
+	}
+	if err := json.Unmarshal(request.Body, &body); err != nil {
+		s.T.Fatal(err)
+	}
+	for _, item := range body.Input {
+		delete(item, "id") // Codex's, as are the times that it sends with a login
+		delete(item, "internal_chat_message_metadata_passthrough")
+	}
+	return e2e.AsJSON(s.T, body)
+}
+
+// sent is what the model was sent in a session.
+type sent struct {
+	keys     map[string]bool // of the provider's cache
+	extends  bool            // each input begins with all of the one before
+	repeated float64         // the part of the input, without that of the first request, that was sent before with the same key
+	requests int
+}
+
+// sentIn reads what the requests of a session had.
+func sentIn(t *testing.T, requests []scriptedmodel.Request) sent {
+	t.Helper()
+	s := sent{keys: map[string]bool{}, extends: true, requests: len(requests)}
+	last := map[string][]json.RawMessage{} // by the key
+	var before []json.RawMessage
+	all, again := 0, 0
+	for i, r := range requests {
+		var body struct{ Input []json.RawMessage }
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		s.keys[r.PromptCacheKey] = true
+		s.extends = s.extends && samePrefix(body.Input, before) == len(before)
+		same := samePrefix(body.Input, last[r.PromptCacheKey])
+		for k, item := range body.Input {
+			if k >= same && strings.Contains(string(item), `"encrypted_content"`) {
+				continue // what the model has just thought is long, and new to any cache
+			}
+			if i > 0 {
+				all += len(item)
+			}
+			if i > 0 && k < same {
+				again += len(item)
+			}
+		}
+		last[r.PromptCacheKey], before = body.Input, body.Input
+	}
+	s.repeated = float64(again) / float64(all)
+	return s
+}
+
+// samePrefix returns with how many equal items two inputs begin. The ids of items are Codex's.
+func samePrefix(a, b []json.RawMessage) int {
+	n := 0
+	for n < len(a) && n < len(b) && string(a[n]) == string(b[n]) {
+		n++
+	}
+	return n
+}
+
+// rounds are how many requests of the model a part of a session has.
+const rounds = 5
+
+// agent makes the model work in rounds: mostly it runs a command, in the last one of a part it
+// ends its turn. It loads a deferred tool and calls it, if there are such.
+func agent(s *e2e.Site) {
+	var round atomic.Int64
+	s.T.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if !slices.ContainsFunc(r.Tools, func(t scriptedmodel.Tool) bool { return t.Name == "Bash" }) {
+			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say(`{"title":"A session"}`)}}, true // a title
+		}
+		n := round.Add(1)
+		var out []scriptedmodel.Output
+		switch deferred := slices.ContainsFunc(r.Tools, func(t scriptedmodel.Tool) bool { return t.Name == "call_tool" }); {
+		case n%rounds == 0:
+			out = []scriptedmodel.Output{scriptedmodel.Reason("So."), scriptedmodel.Say("This is done.")}
+		case deferred && n == 2:
+			out = []scriptedmodel.Output{scriptedmodel.Call{Name: "ToolSearch", Arguments: `{"query":"select:CronList,TaskStop","max_results":2}`}}
+		case deferred && n == 3:
+			out = []scriptedmodel.Output{scriptedmodel.Call{Name: "call_tool", Arguments: `{"name":"CronList","arguments":{}}`}}
+		case n%2 == 0:
+			out = []scriptedmodel.Output{scriptedmodel.Say("Let me look."), scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"seq %d","description":"count"}`, n)}}
+		default:
+			out = []scriptedmodel.Output{
+				scriptedmodel.Reason("Hm."),
+				scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"sleep 0.1; seq %d","description":"count"}`, n)},
+				scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"seq %d; false","description":"fail"}`, n)},
+			}
+		}
+		return scriptedmodel.Script{Output: out}, true
+	}))
+}
+
+// session returns the requests of the session with the tools of Claude Code.
+func session(s *e2e.Site) (all []scriptedmodel.Request) {
+	for _, r := range s.Model.Requests() {
+		if strings.Contains(string(r.Body), `"name":"Bash"`) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// once runs a test over the usual transport.
+func once(t *testing.T, test func(t *testing.T, all bool)) { test(t, true) }
+
+// TestCache: a session of Claude Code of 20 rounds, or of 10 or 5, has one key of the provider's cache,
+// and nearly all of each input was sent before, with deferred tools and without. With a thread for
+// each request, as other programs do it, nothing was.
+func TestCache(t *testing.T) {
+	for _, c := range []struct {
+		name, options string
+		env           []string
+		kept          bool
+		sdk           bool // it is the Agent SDK's
+		parts         int  // of the session; each but the SDK's starts Claude Code
+		over          func(*testing.T, func(t *testing.T, all bool))
+	}{
+		{"deferred tools", "", nil, true, false, 4, e2e.OverBothSampled},
+		{"all tools", "", []string{"ENABLE_TOOL_SEARCH=false"}, true, false, 2, once},
+		{"the Agent SDK", "", nil, true, true, 4, once},
+		{"a thread for each request", "conversations off", nil, false, false, 1, once},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.over(t, func(t *testing.T, all bool) {
+				s := e2e.NewSite(t, c.options)
+				agent(s)
+				claude := newClaude(t, s, c.env...)
+				said := []string(nil)
+				parts, least := []string{"Part 0.", "Part 1.", "Part 2.", "Part 3."}[:c.parts], 0.95
+				if !all {
+					parts = parts[:2]
+				}
+				if len(parts) < 4 {
+					least = 0.92
+				}
+				if c.sdk {
+					said = claude.session(parts)
+				} else {
+					for i, part := range parts {
+						said = append(said, claude.run(part, []string{"--continue"}[:min(i, 1)]...).Result)
+					}
+				}
+				if !slices.Equal(said, slices.Repeat([]string{"This is done."}, len(parts))) {
+					t.Fatalf("%q", said)
+				}
+				got := sentIn(t, session(s))
+				t.Logf("%d requests, %d keys, %.1f %% sent before", got.requests, len(got.keys), 100*got.repeated)
+				if got.requests != rounds*len(parts) || c.kept != (len(got.keys) == 1) || c.kept && (!got.extends || got.repeated < least) || !c.kept && got.repeated > 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
 	}
 }

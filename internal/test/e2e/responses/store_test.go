@@ -3,16 +3,19 @@ package responses
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // about sends a request about a stored response.
@@ -374,5 +377,124 @@ func TestResponsesReferences(t *testing.T) {
 	request, _ := s.Model.Last()
 	if given := e2e.Describe(request); len(given) != 6 || given[1] != "reasoning" || given[2] != "assistant: So." || given[3] != given[4] {
 		t.Errorf("the model was given %.200q", given)
+	}
+}
+
+// TestBackgroundResumed checks that a response in the background continues without its
+// client, who can read the rest of the stream later, even after a reload.
+func TestBackgroundResumed(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	stream, id := begin(s, e2e.Fields{"stream": true, "background": true}, nil)
+	if err := stream.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Load(s.Caddyfile("keepalive 9s"))
+	s.WaitReady()
+	resumed := s.Do(http.MethodGet, "/v1/responses/"+id+"?stream=true&starting_after=1", nil, nil)
+	s.WaitOpen(1) // the model continues
+	if status, body := about(s, http.MethodPost, id+"/cancel", nil); status != http.StatusOK || s.ParseResponse([]byte(body)).Status != "cancelled" {
+		t.Fatal(status, body)
+	}
+	rest := s.Read(resumed)
+	if !strings.Contains(rest, `"sequence_number":2,`) || strings.Contains(rest, "event: response.created") || !strings.Contains(rest, "event: response.failed") {
+		t.Errorf("the rest is %s", rest)
+	}
+	whole := s.Read(s.Do(http.MethodGet, "/v1/responses/"+id+"?stream=true", nil, nil))
+	if !strings.HasSuffix(whole, rest) || !strings.HasPrefix(whole, "event: response.created") {
+		t.Errorf("the whole is %s", whole)
+	}
+	if _, err := s.Model.Wait(e2e.Context(t), func(now scriptedmodel.Stats) bool { return now.Open == 0 }); err != nil {
+		t.Error("the model goes on:", err)
+	}
+}
+
+// TestNotStored lets Redis refuse to store, and be killed, while clients ask: a response that says
+// that it is stored can be read, the others say that they are not, and the operator sees it.
+func TestNotStored(t *testing.T) {
+	server := redisserver.Start(t)
+	s := e2e.NewUnstarted(t)
+	options := "store redis " + server.URL("") + "?read_timeout=500ms&dial_timeout=500ms"
+	admin := &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
+	admin.URL = "http://" + admin.Addr
+	r := s.RunFile(strings.Replace(s.WithMetrics(options), "admin off", "admin "+admin.Addr, 1))
+	r.WaitUp()
+	var mu sync.Mutex
+	stored, unstored := make(map[string]string), 0
+	// ask asks for responses, half of them streamed, and notes what they say.
+	ask := func(what string, n int) {
+		t.Helper()
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				stream := i%2 == 0
+				answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:ok", e2e.Fields{"stream": stream}))), nil)
+				body := s.Read(answer)
+				if stream {
+					_, data, _ := strings.Cut(body[strings.LastIndex(body, "event: "):], "data: ")
+					var event e2e.ResponseEvent
+					if err := json.Unmarshal([]byte(data), &event); err != nil {
+						t.Errorf("%s: %v: %s", what, err, body)
+						return
+					}
+					body = string(event.Response)
+				}
+				response := s.ParseResponse([]byte(body))
+				if says := answer.Header.Get("X-Codex-Not-Stored"); (says == "response") != (!response.Store && !stream) {
+					t.Errorf("%s: the header has %q, the body %t", what, says, response.Store)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if response.Store {
+					stored[response.ID] = what
+				} else {
+					unstored++
+				}
+			})
+		}
+		all.Wait()
+	}
+	ask("works", 19)
+	for what, outage := range map[string][2]func(){
+		"full":    {func() { server.Do("CONFIG SET maxmemory 1") }, func() { server.Do("CONFIG SET maxmemory 0") }},
+		"replica": {func() { server.Do("REPLICAOF 127.0.0.1 1") }, func() { server.Do("REPLICAOF NO ONE") }},
+		"alone":   {func() { server.Do("CONFIG SET min-replicas-to-write 1") }, func() { server.Do("CONFIG SET min-replicas-to-write 0") }},
+		"killed":  {server.Kill, server.Restart},
+	} {
+		outage[0]()
+		ask(what, 19)
+		e2e.WaitFor(t, "/readyz to say it", func() bool {
+			status, body := s.Get("/readyz")
+			return status == http.StatusOK && strings.Contains(body, `"store":"unavailable"`)
+		})
+		if _, body := admin.Get("/codex/status"); !strings.Contains(body, `"stores":{"redis":{"state":"fails","unsettled":0}}`) {
+			t.Errorf("%s: %s", what, body)
+		}
+		if samples := s.Samples(); samples[`codex_store_state{state="fails",store="redis"}`] != 1 {
+			t.Errorf("%s: %v", what, samples)
+		}
+		outage[1]()
+		e2e.WaitFor(t, "the end of the outage", func() bool {
+			_, body := s.Get("/readyz")
+			return !strings.Contains(body, `"store"`)
+		})
+	}
+	wrong := make(map[string]int)
+	for id, what := range stored {
+		if status, _ := about(s, http.MethodGet, id, nil); status != http.StatusOK {
+			wrong[fmt.Sprint(what, " ", status)]++
+		}
+	}
+	if t.Logf("%d said that they are stored, %d that they are not", len(stored), unstored); len(wrong) > 0 || len(stored)+unstored != 95 {
+		t.Errorf("of %d that said that they are stored, cannot be read: %v", len(stored), wrong)
+	}
+	samples := s.Samples()
+	if got := samples["codex_answers_not_stored_total"]; got != float64(unstored) || got < 4*19/2 {
+		t.Errorf("%v are counted, %d were not stored", got, unstored)
+	}
+	if samples[`codex_store_failures_total{operation="put"}`] < float64(unstored) || samples[`codex_store_duration_seconds_count{operation="put"}`] < 95 {
+		t.Errorf("%v", samples)
+	}
+	if samples[`codex_store_state{state="works",store="redis"}`] != 1 {
+		t.Error("it does not work again")
 	}
 }
