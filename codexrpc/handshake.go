@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// oldestMajor and oldestMinor are the oldest supported release of Codex. Older releases lack what
-// this client needs: injected history, an empty input after tool results, and a notification at the
-// end of a model response.
+// oldestMajor and oldestMinor are the oldest supported release of Codex. Older releases ignore the
+// catalogue of a thread and the settings of its provider, and do not start without their log.
 const (
 	oldestMajor = 0
-	oldestMinor = 150
+	oldestMinor = 167
 )
 
 // Initialize performs the handshake, which must come before all other calls. It returns the
@@ -207,9 +206,9 @@ func DefaultModel(models []Model) string {
 // maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
 
-// AtLeast reports whether a version such as 0.169.0 is at least 0.minor.0. For a version that
+// atLeast reports whether a version such as 0.169.0 is at least 0.minor.0. For a version that
 // cannot be parsed, it returns true.
-func AtLeast(version string, minor int) bool {
+func atLeast(version string, minor int) bool {
 	var versionMajor, versionMinor int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &versionMajor, &versionMinor); err != nil {
 		return true
@@ -231,7 +230,7 @@ func supportedVersion(userAgent string) (string, error) {
 		return UnknownVersion, nil
 	}
 	version := match[0][1:]
-	if !AtLeast(version, oldestMinor) {
+	if !atLeast(version, oldestMinor) {
 		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestMajor, oldestMinor)
 	}
 	return version, nil

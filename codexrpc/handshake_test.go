@@ -122,8 +122,8 @@ func TestSupportedVersion(t *testing.T) {
 		ok      bool
 	}{
 		"caddy-codex/0.169.0 (Ubuntu 24.4.0; x86_64) unknown": {"0.169.0", true},
-		"caddy-codex/0.150.0":        {"0.150.0", true},
-		"caddy-codex/0.149.9 (…)":    {"0.149.9", false},
+		"caddy-codex/0.167.0":        {"0.167.0", true},
+		"caddy-codex/0.166.9 (…)":    {"0.166.9", false},
 		"caddy-codex/0.89.0":         {"0.89.0", false},
 		"caddy-codex/1.0.0":          {"1.0.0", true},
 		"caddy-codex/1.2.3-alpha.4":  {"1.2.3", true},
@@ -135,7 +135,7 @@ func TestSupportedVersion(t *testing.T) {
 		if version != want.version || (err == nil) != want.ok {
 			t.Errorf("%q: %q, %v", userAgent, version, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "0.150.0 or newer") {
+		if err != nil && !strings.Contains(err.Error(), "0.167.0 or newer") {
 			t.Errorf("%q does not say what is needed", err)
 		}
 	}

@@ -91,8 +91,7 @@ type Diagnostics struct {
 }
 
 // Diagnostics asks the app-server for its memory. The call needs no slot, so it works even while
-// maxInFlight other calls are stuck. With a release of Codex that does not know
-// server/diagnostics, the error is a *CallError.
+// maxInFlight other calls are stuck.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 	var answer struct {
 		Process struct {

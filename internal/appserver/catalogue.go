@@ -19,19 +19,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueRelease is the minor version of the first release of Codex that is known to use the
-// catalogue (the list of models) that is named in a thread's settings.
-const catalogueRelease = 169
-
-// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue that is named
-// in a thread's settings.
-func checkCatalogueSupport(version string) error {
-	if codexrpc.AtLeast(version, catalogueRelease) {
-		return nil
-	}
-	return fmt.Errorf("codex %s ignores the catalogue of a thread; use 0.%d or newer", version, catalogueRelease)
-}
-
 // modelChanges are new values for members of each model in the catalogue. With these values, Codex
 // offers no tools of its own, passes service tiers on to the provider, and does not replace a long
 // history by a summary: the provider decides whether a history is too long. No other setting has

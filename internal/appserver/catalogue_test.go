@@ -350,15 +350,6 @@ func TestCatalogueKnows(t *testing.T) {
 	}
 }
 
-// TestIgnoredCatalogue checks for which releases an operator is warned.
-func TestIgnoredCatalogue(t *testing.T) {
-	for version, ignored := range map[string]bool{"0.150.0": true, "0.166.0": true, "0.169.0": false, "0.170.1": false, "unknown": false} {
-		if err := checkCatalogueSupport(version); (err != nil) != ignored || ignored && !strings.Contains(err.Error(), version) {
-			t.Errorf("%s: %v", version, err)
-		}
-	}
-}
-
 // TestStartHasForked checks that both forks are over when Start returns.
 func TestStartHasForked(t *testing.T) {
 	script := scriptConfig(t, `exec sleep 1000`)

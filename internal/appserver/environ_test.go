@@ -103,7 +103,7 @@ func TestBesideTheProxyOfAFile(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, variablesFile), "HTTP_PROXY=\"http://p\"\nno_proxy='a.example'\n")
 	cfg := Config{Home: operator, Env: map[string]string{"NO_PROXY": "b.example"}}
-	home, err := cfg.newPrivateHome(t.TempDir(), false)
+	home, err := cfg.newPrivateHome(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestCertificatesInEnvironment(t *testing.T) {
 	}
 	env := func() (variables int) {
 		cfg := &Config{Home: operator}
-		h, err := cfg.newPrivateHome(t.TempDir(), false)
+		h, err := cfg.newPrivateHome(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

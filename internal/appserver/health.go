@@ -1,7 +1,6 @@
 package appserver
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -90,14 +89,10 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 }
 
 // checkMemory publishes the memory of the serving instance, and replaces the instance if the memory
-// is above the limit. If the release of Codex does not report its memory, no limit applies.
+// is above the limit.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {
-		callErr := (*codexrpc.CallError)(nil)
-		if limit > 0 && errors.As(probe.Err, &callErr) && !errors.Is(probe.Err, codexrpc.ErrOverloaded) {
-			s.warnOnce(in, "this release of codex does not tell its memory, which is not limited", probe.Err.Error())
-		}
 		return
 	}
 	memory := in.memory(probe.Diagnostics)

@@ -37,12 +37,8 @@ const agentsDir = ".agents"
 // logVersions is the highest version of Codex's log that a private home prevents. The log is a
 // database file with its version in its name. For each version from 1 to logVersions, a private
 // home has a directory in place of this file, so that Codex cannot make the file. Otherwise the log
-// would grow by some 60 KB with each turn, perhaps in a file system in memory. Old releases of
-// Codex do not start with such directories.
+// would grow by some 60 KB with each turn, perhaps in a file system in memory.
 const logVersions = 9
-
-// needsLog is a part of the error of those releases of Codex that do not start without their log.
-const needsLog = "failed to initialize sqlite state runtime"
 
 // maxLinks bounds the number of links to the entries of a user's home directory.
 const maxLinks = 4096
@@ -93,9 +89,8 @@ func (cfg *Config) OperatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir. logEnabled reports whether Codex may write its log there.
-// The error says what an operator can do.
-func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, error) {
+// newPrivateHome makes a home within dir. The error says what an operator can do.
+func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	operatorHome, err := cfg.OperatorHome()
 	if err != nil {
 		return nil, err
@@ -110,7 +105,7 @@ func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, er
 		}
 	}
 	if h.path, err = os.MkdirTemp(dir, "home-"); err == nil {
-		err = h.createFiles(logEnabled)
+		err = h.createFiles()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), h.remove())
@@ -118,11 +113,10 @@ func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, er
 	return h, nil
 }
 
-// createFiles makes the files of a new home. If logEnabled is false, it makes directories in place
-// of the log, so that Codex cannot write the log.
-func (h *privateHome) createFiles(logEnabled bool) error {
+// createFiles makes the files of a new home, and directories in place of Codex's log.
+func (h *privateHome) createFiles() error {
 	dirs := []string{h.codexDir(), h.userDir()}
-	for version := 1; version <= logVersions && !logEnabled; version++ {
+	for version := 1; version <= logVersions; version++ {
 		dirs = append(dirs, h.codexFile(fmt.Sprintf("logs_%d.sqlite", version)))
 	}
 	for _, dir := range dirs {

@@ -36,7 +36,7 @@ func TestInstallationIDStays(t *testing.T) {
 		go func() {
 			var id []byte
 			defer func() { ids <- string(id) }()
-			h, err := cfg.newPrivateHome(dir, false)
+			h, err := cfg.newPrivateHome(dir)
 			if err != nil {
 				t.Error(err)
 				return
@@ -55,7 +55,7 @@ func TestInstallationIDStays(t *testing.T) {
 		t.Errorf("the ids are %v, and the login has %q", seen, got)
 	}
 	cfg.Home = filepath.Join(operator, "nowhere")
-	if _, err := cfg.newPrivateHome(t.TempDir(), false); err != nil {
+	if _, err := cfg.newPrivateHome(t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
@@ -73,7 +73,7 @@ func TestPrivateHome(t *testing.T) {
 	writeNested(t, filepath.Join(user, ".aws/config"), "of the user")
 
 	cfg := Config{Home: operator}
-	h, err := cfg.newPrivateHome(t.TempDir(), false)
+	h, err := cfg.newPrivateHome(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestOperatorHome(t *testing.T) {
 // come later.
 func TestPrivateHomeOfNothing(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "none")
-	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir(), false)
+	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestPrivateHomeOfNothing(t *testing.T) {
 func TestPrivateHomeFails(t *testing.T) {
 	operator, dir := t.TempDir(), t.TempDir()
 	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
-	_, err := (&Config{Home: operator}).newPrivateHome(dir, false)
+	_, err := (&Config{Home: operator}).newPrivateHome(dir)
 	if what, _ := remedyFor(err); err == nil || !strings.Contains(err.Error(), variablesFile) || !strings.Contains(what, variablesFile) {
 		t.Errorf("got %v: %s", err, what)
 	}

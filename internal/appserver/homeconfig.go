@@ -36,9 +36,8 @@ type providerConfig struct {
 // operatorConfig has the settings that this package reads from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
-	// Profile selects a profile, which only old releases of Codex have. Newer releases ignore
-	// Profile and use their defaults, perhaps with another provider. So this package refuses a file
-	// with a profile.
+	// Profile selects a profile. Codex ignores it and uses its defaults, perhaps with another
+	// provider. So this package refuses a file with a profile.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`

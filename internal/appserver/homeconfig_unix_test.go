@@ -18,7 +18,7 @@ func TestPipesInTheHome(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := &Config{Home: operator}
-		home, err := cfg.newPrivateHome(t.TempDir(), false)
+		home, err := cfg.newPrivateHome(t.TempDir())
 		switch {
 		case !fatal && err != nil:
 			t.Errorf("%s: %v", name, err)

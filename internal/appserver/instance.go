@@ -152,8 +152,5 @@ func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoCatalogue, err)
 	}
-	if err := checkCatalogueSupport(in.version); err != nil && in.err == nil {
-		p.log().Warn("models may be offered tools of codex's own", "error", err)
-	}
 	return nil
 }

@@ -303,7 +303,7 @@ func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
 		return nil, fmt.Errorf("making the CODEX_HOME: %w", err)
 	}
 	in := &instance{exited: make(chan struct{})}
-	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.logEnabled.Load()); err != nil {
+	if in.home, err = p.cfg.newPrivateHome(private.path); err != nil {
 		return nil, err
 	}
 	if in.home.config.mayUseKeyring() {

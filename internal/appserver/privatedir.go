@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
@@ -120,8 +119,6 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 // childFiles has what the children of a process share: the private directory, and the relay from
 // which the children get new tokens. Each of the two is made when a child first needs it.
 type childFiles struct {
-	logEnabled atomic.Bool // new instances may write Codex's log, because an earlier one did not start without it
-
 	mu      sync.Mutex
 	dir     string        // Config.Dir, or else the working directory within private; empty: there is none yet
 	private *privateDir   // nil: there is none
@@ -170,7 +167,7 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 		in.login = loginFileOf(operatorHome)
 		p.login.setTried(operatorHome, in.login)
 	}
-	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.logEnabled.Load()); err != nil {
+	if in.home, err = p.cfg.newPrivateHome(private.path); err != nil {
 		return nil, err
 	}
 	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)

@@ -27,9 +27,6 @@ const (
 	// ownOpenAI is the name under which this package configures the provider OpenAI with changed
 	// settings. Codex refuses changed settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
-	// providerRelease is the minor version of the first release of Codex that is known to use the
-	// login, its workspace and its limits also for the provider ownOpenAI.
-	providerRelease = 169
 )
 
 // providerSettings are those settings of a thread that choose its model provider. socketMembers and
@@ -43,9 +40,9 @@ type providerSettings struct {
 
 // newProviderSettings returns the settings for the provider in a configuration. It does not change
 // what the operator has set. It returns no settings if the provider is built into Codex and is not
-// OpenAI, or if the version is not known or older than providerRelease.
+// OpenAI, or if the version is not known.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
-	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
+	if version == codexrpc.UnknownVersion {
 		return providerSettings{}
 	}
 	name, hasSockets := cmp.Or(config.ModelProvider, openAI), false

@@ -36,7 +36,6 @@ func TestProviderSettings(t *testing.T) {
 		"one with settings": {"model_provider = \"mine\"\n[model_providers.mine]\nrequest_max_retries = 7\nstream_max_retries = 8\nwebsocket_connect_timeout_ms = 9", "0.169.0",
 			`{"model_provider":"mine","model_providers":{"mine":{}}}`, "", 0},
 		"another one of Codex's": {"model_provider = \"amazon-bedrock\"", "0.169.0", `{}`, "", 0},
-		"an old release":         {"", "0.168.0", `{}`, "", 0},
 		"an unknown release":     {"", codexrpc.UnknownVersion, `{}`, "", 0},
 	} {
 		config, err := parseOperatorConfig([]byte(c.config))

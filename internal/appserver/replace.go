@@ -91,7 +91,6 @@ func (s *supervisor) handleReplacement() {
 		s.login.setFailed()
 		s.background.Go(func() {
 			s.stopInstance(in)
-			s.enableLogIfNeeded(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
 			in.stderr.logStartLines(s.log())
 		})

@@ -141,18 +141,6 @@ func TestReplacedAsItGrows(t *testing.T) {
 	}
 }
 
-// TestMemoryThatIsNotTold checks that a release without server/diagnostics has no
-// memory limit.
-func TestMemoryThatIsNotTold(t *testing.T) {
-	p, book := newReplaced(t, "refuses:"+methodDiagnostics, func(cfg *Config) { cfg.MaxMemory = 1 })
-	p.Start()
-	closed(open(t, conn(t, p)))
-	book.await(t, "does not tell its memory")
-	if s := p.Status(); s.Memory != 0 || s.State != StateReady || s.Replacements != 0 {
-		t.Errorf("it is %+v", s)
-	}
-}
-
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)

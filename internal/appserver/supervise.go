@@ -3,7 +3,6 @@ package appserver
 import (
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 )
@@ -87,12 +86,7 @@ func (s *supervisor) handleStart(in *instance) {
 		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid())
 		return
 	}
-	reason := s.stopFailed(in, in.err)
-	if s.enableLogIfNeeded(in) {
-		s.start("")
-		return
-	}
-	s.scheduleRetry(reason)
+	s.scheduleRetry(s.stopFailed(in, in.err))
 }
 
 // makeServing makes an instance the serving one.
@@ -114,13 +108,6 @@ func (s *supervisor) learnAccountOnce(in *instance) {
 		in.learning = true
 		s.background.Go(func() { s.learnAccount(in) })
 	}
-}
-
-// enableLogIfNeeded checks whether a stopped instance has failed because Codex's own log was turned
-// off. If so, it turns the log on for all later instances. It returns true only if this call has
-// turned the log on.
-func (p *Process) enableLogIfNeeded(in *instance) bool {
-	return strings.Contains(in.stderr.tail(), needsLog) && p.files.logEnabled.CompareAndSwap(false, true)
 }
 
 // publish makes new turns use the serving instance. old is the instance that it replaces, or nil.

@@ -106,9 +106,6 @@ const Conversation = `{
 // Describe returns a line for each input item.
 func Describe(request scriptedmodel.Request) []string {
 	var lines []string
-	if request.Instructions != "" { // as older releases of Codex send them
-		lines = append(lines, "developer: "+request.Instructions)
-	}
 	for _, item := range request.Input {
 		switch item.Type {
 		case "message":
