@@ -3,6 +3,7 @@ package codexrpc
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -281,4 +282,190 @@ func TestLongIDs(t *testing.T) {
 	if n := len(c.out.replies); n != 0 || c.Err() != nil {
 		t.Errorf("%d replies (%v)", n, c.Err())
 	}
+}
+
+// TestTooLargeMessageEndsItsTurn checks that a turn ends with an error if a message was skipped
+// that may have been a part of its answer, and that no other turn does.
+func TestTooLargeMessageEndsItsTurn(t *testing.T) {
+	const own = `"threadId":"thr-1","turnId":"trn-1"`
+	const other = `"threadId":"thr-1","turnId":"trn-0"`
+	const strange = `"threadId":"thr-2","turnId":"trn-1"`
+	long := strings.Repeat("x", 3*readBuffer)
+	for name, test := range map[string]struct {
+		line string
+		ends bool
+	}{
+		"delta":                   {`{"method":"item/agentMessage/delta","params":{` + own + `,"itemId":"i","delta":"` + long + `"}}`, true},
+		"delta that quotes ids":   {`{"method":"item/agentMessage/delta","params":{` + own + `,"itemId":"i","delta":"` + long + strings.ReplaceAll(strange, `"`, `\"`) + `"}}`, true},
+		"delta of another turn":   {`{"method":"item/agentMessage/delta","params":{` + other + `,"itemId":"i","delta":"` + long + `"}}`, false},
+		"delta of another thread": {`{"method":"item/agentMessage/delta","params":{` + strange + `,"itemId":"i","delta":"` + long + `"}}`, false},
+		"item":                    {`{"method":"item/completed","params":{"item":{"type":"agentMessage","id":"i","text":"` + long + `"},` + own + `},"emittedAtMs":1}`, true},
+		"item with ids":           {`{"method":"item/completed","params":{"item":{"type":"dynamicToolCall","arguments":{` + strange + `,"text":"` + long + `"}},` + own + `}}`, true},
+		"message of the user":     {`{"method":"item/completed","params":{"item":{"type":"userMessage","content":[{"type":"text","text":"` + long + `"}]},` + own + `}}`, false},
+		"raw message":             {`{"method":"rawResponseItem/completed","params":{` + own + `,"item":{"type":"message","role":"user","content":"` + long + `"}}}`, false},
+		"raw call":                {`{"method":"rawResponseItem/completed","params":{` + own + `,"item":{"type":"function_call","arguments":"` + long + `"}}}`, true},
+		"raw call of a history":   {`{"method":"rawResponseItem/completed","params":{` + other + `,"item":{"type":"function_call","arguments":"` + long + `"}}}`, false},
+		"no ids":                  {`{"result":"` + long + `"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestConn()
+			thread := openTestTurn(c, "thr-1", "trn-1")
+			s := NewStdio(io.NopCloser(strings.NewReader(test.line+"\n{}\n")), nil)
+			s.limit = 100_000
+			_, err := s.Read()
+			if !errors.Is(err, ErrMessageTooLarge) {
+				t.Fatal(err)
+			}
+			c.handleTooLarge(err)
+			if _, err := thread.Recv(); errors.Is(err, ErrMessageTooLarge) != test.ends || (err == nil) == test.ends {
+				t.Errorf("the turn's error is %v", err)
+			}
+			if next, err := s.Read(); string(next) != "{}" || err != nil {
+				t.Errorf("next %q, %v", next, err)
+			}
+		})
+	}
+}
+
+const (
+	benchThread = "01a1fd37-9b4a-7711-a5b7-52fbdb4ffaaa"
+	benchTurn   = "01a1fd37-9b5d-7ce3-b4e5-c70d3e2e4ed4"
+)
+
+func benchDelta(text string) string {
+	return fmt.Sprintf(`{"method":"item/agentMessage/delta","params":{"threadId":%q,"turnId":%q,"itemId":"msg_1795249642397786050","delta":%q},"emittedAtMs":1795249642401}`,
+		benchThread, benchTurn, text)
+}
+
+// benchTurnLines returns what a short turn sends beside its deltas, which come after the
+// second line.
+func benchTurnLines() (lines []string) {
+	const ids = `"threadId":"` + benchThread + `","turnId":"` + benchTurn + `"`
+	const usage = `{"totalTokens":20,"inputTokens":10,"cachedInputTokens":0,"outputTokens":10,"reasoningOutputTokens":0}`
+	item := func(more string) string {
+		return `"item":{"type":"agentMessage","id":"msg_1795249642397786050",` + more + `,"phase":null},` + ids
+	}
+	turn := func(status string) string {
+		return `"threadId":"` + benchThread + `","turn":{"id":"` + benchTurn + `","items":[],"status":"` + status + `","error":null}`
+	}
+	for _, event := range []struct{ method, params string }{
+		{methodTurnStarted, turn("inProgress")},
+		{methodItemStarted, item(`"text":""`)},
+		{methodItemCompleted, item(`"text":"hello, and so on"`)},
+		{methodRawItemCompleted, ids + `,"item":{"type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"hello, and so on","annotations":[]}]}`},
+		{methodTokenUsage, ids + `,"tokenUsage":{"total":` + usage + `,"last":` + usage + `}`},
+		{methodResponseCompleted, ids + `,"responseId":"resp-1","usage":` + usage},
+		{methodTurnCompleted, turn("completed")},
+	} {
+		lines = append(lines, fmt.Sprintf(`{"method":%q,"params":{%s},"emittedAtMs":1795249642401}`, event.method, event.params))
+	}
+	return lines
+}
+
+// source repeats a text without end.
+type source struct {
+	text string
+	at   int
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n := copy(b, s.text[s.at:])
+	s.at = (s.at + n) % len(s.text)
+	return n, nil
+}
+
+// BenchmarkReader reads deltas of sixteen threads from a stream of bytes.
+func BenchmarkReader(b *testing.B) {
+	c := newTestConn()
+	var threads []*Thread
+	var stream strings.Builder
+	for i := range 16 {
+		id := fmt.Sprintf("%s-%02d", benchThread, i)
+		threads = append(threads, openTestTurn(c, id, benchTurn))
+		stream.WriteString(strings.ReplaceAll(benchDelta("some text"), benchThread, id) + "\n")
+	}
+	transport := NewStdio(io.NopCloser(&source{text: stream.String()}), nil)
+	b.ReportAllocs()
+	b.SetBytes(int64(stream.Len() / len(threads)))
+	for n := 0; b.Loop(); n++ {
+		line, err := transport.Read()
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.dispatch(line)
+		if n%256 == 0 {
+			for _, t := range threads {
+				_, _ = t.Recv()
+			}
+		}
+	}
+}
+
+// FuzzDispatch passes any line to the reader. It must not panic or block, and its
+// replies must be lines of JSON. Only JSON objects may count as messages.
+func FuzzDispatch(f *testing.F) {
+	for _, line := range []string{
+		`{"id":1,"result":{"thread":{"id":"thr-2"}}}`,
+		`{"id":1,"error":{"code":-32001,"message":"later","data":[]}}`,
+		`{"id":"s","method":"item/tool/call","params":{"threadId":"thr-1"}}`,
+		`{"id":0,"method":"future/thing"}`,
+		`{"method":"item/agentMessage/delta","params":{"threadId":"thr-1","turnId":"trn-1","itemId":"m","delta":"é"}}`,
+		`{"method":"item/reasoning/summaryTextDelta","params":{"threadId":"thr-1","turnId":"trn-1","summaryIndex":1e99}}`,
+		`{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"function_call","arguments":"{}"}}}`,
+		`{"method":"error","params":{"threadId":"thr-1","turnId":"trn-1","error":{"codexErrorInfo":{"a":{"httpStatusCode":1}}}}}`,
+		`{"method":"turn/completed","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{}}}}`,
+		`{"method":"thread/tokenUsage/updated","params":{"threadId":"thr-1","turnId":"trn-1","tokenUsage":{"total":{"totalTokens":-1}}}}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		c := newTestConn()
+		thread := openTestTurn(c, "thr-1", "trn-1")
+		waiting := &pendingCall{outcome: make(chan error, 1)}
+		c.calls.registered[1] = waiting
+		c.dispatch(line)
+		if _, err := parseMessage(line, new(Event)); err == nil && !isObject(line) {
+			t.Errorf("%q was taken for a message", line)
+		}
+		for len(c.out.replies) > 0 {
+			answer := <-c.out.replies
+			if !isObject(answer) || strings.Contains(string(answer), "\n") {
+				t.Errorf("%q was answered with %q", line, answer)
+			}
+		}
+		events, err := thread.Recv()
+		if err != nil {
+			t.Errorf("%q ended the turn: %v", line, err)
+		}
+		for _, e := range events {
+			if e.Kind == 0 || e.Kind > EventTurnCompleted || e.threadID != "thr-1" || e.turnID != "trn-1" {
+				t.Errorf("%q made %+v", line, e)
+			}
+		}
+	})
+}
+
+// isObject reports whether encoding/json decodes a line as an object.
+func isObject(line []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(line, &object) == nil && object != nil
+}
+
+// FuzzStdio checks that the messages are the lines of the stream, however reads cut
+// it.
+func FuzzStdio(f *testing.F) {
+	f.Add([]byte("{\"a\":1}\n{\"b\":2}\r\n\n{\"cut"), uint8(3))
+	f.Add([]byte("\n \n\x00\nx"), uint8(1))
+	f.Fuzz(func(t *testing.T, stream []byte, most uint8) {
+		got := chunked(t, stream, int(most)+1)
+		var want []string
+		for line := range strings.SplitSeq(string(stream), "\n") {
+			if trimmed := string(trimSpace([]byte(line))); trimmed != "" {
+				want = append(want, trimmed)
+			}
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("read %q, want %q", got, want)
+		}
+	})
 }

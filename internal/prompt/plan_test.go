@@ -2,14 +2,19 @@ package prompt_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 func text(s string) codexrpc.UserInput { return codexrpc.UserInput{Type: "text", Text: s} }
@@ -469,3 +474,156 @@ func TestPlanOddCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaced: with each placement all instructions are there once, and the plan
+// stays as it was.
+func TestPlaced(t *testing.T) {
+	chat := mustDecode(t, `{"model":"m","messages":[{"role":"system","content":"I \"am\"."},{"role":"user","content":"h"},{"role":"user","content":"q"}],`+
+		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
+	plan, apiErr := chat.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
+	}
+	must := plan.Thread.DeveloperInstructions
+	if must == "" {
+		t.Fatal("tool_choice is no instruction")
+	}
+	history := string(encodeItems(t, plan.History))
+	item := func(text string) string {
+		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, wirejson.AppendString(nil, text))
+	}
+	all := "I \"am\".\n\n" + must
+	for name, c := range map[string]struct {
+		where           prompt.Placement
+		base, developer any
+		history         string
+	}{
+		"replace":               {prompt.Placement{CodexPrompt: "O"}, `I "am".`, must, history},
+		"replace, once":         {prompt.Placement{EmptyBase: true, CodexPrompt: "O"}, "", all, history},
+		"append":                {prompt.Placement{Append: true, CodexPrompt: "O"}, nil, all, history},
+		"append, once":          {prompt.Placement{Append: true, EmptyBase: true, CodexPrompt: "O"}, "", "O", "[" + item(all) + "," + history[1:]},
+		"append, once, unknown": {prompt.Placement{Append: true, EmptyBase: true}, nil, all, history},
+	} {
+		thread, items := plan.WithPlacement(c.where)
+		var params map[string]any
+		encoded, err := json.Marshal(thread)
+		if err == nil {
+			err = json.Unmarshal(encoded, &params)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if params["baseInstructions"] != c.base || params["developerInstructions"] != c.developer || string(encodeItems(t, items)) != c.history {
+			t.Errorf("%s: %v, %v, %s", name, params["baseInstructions"], params["developerInstructions"], encodeItems(t, items))
+		}
+	}
+	if *plan.Thread.BaseInstructions != `I "am".` || plan.Thread.DeveloperInstructions != must || string(encodeItems(t, plan.History)) != history {
+		t.Error("the plan has changed")
+	}
+}
+
+func encodeItems(t *testing.T, items []json.RawMessage) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// FuzzPlan sends any body. What is refused must be refused in OpenAI's shape;
+// what is accepted must give a plan that Codex can read.
+func FuzzPlan(f *testing.F) {
+	for _, body := range []string{
+		withFields(`"stream":true,"stream_options":{"include_usage":true}`),
+		withTool(`{"name":"exec","parameters":{"type":"object"}}`, `,"tool_choice":"required"`),
+		withMessages(`{"role":"system","content":"s"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"mcp__f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"r"}]}`),
+		withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}}]},{"role":"user","content":"\ud83d"}`),
+		withRemoteImages,
+		withFields(`"n":8,"stop":["a","b"],"max_tokens":7,"functions":[{"name":"mcp","parameters":{}}],"function_call":{"name":"mcp"}`),
+		withMessages(`{"role":"assistant","content":"x","refusal":"y","function_call":{"name":"f","arguments":""}},{"role":"function","name":"f","content":[]}`),
+		withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{ "a": [1] }}}`),
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		given := string(body)
+		r, apiErr := chat.Decode(body)
+		if string(body) != given {
+			t.Fatal("the body was changed")
+		}
+		if apiErr != nil {
+			if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Message == "" || !json.Valid(apiErr.Body()) {
+				t.Fatalf("refused by %+v", apiErr)
+			}
+			return
+		}
+		if r.Model == "" {
+			t.Fatal("a request without a model was accepted")
+		}
+		p, apiErr := r.Plan(prompt.Options{})
+		if remote := r.RemoteImages(); len(remote) > 0 {
+			if apiErr == nil || apiErr.Status != http.StatusBadRequest || apiErr.Param == "" {
+				t.Fatalf("remote images %q, refused by %+v", remote, apiErr)
+			}
+			fetched := map[string]string{}
+			for _, url := range remote {
+				fetched[url] = pngURL
+			}
+			r.SetImages(fetched)
+			p, apiErr = r.Plan(prompt.Options{})
+		}
+		if apiErr != nil {
+			t.Fatalf("no plan: %v", apiErr)
+		}
+		plancheck.Check(t, p)
+	})
+}
+
+// pngURL is a valid data URL of an image.
+const pngURL = "data:image/png;base64,iVBORw0KGgo="
+
+// withFields is a valid request with more fields.
+func withFields(fields string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"hi"}],` + fields + `}`
+}
+
+// withMessages is a valid request but for its messages.
+func withMessages(messages string) string {
+	return `{"model":"m","messages":[` + messages + `]}`
+}
+
+// withTool is a request that declares one tool.
+func withTool(function, more string) string {
+	return withFields(`"tools":[{"type":"function","function":` + function + `}]` + more)
+}
+
+// remoteImages is a message with n images elsewhere.
+func remoteImages(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(`{"type":"image_url","image_url":{"url":"https://example.com/%d.png"}}`, i)
+	}
+	return `{"role":"user","content":[` + strings.Join(parts, ",") + `]}`
+}
+
+func mustDecode(t *testing.T, body string) *chat.Request {
+	t.Helper()
+	r, err := chat.Decode([]byte(body))
+	if err != nil {
+		t.Fatalf("%s\nrefused: %v", body, err)
+	}
+	return r
+}
+
+func mustPlan(t *testing.T, body string) *prompt.Plan {
+	t.Helper()
+	p, err := mustDecode(t, body).Plan(prompt.Options{})
+	if err != nil {
+		t.Fatalf("%s\nno plan: %v", body, err)
+	}
+	return p
+}
+
+// withInput is a request of the Responses API with these input items.
+func withInput(items string) string { return `{"model":"m","input":[` + items + `]}` }

@@ -1,7 +1,9 @@
 package prompt
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -151,5 +153,31 @@ func TestFitDescriptions(t *testing.T) {
 	schema = properties(`,"description":"`+strings.Repeat("x", schemaBudget-len(properties(`,"description":""`, "")))+`"`, "")
 	if fitted, words := fitSchema([]byte(schema)); string(fitted) != schema || words != "" {
 		t.Errorf("%d bytes: %.100s %.100s", len(schema), fitted, words)
+	}
+}
+
+// BenchmarkFit prepares the 25 tools of an agent.
+func BenchmarkFit(b *testing.B) {
+	text, err := os.ReadFile("../test/e2e/conversations/testdata/agent_tools.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var tools []struct{ Parameters json.RawMessage }
+	if err := json.Unmarshal(text, &tools); err != nil {
+		b.Fatal(err)
+	}
+	size := 0
+	for i := range tools {
+		if tools[i].Parameters, err = json.Marshal(tools[i].Parameters); err != nil { // compacts
+			b.Fatal(err)
+		}
+		size += len(tools[i].Parameters)
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, t := range tools {
+			fitSchema(t.Parameters)
+		}
 	}
 }
