@@ -36,7 +36,7 @@ func TestClientsLeave(t *testing.T) {
 // TestClientsLeaveTheDying: the same with an app-server that dies again and
 // again.
 func TestClientsLeaveTheDying(t *testing.T) {
-	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{DieAfter: 500, ExitCode: 3}})
+	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{DieAfter: 500}})
 	leaveAtRandom(t, u, http.StatusOK, http.StatusServiceUnavailable)
 	if u.process.Status().Restarts == 0 {
 		t.Error("the app-server has not died")

@@ -47,43 +47,25 @@ func recorded(t *testing.T, name string) *turn {
 	return nil
 }
 
-// connect starts a server and a connection to it until the end of the test. served
-// gets the error of Serve.
-func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error) {
-	t.Helper()
-	return connectLogged(t, opts, nil)
-}
-
-// connectLogged is connect with a logger of the client.
-func connectLogged(t *testing.T, opts Options, logger func() *slog.Logger) (c *codexrpc.Conn, served <-chan error) {
+// connect starts a server and a connection to it, with the handshake, until the end of the test.
+// logger may be nil.
+func connect(t *testing.T, opts Options, logger func() *slog.Logger) *codexrpc.Conn {
 	t.Helper()
 	opts.Transcripts = transcripts(t)
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
-	ended := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- Serve(context.Background(), fromClient, toClient, opts)
+		_ = Serve(context.Background(), fromClient, toClient, opts) // the client sees how it ends
 		_ = toClient.Close()
 		_ = fromClient.Close()
 	}()
-	var transport codexrpc.Transport = codexrpc.NewStdio(fromServer, toServer)
-	if opts.Turn == nil { // a recorded turn does not wait for the test
-		transport = &answering{Transport: transport}
-	}
-	c = codexrpc.NewConn(transport, logger)
+	c := codexrpc.NewConn(&answering{Transport: codexrpc.NewStdio(fromServer, toServer)}, logger)
 	t.Cleanup(func() {
 		_ = c.Close()
 		<-done
 	})
-	return c, ended
-}
-
-// ready is connect followed by the handshake.
-func ready(t *testing.T, opts Options) *codexrpc.Conn {
-	t.Helper()
-	c, _ := connect(t, opts)
 	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +140,6 @@ func begin(t *testing.T, c *codexrpc.Conn, turn *turn) *codexrpc.Thread {
 		t.Fatal(err)
 	}
 	return thread
-}
-
-// ask starts a turn with one text as its input.
-func ask(t *testing.T, c *codexrpc.Conn, text string) *codexrpc.Thread {
-	t.Helper()
-	return begin(t, c, &turn{input: text + separator})
 }
 
 // heardTurn is a turn as a client gets it.
@@ -270,22 +246,6 @@ func fromRecording(turn *turn) heardTurn {
 	return h
 }
 
-// died returns the exit code of a server that a fault has ended.
-func died(t *testing.T, served <-chan error) int {
-	t.Helper()
-	select {
-	case err := <-served:
-		var death *DeathError
-		if !errors.As(err, &death) {
-			t.Fatalf("it ended with %v", err)
-		}
-		return death.Code
-	case <-time.After(patience):
-		t.Fatal("it lives")
-	}
-	return 0
-}
-
 // lines starts a server and returns functions that read and write single lines.
 func lines(t *testing.T) (read func() string, write func(string)) {
 	t.Helper()
@@ -317,30 +277,4 @@ func lines(t *testing.T) (read func() string, write func(string)) {
 		}
 	}
 	return read, write
-}
-
-// hearCalls reads the events of a turn until there were n calls. What is not read before the
-// calls are answered would be missing in the answer.
-func hearCalls(t *testing.T, thread *codexrpc.Thread, n int) {
-	t.Helper()
-	ctx := patient(t)
-	for n > 0 {
-		events, err := thread.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range events {
-			if e.Kind == codexrpc.EventFunctionCall {
-				n--
-			}
-		}
-		if n <= 0 {
-			return
-		}
-		select {
-		case <-thread.Ready():
-		case <-ctx.Done():
-			t.Fatal("the calls do not come")
-		}
-	}
 }

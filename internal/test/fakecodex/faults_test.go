@@ -1,64 +1,23 @@
 package fakecodex
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
-
-func TestInitialize(t *testing.T) {
-	c, _ := connect(t, Options{})
-	if version, err := c.Initialize(patient(t), codexrpc.ClientInfo{Name: "test"}); err != nil || version != "0.169.0" {
-		t.Errorf("version %q, %v", version, err)
-	}
-	models, err := c.Models(patient(t))
-	if err != nil || len(models) == 0 {
-		t.Errorf("%d models, %v", len(models), err)
-	}
-}
-
-func TestDeath(t *testing.T) {
-	c, served := connect(t, Options{Faults: Faults{DieAt: "thread/start", ExitCode: 7}})
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{}); !errors.Is(err, codexrpc.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	if code := died(t, served); code != 7 {
-		t.Errorf("exit code %d", code)
-	}
-
-	c, served = connect(t, Options{Faults: Faults{DieAfter: 10, ExitCode: 8}})
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := take(t, begin(t, c, recorded(t, "text"))); !errors.Is(got.err, codexrpc.ErrClosed) {
-		t.Errorf("got %+v", got)
-	}
-	if code := died(t, served); code != 8 {
-		t.Errorf("exit code %d", code)
-	}
-	if text := (&DeathError{8}).Error(); !strings.Contains(text, "8") {
-		t.Errorf("it reads %q", text)
-	}
-}
 
 // TestHeard checks that Heard gets the client's messages in order.
 func TestHeard(t *testing.T) {
 	var mu sync.Mutex
 	var methods []string
-	c := ready(t, Options{Heard: func(line []byte) {
+	c := connect(t, Options{Heard: func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		methods = append(methods, gjson.GetBytes(line, "method").Str)
-	}})
+	}}, nil)
 	take(t, begin(t, c, recorded(t, "text")))
 	mu.Lock()
 	defer mu.Unlock()

@@ -1,7 +1,7 @@
 package fakecodex
 
 import (
-	"fmt"
+	"errors"
 	"time"
 )
 
@@ -37,8 +37,6 @@ type Faults struct {
 	DieAt string
 	// DieAfter is the number of messages after which the server ends, if not 0.
 	DieAfter int
-	// ExitCode is the Code of the [DeathError] then.
-	ExitCode int
 	// Delay is the pause before each message of a turn.
 	Delay time.Duration
 	// StallAfter is the number of messages after which a turn sends nothing until
@@ -51,11 +49,5 @@ type Faults struct {
 	Overload int
 }
 
-// DeathError is the error of [Serve] when a fault ends it. A process exits with
-// Code then.
-type DeathError struct{ Code int }
-
-// Error implements error.
-func (e *DeathError) Error() string {
-	return fmt.Sprintf("the app-server died with exit code %d", e.Code)
-}
+// ErrDied is the error of [Serve] when a fault ends it.
+var ErrDied = errors.New("a fault has ended the app-server")

@@ -2,10 +2,6 @@ package fakecodex
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,18 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // TestEveryRecordingReplays checks that the real client gets what was recorded.
 func TestEveryRecordingReplays(t *testing.T) {
 	log := new(bytes.Buffer) // its lines are read after the connection has ended
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c, _ := connectLogged(t, Options{}, func() *slog.Logger { return logger })
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, Options{}, func() *slog.Logger { return logger })
 	for _, turn := range transcripts(t).turns {
 		t.Run(turn.name, func(t *testing.T) {
 			thread := begin(t, c, turn)
@@ -93,41 +84,8 @@ func TestRecordingsAreComplete(t *testing.T) {
 	}
 }
 
-// TestInterruptAnywhere checks that an interrupt which is not recorded ends the
-// turn.
-func TestInterruptAnywhere(t *testing.T) {
-	for _, stall := range []int{1, 2, 3, 6, 9} {
-		t.Run(fmt.Sprint(stall), func(t *testing.T) {
-			c := ready(t, Options{Faults: Faults{StallAfter: stall}})
-			thread, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			input := []codexrpc.UserInput{{Type: "text", Text: strings.TrimSuffix(recorded(t, "text").input, separator)}}
-			started := make(chan error, 1)
-			go func() { started <- thread.StartTurn(ctx, codexrpc.TurnStartParams{Input: input}) }()
-			if stall < 3 {
-				// Its answer is the third message: the turn's id comes before, or not.
-				cancel()
-			}
-			err = <-started
-			cancel()
-			if (err == nil) != (stall >= 3) {
-				t.Fatalf("started with %v", err)
-			}
-			released := make(chan struct{})
-			thread.Close(func() { close(released) })
-			<-released
-			if n := c.Threads(); n != 0 {
-				t.Errorf("%d threads are left", n)
-			}
-		})
-	}
-}
-
 func TestInterruptedTurnSaysSo(t *testing.T) {
-	c := ready(t, Options{Faults: Faults{StallAfter: 9}})
+	c := connect(t, Options{Faults: Faults{StallAfter: 9}}, nil)
 	thread := begin(t, c, recorded(t, "text"))
 	begun := untilText(t, thread)
 	if err := thread.Interrupt(patient(t)); err != nil {
@@ -184,59 +142,4 @@ func TestWhichRecordingIsPlayed(t *testing.T) {
 			t.Errorf("%q with %q: %q is played, want %q", test.input, test.history, got, test.want)
 		}
 	}
-}
-
-func TestLoadFails(t *testing.T) {
-	for name, text := range map[string]string{"none": "", "text": "not JSON\n", "direction": `{"dir":"up","message":{}}`} {
-		dir := t.TempDir()
-		if name != "none" {
-			if err := os.WriteFile(filepath.Join(dir, "x.jsonl"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := Load(dir); err == nil {
-			t.Errorf("%s was loaded", name)
-		}
-	}
-	if err := Serve(t.Context(), strings.NewReader(""), os.Stderr, Options{}); err == nil {
-		t.Error("nothing was served")
-	}
-}
-
-func TestUnknownInput(t *testing.T) {
-	c := ready(t, Options{})
-	got := take(t, ask(t, c, "a text of \"no\" recording"))
-	if got.status != "failed" || !strings.Contains(got.code, `a text of \"no\" recording`) {
-		t.Errorf("got %+v", got)
-	}
-	c = ready(t, Options{Default: "text"})
-	if got, want := take(t, ask(t, c, "the same")), fromRecording(recorded(t, "text")); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-// TestServeEnds checks that Serve ends with its input and its context, even during
-// a turn.
-func TestServeEnds(t *testing.T) {
-	c, served := connect(t, Options{Faults: Faults{StallAfter: 4}})
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	begin(t, c, recorded(t, "text"))
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil && !errors.Is(err, io.ErrClosedPipe) { // it may have been writing
-		t.Errorf("it ended with %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Serve(ctx, reader, os.Stderr, Options{Transcripts: transcripts(t)}); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
-	}
-	_, _ = reader.Close(), writer.Close()
 }

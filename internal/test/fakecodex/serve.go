@@ -54,7 +54,7 @@ type thread struct {
 }
 
 // Serve plays an app-server that reads from r and writes to w. It returns nil when
-// r ends, the cause of ctx when ctx ends, and a [DeathError] when a fault ends it.
+// r ends, the cause of ctx when ctx ends, and [ErrDied] when a fault ends it.
 // Its turns have ended then. A goroutine that reads from r ends with r.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 	if opts.Transcripts == nil {
@@ -107,7 +107,7 @@ func (s *server) dispatch(line []byte) {
 	m := gjson.ParseBytes(line)
 	method, id := m.Get("method").Str, m.Get("id")
 	if method != "" && method == s.opts.Faults.DieAt {
-		s.die(&DeathError{s.opts.Faults.ExitCode})
+		s.die(ErrDied)
 		return
 	}
 	switch {
@@ -155,7 +155,7 @@ func (s *server) send(line string) {
 		return
 	}
 	if s.sent++; s.sent == s.opts.Faults.DieAfter {
-		s.die(&DeathError{s.opts.Faults.ExitCode})
+		s.die(ErrDied)
 	}
 }
 
