@@ -63,6 +63,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		}
 		r.responsesBody, r.Conversation = body, body.Conversation
 	}
+	r.Body = root
 	if f := field.MembersKnowing(messages, root, r, readers); f != nil {
 		return f
 	}
@@ -154,34 +155,13 @@ func (r *Request) ConversationField() string {
 // Choices returns how many answers the client wants, from 1 to 8.
 func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
-// ImageParam returns the path of the first field with this image URL, such as
-// messages[2].content[1].image_url.url, or "" if there is none.
-func (r *Request) ImageParam(url string) string {
-	m, p, found := r.FindRemote(url)
-	if !found {
-		return ""
-	}
-	return r.withImagePath(&field.Error{}, m, p).Path
-}
-
-// withImagePath sets the path of an error to the field with the URL of an image. message is the
-// index of the image's message in the conversation, and part is the image's index in the content of
-// that message.
-func (r *Request) withImagePath(f *field.Error, message, part int) *field.Error {
-	if r.responsesBody != nil {
-		f.Path = r.responsesBody.ImagePath(message, part)
-		return f
-	}
-	return f.In("url").In("image_url").At(part).In("content").At(message).In("messages")
-}
-
 // Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. It
 // fails if a remote image has not been fetched, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if m, p, found := r.FindRemote(""); found {
-		return nil, r.withImagePath(prompt.NotFetched(), m, p).APIError()
+	p, apiErr := r.Conversation.Plan(opts)
+	if apiErr != nil {
+		return nil, apiErr
 	}
-	p := r.Conversation.Plan(opts)
 	if r.responsesBody != nil && r.responsesBody.Summary != "" && !opts.NoReasoning {
 		p.SetSummary(r.responsesBody.Summary)
 	}

@@ -78,6 +78,31 @@ func (f *Error) At(i int) *Error {
 	return f.In(fmt.Sprintf("[%d]", i))
 }
 
+// PathOf returns the path of a value in a body, such as messages[2].content[0].image_url.url. It finds the
+// value by its memory: v is a part of the body, not a copy. If it is none, the path is empty.
+func PathOf(body, v wirejson.Value) string {
+	if !body.Holds(v) || body.IsSame(v) {
+		return ""
+	}
+	f := new(Error)
+	if body.Kind() == wirejson.KindArray {
+		for i, element := range body.Elements() {
+			if element.Holds(v) {
+				f.Path = PathOf(element, v)
+				return f.At(i).Path
+			}
+		}
+		return ""
+	}
+	for name, member := range body.Members() {
+		if member.Holds(v) {
+			f.Path = PathOf(member, v)
+			return f.In(string(name)).Path
+		}
+	}
+	return ""
+}
+
 // APIError returns f as an error of the API with the status 400, or nil if f is nil.
 func (f *Error) APIError() *apierror.Error {
 	if f == nil {

@@ -59,3 +59,43 @@ func TestReaders(t *testing.T) {
 		t.Errorf("%d, %+v", limit, f)
 	}
 }
+
+// TestPathOf finds each value of a body by its memory, also where equal ones are elsewhere.
+func TestPathOf(t *testing.T) {
+	body := []byte(` {"a": [1, "x", {"b": "x", "c": {"d": [["x"]]}}, []], "a.b": "x", "e": {}, "é": null} `)
+	root, err := wirejson.Parse(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	var walk func(v wirejson.Value, path func(*Error) *Error)
+	walk = func(v wirejson.Value, path func(*Error) *Error) {
+		want := path(new(Error)).Path
+		if got := PathOf(root, v); got != want {
+			t.Errorf("%s is at %q, want %q", v, got, want)
+		}
+		found[want]++
+		switch v.Kind() {
+		case wirejson.KindArray:
+			for i, element := range v.Elements() {
+				walk(element, func(f *Error) *Error { return path(f.At(i)) })
+			}
+		case wirejson.KindObject:
+			for name, member := range v.Members() {
+				walk(member, func(f *Error) *Error { return path(f.In(string(name))) })
+			}
+		}
+	}
+	walk(root, func(f *Error) *Error { return f })
+	if len(found) != 14 || found["a[2].c.d[0][0]"] != 1 {
+		t.Errorf("found %v", found)
+	}
+	for _, v := range []wirejson.Value{nil, wirejson.Value(`"x"`), wirejson.Value(body)[:0], wirejson.Value(body), root[1:1]} {
+		if got := PathOf(root, v); got != "" {
+			t.Errorf("%q is at %q", v, got)
+		}
+	}
+	if got := PathOf(nil, root); got != "" {
+		t.Errorf("no body has %q", got)
+	}
+}

@@ -2,7 +2,6 @@ package images
 
 import (
 	"encoding/base64"
-	"fmt"
 	"mime"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -113,10 +112,4 @@ func (r *Request) readImages(v wirejson.Value) *field.Error {
 		r.inputImages = append(r.inputImages, part)
 		return f
 	})
-}
-
-// ImageParam returns the path of the field that has the URL of a remote image.
-func (r *Request) ImageParam(url string) string {
-	_, at, _ := r.FindRemote(url)
-	return fmt.Sprintf("images[%d].image_url", at)
 }

@@ -56,6 +56,7 @@ func newRequest(edit bool) *Request {
 
 // read reads the members of a body.
 func (r *Request) read(root wirejson.Value) *field.Error {
+	r.Body = root
 	if f := field.Members(root, r, readers); f != nil {
 		return f
 	}
@@ -169,9 +170,6 @@ func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. The default effort is low, since
 // the model only has to call a tool.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if _, at, found := r.FindRemote(""); found {
-		return nil, prompt.NotFetched().In("image_url").At(at).In("images").APIError()
-	}
 	resolve := opts.Resolve
 	opts.Resolve = func(model string) (codexModel, effort string, forced bool) {
 		codexModel = model
@@ -180,5 +178,5 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 		}
 		return codexModel, cmp.Or(effort, "low"), forced
 	}
-	return r.Conversation.Plan(opts), nil
+	return r.Conversation.Plan(opts)
 }

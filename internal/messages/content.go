@@ -10,8 +10,7 @@ import (
 
 // contentReader reads the blocks of a user's message, or of the result of a tool.
 type contentReader struct {
-	inResult bool         // the blocks belong to the result of a tool
-	images   []imagePlace // the places of the images that were read; recordImages sets their message
+	inResult bool // the blocks belong to the result of a tool
 }
 
 // readBlock reads a block as parts: texts and images. An empty text gives no part.

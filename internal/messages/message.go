@@ -137,44 +137,28 @@ func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 		return h.add(m)
 	}
 	var c contentReader
-	f := h.eachBlock(v, func(i int, b *rawBlock) *field.Error {
+	f := h.eachBlock(v, func(_ int, b *rawBlock) *field.Error {
 		if b.kind == "tool_result" {
-			return h.readResult(i, b)
+			return h.readResult(b)
 		}
 		m.Size += len(b.value)
-		return h.addParts(&m, &c, blockPlace{h.messageIndex, i, -1}, b)
+		return h.addParts(&m, &c, b)
 	})
 	if f != nil {
 		return f
 	}
-	h.recordImages(c.images)
 	return h.add(m)
 }
 
-// addParts adds the parts of a block to a message, and the places of the images among them to
-// c.images. place is the place of the block.
-func (h *history) addParts(m *prompt.Message, c *contentReader, place blockPlace, b *rawBlock) *field.Error {
+// addParts adds the parts of a block to a message.
+func (h *history) addParts(m *prompt.Message, c *contentReader, b *rawBlock) *field.Error {
 	parts, f := c.readBlock(h, b)
-	for _, p := range parts {
-		if p.URL != nil {
-			c.images = append(c.images, imagePlace{part: len(m.Content), place: place})
-		}
-		m.Content = append(m.Content, p)
-	}
+	m.Content = append(m.Content, parts...)
 	return f
 }
 
-// recordImages records the places of the images of a message. It must be called right before the
-// message is added to the conversation, since it uses the index that the message will have.
-func (h *history) recordImages(images []imagePlace) {
-	for _, i := range images {
-		i.message = len(h.request.Messages)
-		h.request.images = append(h.request.images, i)
-	}
-}
-
-// readResult reads the result of a call. block is the index of the result in the message.
-func (h *history) readResult(block int, b *rawBlock) *field.Error {
+// readResult reads the result of a call.
+func (h *history) readResult(b *rawBlock) *field.Error {
 	id := b.toolUseID
 	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.isError).In("is_error"))
 	if f != nil {
@@ -187,8 +171,8 @@ func (h *history) readResult(block int, b *rawBlock) *field.Error {
 	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(b.value)}
 	c := contentReader{inResult: true}
 	if b.content.Given() {
-		f = h.eachBlock(b.content, func(i int, b *rawBlock) *field.Error {
-			return h.addParts(&m, &c, blockPlace{h.messageIndex, block, i}, b)
+		f = h.eachBlock(b.content, func(_ int, b *rawBlock) *field.Error {
+			return h.addParts(&m, &c, b)
 		}).In("content")
 	}
 	switch {
@@ -197,7 +181,6 @@ func (h *history) readResult(block int, b *rawBlock) *field.Error {
 	case len(m.Content) == 1 && m.Content[0].Text != nil: // one text is the same as a string
 		m.Text, m.Content = m.Content[0].Text, nil
 	}
-	h.recordImages(c.images)
 	return cmp.Or(f, h.add(m))
 }
 

@@ -24,10 +24,9 @@ type Request struct {
 	Thinking Thinking
 
 	deferred         deferredTools
-	searchName       string       // the name of the web search in the request; tool_choice may refer to it
-	thinkingBudget   int          // budget_tokens of the field thinking; 0: it is not given
-	thinkingDisabled bool         // the field thinking has the type disabled; false: it has another type or is not given
-	images           []imagePlace // the places of the images in the messages
+	searchName       string // the name of the web search in the request; tool_choice may refer to it
+	thinkingBudget   int    // budget_tokens of the field thinking; 0: it is not given
+	thinkingDisabled bool   // the field thinking has the type disabled; false: it has another type or is not given
 
 	// The values of the members that are read after all others.
 	system, messages, tools, toolChoice wirejson.Value
@@ -133,6 +132,7 @@ func refuseThread(_ *Request, v wirejson.Value) *field.Error {
 }
 
 func (r *Request) read(root wirejson.Value) *field.Error {
+	r.Body = root
 	if f := field.Members(root, r, readers); f != nil {
 		return f
 	}
@@ -205,11 +205,11 @@ const claudePrefix = "claude"
 // the model is one of Anthropic's and the operator has set no alias for its name, Plan uses the
 // default model. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if path := r.ImageParam(""); path != "" {
-		return nil, prompt.NotFetched().In(path).APIError()
-	}
 	opts.Resolve = resolveWithDefault(opts.Resolve)
-	p := r.Conversation.Plan(opts)
+	p, apiErr := r.Conversation.Plan(opts)
+	if apiErr != nil {
+		return nil, apiErr
+	}
 	if !opts.NoReasoning {
 		summary := "none"
 		if r.Thinking == ThinkingShown {

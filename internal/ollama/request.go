@@ -45,6 +45,7 @@ func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Er
 	r := &Request{generate: generate}
 	r.Stream, r.EffortField = true, "think"
 	return field.Body(body, r, func(r *Request, root wirejson.Value) *field.Error {
+		r.Body = root
 		if f := field.Members(root, r, readers); f != nil {
 			return f
 		}
@@ -134,9 +135,6 @@ func (r *Request) Loads() bool { return r.onlyLoads }
 // Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
 
-// ImageParam returns an empty field: Ollama's API has no images at URLs.
-func (*Request) ImageParam(string) string { return "" }
-
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort and mostEffort are
 // the least and the most effort of the model, for the values false and "max" of the field think.
 // Each is empty if it is not known.
@@ -148,7 +146,10 @@ func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*pr
 	if r.think == "true" || r.think == "false" {
 		r.Effort = ""
 	}
-	p := r.Conversation.Plan(opts)
+	p, apiErr := r.Conversation.Plan(opts)
+	if apiErr != nil {
+		return nil, apiErr
+	}
 	if r.think == "false" {
 		p.SetSummary("none")
 	}

@@ -26,6 +26,9 @@ type Conversation struct {
 	Format   Format
 	Effort   string // the reasoning effort that the request asks for; empty: it asks for no particular effort
 
+	Body    wirejson.Value // the body of the request; most values of the conversation are parts of it
+	Earlier string         // the field that refers to messages which are not in the body; empty: there are none
+
 	Verbosity   string // empty: the model's own verbosity
 	serviceTier string // the service tier to ask for; empty: none
 	EffortField string // the name of the field with the Effort; empty: reasoning_effort
@@ -42,6 +45,11 @@ type Settings struct {
 	Stream          bool     // the client wants chunks
 	IncludeUsage    bool     // the client also wants a chunk with the usage
 	Ignored         []string // parameters that would change the answer, but that Codex does not have; in the order in which they were read
+}
+
+// at puts the path of a value before the path of an error.
+func (c *Conversation) at(v wirejson.Value, f *field.Error) *field.Error {
+	return f.In(cmp.Or(field.PathOf(c.Body, v), c.Earlier))
 }
 
 // InstructionsContain reports whether s occurs in a system or developer message. It also searches

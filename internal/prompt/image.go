@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -247,19 +248,23 @@ func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 	}
 }
 
-// FindRemote returns the first remote image with this URL: the index of its message, and the index
-// of the part in the message's content. An empty URL stands for any URL.
-func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
+// ImageParam returns the path of the first remote image with this URL, or "" if there is none. An empty URL
+// stands for any URL.
+func (c *Conversation) ImageParam(url string) string {
 	for i, k := range c.remoteParts {
-		if url == "" || c.Messages[i].Content[k].URL.Is(url) {
-			return i, k, true
+		if v := c.Messages[i].Content[k].URL; url == "" || v.Is(url) {
+			return c.at(v, new(field.Error)).Path
 		}
 	}
-	return 0, 0, false
+	return ""
 }
 
-// NotFetched returns the error for a remote image that was not fetched.
-func NotFetched() *field.Error {
+// checkFetched returns an error if a remote image was not fetched.
+func (c *Conversation) checkFetched() *apierror.Error {
+	path := c.ImageParam("")
+	if path == "" {
+		return nil
+	}
 	return field.Invalid("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
-		"send it as a data URL (data:image/png;base64,…)")
+		"send it as a data URL (data:image/png;base64,…)").In(path).APIError()
 }

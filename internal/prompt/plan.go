@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -55,7 +56,12 @@ const maxInputChars = 1 << 20
 //   - Tools keep their names, except names under which Codex would not offer them.
 //   - tool_choice, parallel_tool_calls: false and formats that the provider does not enforce become
 //     a developer instruction, since Codex has no settings for them.
-func (c *Conversation) Plan(opts Options) *Plan {
+//
+// It fails if a remote image has not been fetched, see [Conversation.SetImages].
+func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
+	if apiErr := c.checkFetched(); apiErr != nil {
+		return nil, apiErr
+	}
 	offered := c.Choice.offeredTools(c.Tools)
 	names := newToolNames(c.Tools, offered)
 	instructions, rest := SplitInstructions(c.Messages)
@@ -94,7 +100,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 	if opts.NoReasoning {
 		p.SetSummary("none")
 	}
-	return p
+	return p, nil
 }
 
 // SetSummary sets the form of the summaries of the model's reasoning: auto, concise,

@@ -45,7 +45,7 @@ func FuzzDecodeCreate(f *testing.F) {
 		}
 		p, apiErr := r.Plan(prompt.Options{})
 		if apiErr != nil {
-			if _, _, remote := r.FindRemote(""); !remote {
+			if r.ImageParam("") == "" {
 				t.Fatal(apiErr)
 			}
 			return

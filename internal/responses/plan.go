@@ -50,6 +50,9 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 		return f.APIError()
 	}
 	r.buildMessages(earlierItems)
+	if r.Earlier = "input"; len(earlier) > 0 { // the input refers to other values that are not in the body
+		r.Earlier = r.earlierParam()
+	}
 	if f := cmp.Or(r.CheckRemoteImages(), r.addInputTools()); f != nil {
 		return f.In("input").APIError()
 	}
@@ -77,38 +80,14 @@ func (r *Request) buildMessages(earlierItems []inputItem) {
 // model's reasoning is summarized only if the request asks for summaries. Plan fails if an image
 // still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if path := r.ImageParam(""); path != "" {
-		return nil, prompt.NotFetched().In(path).APIError()
+	p, apiErr := r.Conversation.Plan(opts)
+	if apiErr != nil {
+		return nil, apiErr
 	}
-	p := r.Conversation.Plan(opts)
 	if !opts.NoReasoning {
 		p.SetSummary(cmp.Or(r.Summary, "none"))
 	}
 	return p, nil
-}
-
-// ImageParam returns the path of the first field with a remote image at url, for example
-// input[2].content[1].image_url. If url is empty, a remote image at any URL counts. If there is no
-// such field, ImageParam returns "".
-func (r *Request) ImageParam(url string) string {
-	if m, p, found := r.FindRemote(url); found {
-		return r.ImagePath(m, p)
-	}
-	return ""
-}
-
-// ImagePath returns the path of an image. message is the index of the image's message in the
-// conversation, and part is the image's index in that message. If the message is older than the
-// input, the path is the field that refers to the message.
-func (r *Request) ImagePath(message, part int) string {
-	i := r.inputIndex(message)
-	switch {
-	case i < 0:
-		return r.earlierParam()
-	case r.input[i].answeredCallID != "":
-		return fmt.Sprintf("input[%d].output[%d].image_url", i, part)
-	}
-	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
 // inputIndex returns the index of the input item from which a message of the conversation was made,

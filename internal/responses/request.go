@@ -78,7 +78,7 @@ func (r *Request) readCreate(root wirejson.Value) *field.Error {
 }
 
 func (r *Request) read(root wirejson.Value) *field.Error {
-	r.Store = true
+	r.Body, r.Store = root, true
 	return cmp.Or(field.Members(root, r, readers), r.check())
 }
 
@@ -232,6 +232,7 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 // cannot have are refused, too.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
+	r.Body = root
 	if f := field.Members(root, r, inputReaders); f != nil {
 		return nil, f
 	}

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Value is the text of a JSON value, without white space around it. It is a part of a text that
@@ -91,6 +92,20 @@ func (v Value) OrAbsent() Value {
 
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
+
+// Holds reports whether a value is a part of v: not an equal text elsewhere, but the same memory.
+func (v Value) Holds(part Value) bool {
+	return len(v) > 0 && len(part) > 0 && offset(v, part) < uintptr(len(v))
+}
+
+// IsSame reports whether a part of v is all of v.
+func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
+
+// offset returns how many bytes after the beginning of v the other value begins. If it begins before v, the
+// result is larger than any value.
+func offset(v, other Value) uintptr {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
+}
 
 // RawText returns the bytes between the quotes of a string, without decoding the escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
