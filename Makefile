@@ -88,10 +88,11 @@ fuzz:
 	@./scripts/fuzz $(TIME)
 
 # soak runs Caddy and Codex under mixed traffic for MINUTES and reports the result: with a
-# login and outages of its back end, or with LOGIN=none without one. Caddy's log is
-# build/soak.log.
+# login and outages of its back end, or with LOGIN=none without one. SOAK=-outages makes
+# outages alone. Caddy's log is build/soak.log.
+SOAK :=
 soak: $(CADDY) $(CODEX)
-	@go run ./internal/test/cmd/soak $(if $(LOGIN),-login=false) -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
+	@go run ./internal/test/cmd/soak $(if $(LOGIN),-login=false) -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log $(SOAK)
 
 # bench measures what Caddy costs beside the least program that does the same, and with
 # the real Codex: `make bench BENCH='-repeat 15 -window 3s -streams 10000'`.

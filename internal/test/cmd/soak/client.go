@@ -70,8 +70,8 @@ var kinds = []kind{
 	{"half a body", 1, (*client).halfBody},
 }
 
-// run sends requests until ctx ends.
-func (c *client) run(ctx context.Context) {
+// run sends requests of some kinds until ctx ends.
+func (c *client) run(ctx context.Context, kinds []kind) {
 	defer c.http.CloseIdleConnections()
 	total := 0
 	for _, k := range kinds {
@@ -151,7 +151,7 @@ func (c *client) judge(q query, began time.Time, got *apiclient.Answer, err erro
 		}
 		counts.whole++
 	})
-	c.outages.answered(!got.Failed)
+	c.outages.answered(!got.Failed, began)
 	return !got.Failed
 }
 

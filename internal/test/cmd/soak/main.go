@@ -6,6 +6,9 @@
 //
 //	go run ./internal/test/cmd/soak -minutes 60
 //
+// With -outages it makes outages of the back end alone, one soon after another, in which it also
+// reloads the configuration or kills all app-servers, and two clients ask for chats.
+//
 // It prints a line a minute and a verdict, and exits with 1 if that is bad. It
 // runs on Linux only.
 package main
@@ -25,6 +28,7 @@ type options struct {
 	seed    uint64
 	log     string
 	login   bool
+	outages bool
 }
 
 func main() {
@@ -34,6 +38,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "chooses what is asked and which trouble is made, but not when things happen")
 	flag.StringVar(&o.log, "log", "", "a file for what Caddy says")
 	flag.BoolVar(&o.login, "login", true, "run logged in, with outages of the plan's back end")
+	flag.BoolVar(&o.outages, "outages", false, "make outages alone, one soon after another")
 	rig.Main("soak", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
 		return run(ctx, o)

@@ -21,11 +21,13 @@ import (
 type site struct {
 	*rig.Site
 	model *rig.Model
-	// second is the CODEX_HOME of another login of the plan's back end; empty without logins.
-	second string
-	codex  string
-	temp   string // Caddy's TMPDIR
-	log    *os.File
+	// second is the CODEX_HOME of secondLogin, another login of the plan's back end; empty and nil
+	// without logins.
+	second      string
+	secondLogin *planbackend.Login
+	codex       string
+	temp        string // Caddy's TMPDIR
+	log         *os.File
 
 	mu         sync.Mutex
 	generation int          // counts changes of the app-servers
@@ -61,8 +63,8 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 		return nil, err
 	}
 	if s.model.Plan != nil {
-		s.second = filepath.Join(dir, "second")
-		if err := errors.Join(os.Mkdir(s.second, 0o700), s.model.Plan.AddLogin(planbackend.LoginOptions{}).Write(s.second)); err != nil {
+		s.second, s.secondLogin = filepath.Join(dir, "second"), s.model.Plan.AddLogin(planbackend.LoginOptions{})
+		if err := errors.Join(os.Mkdir(s.second, 0o700), s.secondLogin.Write(s.second)); err != nil {
 			return nil, err
 		}
 	}

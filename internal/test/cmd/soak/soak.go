@@ -24,6 +24,8 @@ type soak struct {
 	trouble trouble
 	outages outages
 	samples samples
+	// onlyOutages is the flag -outages: there are outages and chats alone.
+	onlyOutages bool
 }
 
 // run runs the traffic for the duration in the options. It returns an error if the
@@ -38,7 +40,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	s := &soak{site: site}
+	s := &soak{site: site, onlyOutages: o.outages}
 	defer site.close()
 	begin, first := time.Now(), site.quiet()
 	s.drive(ctx, o)
@@ -55,16 +57,26 @@ func (s *soak) drive(ctx context.Context, o options) {
 	defer cancel()
 	var all sync.WaitGroup
 	defer all.Wait()
-	for i := range o.clients {
-		c := s.newClient(i, rand.New(rand.NewPCG(o.seed, uint64(i))))
-		all.Go(func() { c.run(ctx) })
-	}
 	r := rand.New(rand.NewPCG(o.seed, 1<<32))
-	all.Go(func() { s.killing(ctx, rand.New(rand.NewPCG(r.Uint64(), 1))) })
-	all.Go(func() { s.stopping(ctx, rand.New(rand.NewPCG(r.Uint64(), 2))) })
-	all.Go(func() { s.reloading(ctx, rand.New(rand.NewPCG(r.Uint64(), 3))) })
-	if s.site.model.Plan != nil {
-		all.Go(func() { s.failing(ctx, rand.New(rand.NewPCG(r.Uint64(), 4))) })
+	random := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), n)) }
+	killing, stopping, reloading, failing := random(1), random(2), random(3), random(4)
+	if s.onlyOutages {
+		for i := range 2 {
+			c := s.newClient(i, rand.New(rand.NewPCG(o.seed, uint64(i))))
+			all.Go(func() { c.run(ctx, kinds[:1]) })
+		}
+		all.Go(func() { s.failing(ctx, failing, 2*time.Second, 3*time.Second) })
+	} else {
+		for i := range o.clients {
+			c := s.newClient(i, rand.New(rand.NewPCG(o.seed, uint64(i))))
+			all.Go(func() { c.run(ctx, kinds) })
+		}
+		all.Go(func() { s.killing(ctx, killing) })
+		all.Go(func() { s.stopping(ctx, stopping) })
+		all.Go(func() { s.reloading(ctx, reloading) })
+		if s.site.model.Plan != nil {
+			all.Go(func() { s.failing(ctx, failing, 10*time.Second, 20*time.Second) })
+		}
 	}
 	all.Go(func() { s.watch(ctx) })
 	select {
@@ -87,7 +99,7 @@ func (s *soak) end(ctx context.Context, first quiet) {
 	if err := s.site.Caddy.Stop(exitWait); err != nil {
 		s.counts.fault(fmt.Sprintf("the exit of Caddy: %v", err))
 	}
-	if err := errors.Join(s.site.checkGone()...); err != nil {
+	if err := errors.Join(append(s.site.checkGone(), s.site.checkLogins())...); err != nil {
 		s.counts.fault(fmt.Sprintf("after the exit: %v", err))
 	}
 }
