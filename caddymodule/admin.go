@@ -47,11 +47,16 @@ func (Admin) Routes() []caddy.AdminRoute {
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
-	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), supervisor.All())}
+	body := statusOf(r, supervisor.All(), usage.Everybody)
 	body.Turns.Running, body.Turns.Waiting, _ = queueTotals()
 	body.Stores = storemodules.States()
-	body.Requests = requestsOf(usage.Everybody)
 	return writeAdmin(w, body)
+}
+
+// statusOf returns the state of some processes, and the requests of a user as requestsOf does. The
+// caller adds the turns.
+func statusOf(r *http.Request, processes []*pool.Process, user string) status.Document {
+	return status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), processes), Requests: requestsOf(user)}
 }
 
 // liveRequests holds the unfinished requests of all handlers. A reload keeps them.
@@ -65,9 +70,8 @@ const maxRequests = 50
 // requests whose turns wait for the results of tool calls.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
-	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
+	found := liveRequests.List(wanted, maxRequests)
 	for _, p := range supervisor.All() {
-		ids[p.Process] = p.ID()
 		for _, r := range p.Conversations.Parked() {
 			if wanted(r.User) && len(found) < maxRequests {
 				found = append(found, r)
@@ -75,7 +79,7 @@ func requestsOf(user string) []status.Request {
 		}
 	}
 	for i := range found {
-		found[i].AppServer = ids[found[i].Process]
+		found[i].AppServer = appServerID(found[i].Process)
 	}
 	return found
 }
@@ -134,10 +138,8 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build. The module may be the main module of the
-// build or a dependency. If go.mod replaces the module by another version, versionIn returns that
-// version. If go.mod replaces it by a directory, versionIn returns the version that go.mod
-// requires, which the Makefile sets from the git tag.
+// versionIn returns the version of this module in a build: that of the replacement in go.mod or, if
+// this is a directory, the version that go.mod requires, which the Makefile sets from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const develVersion = "(devel)" // the version that Go gives to a module in a directory
 	if info == nil {

@@ -25,7 +25,6 @@ func init() {
 // is only validated. A reload keeps the processes that the new configuration uses.
 type App struct {
 	logger      *slog.Logger
-	ctx         caddy.Context
 	servers     *pool.Configuration
 	aliases     []string       // the model aliases of all handlers; all are known when Start is called
 	hasKeyFile  bool           // a handler counts the use of its keys in localLimits, so keyLedger must be stored; final when Start is called
@@ -62,7 +61,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger = ctx, ctx.Slogger()
+	a.logger = ctx.Slogger()
 	loaded, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
@@ -72,7 +71,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		events.Emit(ctx, name, data)
 	})
 	return events.Subscribe(&caddyevents.Subscription{
-		Events:   []string{eventStarted, eventStopping},
+		Events:   []string{"started", "stopping"},
 		Handlers: []caddyevents.Handler{a},
 	})
 }
@@ -109,17 +108,11 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// The events of Caddy that an App handles.
-const (
-	eventStarted  = "started"
-	eventStopping = "stopping"
-)
-
 // Handle handles two events of Caddy: the configuration has started, or is about to stop. This
 // module emits its own events only after the configuration has started, since other apps may
 // subscribe to them until then.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
-	if e.Name() == eventStopping {
+	if e.Name() == "stopping" {
 		exit.poll(a)
 		return nil
 	}

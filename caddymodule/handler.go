@@ -266,8 +266,9 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	}
 	opened, start, release := storemodules.Open(h.storeModule, ctx.Slogger())
 	options.Responses = opened.Store
-	if h.sharedUsage = opened.Usage; h.sharedUsage != nil {
-		options.Observer = observer{options.Observer.(observer).turnLogger, h.sharedUsage}
+	h.sharedUsage = opened.Usage
+	options.Observer = observer{ctx.Logger().Named("turns"), h.sharedUsage}
+	if h.sharedUsage != nil {
 		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
 	}
 	h.limits = localLimits
@@ -312,7 +313,6 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
 		Live:          &liveRequests,
-		Observer:      observer{turnLogger: ctx.Logger().Named("turns")},
 		User:          h.accountOf,
 		Several:       h.hasSeveralUsers,
 		OwnDeadlines:  withoutWriteDeadlines,

@@ -168,11 +168,9 @@ func shorten(text string) string {
 
 // logTurn logs a turn in one line, without any text of the conversation and without keys.
 func logTurn(logger *zap.Logger, r *gateway.Record) {
-	entry := logger.Check(zap.InfoLevel, "turn")
-	if entry == nil {
-		return
+	if entry := logger.Check(zap.InfoLevel, "turn"); entry != nil {
+		entry.Write(zap.Inline(turnLine{r}))
 	}
-	entry.Write(zap.Inline(turnLine{r}))
 }
 
 // turnLine writes the fields of a turn's log line one by one, without allocating a slice of them.

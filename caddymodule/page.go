@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -107,9 +106,9 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 }
 
 // statusDocument returns the state of this handler's app-servers and queue, and the requests of a
-// user, or of all users for [usage.Everybody].
+// user.
 func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
-	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), h.pool.Processes()), Requests: requestsOf(user)}
+	body := statusOf(r, h.pool.Processes(), user)
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
 	return body
 }
