@@ -127,10 +127,9 @@ var exit = newExitWatch(caddy.Exiting)
 // reports the exit, requests notice it after this time at most.
 const exitPollInterval = 100 * time.Millisecond
 
-// exitWatch detects an exit of Caddy before Caddy waits for the running requests of this and
-// earlier configurations. It learns of the exit from an event of the current configuration
-// ([App.Handle]), or from a call of [exitWatch.hasBegun] for a new request. If the current
-// configuration lacks this module, it also learns of the exit from [exitWatch.poll].
+// exitWatch detects an exit of Caddy before Caddy waits for the running requests: by an event of the
+// current configuration ([App.Handle]), when a new request asks (hasBegun) or, if the current
+// configuration lacks this module, by looking again and again (poll).
 type exitWatch struct {
 	isCaddyExiting func() bool
 	untilBegun     context.Context // ends when the exit begins
@@ -151,10 +150,8 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of the app a ends. It checks immediately whether Caddy is
-// exiting, and then again after each exitPollInterval. The checks end in three cases: Caddy is
-// exiting; no app-server is left; or a newer configuration has this module, so that its events
-// report an exit.
+// poll is called when the configuration of the app a ends. It looks again after each
+// exitPollInterval until Caddy exits, no app-server is left, or a newer configuration has this module.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
 	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {

@@ -99,10 +99,9 @@ func (a *AppServer) complete() error {
 	return err
 }
 
-// resolve returns the configuration with its placeholders replaced. If no command is set, it fills
-// in the default command. Outside the command and env, an empty placeholder is an error: an empty
-// home, for example, would stand for the default home, which may have another login. In the command
-// and in env, braces that are no placeholder stay as they are, since an argument may be JSON.
+// resolve returns the configuration with its placeholders replaced. In the command and in env, braces
+// that are no placeholder stay as they are, since an argument may be JSON. Elsewhere an empty
+// placeholder is an error: an empty home would be the default one, which may have another login.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),

@@ -82,9 +82,8 @@ func (h *Handler) hasSeveralUsers() bool {
 	return slices.ContainsFunc(users, func(user string) bool { return user != users[0] })
 }
 
-// presentedKey returns the key that a request presents, or "" if there is none. The key is the
-// bearer token in the header Authorization. If a request has no such header, the key is in the
-// header api-key (of Azure's clients) or x-api-key (of Anthropic's).
+// presentedKey returns the key that a request presents, or "": the bearer token in the header
+// Authorization or, without that, api-key (of Azure's clients) or x-api-key (of Anthropic's).
 func presentedKey(r *http.Request) string {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, key, _ := strings.Cut(header, " ")
@@ -135,9 +134,8 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	return path, nil
 }
 
-// checkKey checks the key of a request and sets the user. It returns the key if the key is in the
-// file of keys. For a key of the configuration it returns nil, since such keys have no limits. It
-// also returns nil, and no error, if the handler has no keys at all.
+// checkKey checks the key of a request, if the handler has keys, and sets the user. It returns the
+// key if it is in the file of keys; those of the configuration have no limits.
 func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil

@@ -34,8 +34,7 @@ func init() {
 	})
 }
 
-// configuredAppServers returns the app-servers in a configuration, in their order and without
-// duplicates.
+// configuredAppServers is a [command.AppServersFunc].
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
@@ -60,7 +59,7 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 	return servers, err
 }
 
-// configuredKeyFiles returns the files of keys in a configuration, without duplicates.
+// configuredKeyFiles is a [command.KeyFilesFunc].
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
 	err = eachHandler(config, func(h *Handler) error {

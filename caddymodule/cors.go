@@ -77,10 +77,9 @@ func canonicalOrigin(origin string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
 
-// If the page that sends a request may use the API, serve sets the headers that let the page read
-// the answer, even if the answer is an error. serve answers a preflight itself, and only then
-// returns true. The caller must check the key after serve, since browsers send preflights without
-// credentials. A nil cors does nothing and returns false.
+// serve sets the headers that let a page read the answer, even an error, if the page may use the API.
+// It answers a preflight itself, and only then returns true. The caller must check the key after
+// serve, since browsers send preflights without credentials.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false

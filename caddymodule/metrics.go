@@ -117,17 +117,14 @@ var modelLabels = labelSet{limit: 50}
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of a model's turns. Each function returns one metric. The first call
-// of a function creates the metric. Later calls return it without looking it up by its labels,
-// which would cost more than counting.
+// modelMetrics are the metrics of a model's turns. Each function looks its metric up by its labels
+// only once, since that costs more than counting.
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration is only that of requests that succeed
 	cached, reasoning, price             func() prometheus.Counter
 }
 
-// newModelMetrics returns the metrics of a model. In these metrics, the label for the model has the
-// value of the parameter label.
 func newModelMetrics(label string) *modelMetrics {
 	observer := func(vec *prometheus.HistogramVec, extraLabels ...string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer {
@@ -187,8 +184,7 @@ func (l *labelSet) add(values ...string) {
 	}
 }
 
-// metricsFor returns the metrics of a model with a label of its own. For any other model, it
-// returns otherModel.
+// metricsFor returns the metrics of a model, or otherModel if it has no label of its own.
 func (l *labelSet) metricsFor(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

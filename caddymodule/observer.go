@@ -119,7 +119,6 @@ func (c *routeCounts) count(failure *apierror.Error) {
 	requestsMetric.WithLabelValues(c.route, strconv.Itoa(failure.Status)).Inc()
 }
 
-// countTurn counts a turn in the metrics.
 func countTurn(r *gateway.Record) {
 	model := modelLabels.metricsFor(r.Model)
 	switch {

@@ -28,9 +28,8 @@ var placeholders = map[string]func([]gateway.Record) any{
 	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. It returns the value of the placeholder whose name is key,
-// and false if there is no such placeholder. The value is nil before the turns of the request have
-// ended, or if the turns have no such value.
+// placeholder is a [caddy.ReplacerFunc]. A value is nil before the turns of the request have ended, or
+// if they have none.
 func (c *requestContext) placeholder(key string) (any, bool) {
 	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
@@ -55,7 +54,7 @@ func sum(value func(*gateway.Record) int64) func([]gateway.Record) any {
 }
 
 // firstOutputMillis returns the time from the arrival of the request to the first output of its
-// first turn, in milliseconds. It returns nil if there was no output.
+// first turn, in milliseconds, or nil if there was none.
 func firstOutputMillis(turns []gateway.Record) any {
 	if first := turns[0].FirstOutput; first > 0 {
 		return float64(first) / float64(time.Millisecond)

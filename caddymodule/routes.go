@@ -169,9 +169,7 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *request
 	replacerOf(r).Map(reqCtx.placeholder)
 }
 
-// serve makes these checks before it reads the body: the origin, the key, the host, the method and,
-// except for GET and HEAD, whether the TLS handshake has ended. Then it serves the route and counts
-// the result in the metrics.
+// serve makes all checks that need no body, serves the route, and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.socket && isSocketHandshake(r) {
 		rt = responsesSocketRoute
@@ -253,9 +251,8 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 // requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. If Caddy writes an access log, newRequestID takes the
-// uuid from Caddy's placeholder, so that the log has the same uuid. Otherwise it makes the uuid
-// itself, which saves the half microsecond that the placeholder needs.
+// newRequestID returns the uuid of a request. If Caddy writes an access log, it is that of Caddy's
+// placeholder, so that the log has the same. Otherwise it is made here, half a microsecond faster.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -294,8 +291,7 @@ func isSocketHandshake(r *http.Request) bool {
 }
 
 // isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may
-// not use the API. Browsers send no preflight before such a handshake. So the handshake is checked
-// like a POST without a preflight.
+// not use the API. Browsers send no preflight before it, so it is checked like a simple POST.
 func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -356,11 +352,9 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// withoutWriteDeadlines removes from w the writer with which Caddy sets a deadline before each
-// write and flush of an answer. That deadline costs more than writing a small chunk. Streams do not
-// need it, since they set their own deadlines, which are shorter than Caddy's default.
-// withoutWriteDeadlines returns w unchanged if Caddy sets no deadlines, if the operator has set a
-// stricter limit, or if Caddy's writer is not the outermost one.
+// withoutWriteDeadlines removes from w the outermost writer, with which Caddy sets a deadline before
+// each write: that costs more than writing a small chunk, and streams set deadlines of their own,
+// which are shorter than Caddy's default. A stricter limit of the operator stays.
 func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

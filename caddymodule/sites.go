@@ -71,8 +71,7 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 }
 
 // serverOf returns the server of a request, or nil if the request does not come from Caddy. The
-// first call with a request from Caddy also sets h.sites and h.serverRealmSuffix. Later calls do
-// not change them, since a handler belongs to only one server.
+// first server sets h.sites and h.serverRealmSuffix, since a handler belongs to only one.
 func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -199,10 +198,9 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// siteRealmSuffix returns the [realmSuffix] of a request's site. The realm is the first name of the
-// outermost host matcher that has led the request to the handler, followed by the server's port if
-// that is not 80 or 443. Without a host matcher, the realm is the server's address. siteRealmSuffix
-// returns "" for a request that does not come from Caddy.
+// siteRealmSuffix returns the [realmSuffix] of a request's site: the first name of the outermost host
+// matcher that has led the request to the handler, with the server's port if that is not 80 or 443,
+// or else the server's address. It returns "" for a request that does not come from Caddy.
 func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
 	if h.serverOf(handler, r) == nil {
 		return ""
@@ -215,8 +213,7 @@ func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
 	return h.serverRealmSuffix
 }
 
-// unusualPort returns the port of a server's address, with a colon before it. It returns "" for the
-// default ports of HTTP and HTTPS, and if the address has no port.
+// unusualPort returns the port of a server's address with a colon, or "" for none or a default port.
 func unusualPort(address string) string {
 	parsed, err := caddy.ParseNetworkAddress(address)
 	if err != nil || parsed.StartPort == 0 || parsed.StartPort == caddyhttp.DefaultHTTPPort || parsed.StartPort == caddyhttp.DefaultHTTPSPort {
