@@ -8,14 +8,10 @@ import (
 	"time"
 )
 
-// writeWatchdog bounds the time of each write. If each write set and cleared a deadline, that would
-// cost more than writing a small frame. So a write only records when it began. A timer checks,
-// after the limit, whether a write is in progress and for how long. If the write has time left, the
-// timer checks again when this time is over. A write that takes too long gets a deadline in the
-// past, which ends it.
-//
-// A response writer must not be used after its handler has returned. So the timer uses it only
-// while a write is in progress.
+// writeWatchdog bounds the time of each write, more cheaply than with two deadlines a write: a write
+// records when it began, and a timer looks after the limit and gives one that takes too long a
+// deadline in the past. The timer uses the response writer only while a write is in progress, since
+// that must not be used after its handler has returned.
 type writeWatchdog struct {
 	limit      time.Duration
 	controller http.ResponseController // of the server's own response writer
@@ -45,8 +41,8 @@ func (w *writeWatchdog) beginWrite(now time.Time) {
 	w.timerRunning = true
 }
 
-// endWrite is called after a write. timedOut reports whether a write took too long. If so, the
-// connection cannot be used any more, even if the write was complete.
+// endWrite is called after a write. After one that took too long, even if it was complete, the
+// connection cannot be used any more.
 func (w *writeWatchdog) endWrite() (timedOut bool) {
 	if w.limit <= 0 {
 		return false
@@ -88,7 +84,6 @@ func (w *writeWatchdog) check() {
 	w.timer.Reset(next)
 }
 
-// beginWrite records the time of a write that begins now.
 func (w *Writer) beginWrite() {
 	w.lastSent = time.Now()
 	w.watchdog.beginWrite(w.lastSent)

@@ -88,8 +88,8 @@ func List(path string) ([]*Key, error) {
 // editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 
-// createNewFile creates the file at path. If the file exists, another command has created it, and
-// createNewFile waits until it is gone, at most for editTimeout.
+// createNewFile creates the file at path. It waits, at most for editTimeout, while another command
+// has one.
 func createNewFile(path string) (*os.File, error) {
 	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -99,10 +99,9 @@ func createNewFile(path string) (*os.File, error) {
 	}
 }
 
-// edit atomically replaces the content of the file at path by the result of change, if this result
-// is a valid file of keys. An existing file keeps its owner and mode. If there is no file and
-// create is true, edit makes a file that only its owner can read. If root runs the command, the
-// owner of such a file is the owner of its directory.
+// edit atomically replaces the content of the file at path by the result of change, which must be a
+// valid file of keys. An existing file keeps its owner and mode. With create, edit makes a missing
+// file, which only its owner can read: for root, the owner of the directory.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -166,9 +165,8 @@ func formatEntry(id string, options []Option) (string, error) {
 	return entry + "}\n", nil
 }
 
-// quote returns an argument as it is written in the file, with quotes if it needs them. It returns
-// false if the syntax of the file cannot express the argument: the argument has control characters
-// or a backtick, or is not UTF-8.
+// quote returns an argument as it is written in the file, with quotes if it needs them. The syntax
+// cannot express control characters, backticks and what is not UTF-8.
 func quote(arg string) (quoted string, ok bool) {
 	if unquotedArg.MatchString(arg) {
 		return arg, true

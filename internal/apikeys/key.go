@@ -147,11 +147,10 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	return k, nil
 }
 
-// keyOption is an option of an entry. read reads the arguments into k, or returns what is wrong
-// with them. If repeats is true, an entry may have the option several times.
+// keyOption is an option of an entry.
 type keyOption struct {
 	read    func(k *Key, args []string) (wrong string)
-	repeats bool
+	repeats bool // an entry may have the option several times
 }
 
 var options = map[string]keyOption{
@@ -220,7 +219,7 @@ func readWindow(text string) (quota.Window, error) {
 	return quota.ParseWindow(text)
 }
 
-// readLimit returns the reader of a limit. The limit has two arguments: a number and a window.
+// readLimit returns the reader of a limit: a number and a window.
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) != 2 {

@@ -24,8 +24,8 @@ func adoptOwner(path string, file *os.File) error {
 	return nil
 }
 
-// keepOwner prepares file to replace the file at path: it gives file the same owner and mode.
-// Otherwise, if root runs the command, Caddy might not be able to read the new file.
+// keepOwner gives file the owner and the mode of the file at path, which it replaces. Otherwise, if
+// root runs the command, Caddy might not be able to read it.
 func keepOwner(path string, file *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -7,8 +7,8 @@ const (
 	// budget, see reserveDivisor.
 	smallClaim = 1 << 20
 
-	// reserveDivisor determines the reserve of a budget: one eighth of the budget is for small
-	// claims only. So a few large claims do not block all others.
+	// reserveDivisor: an eighth of a budget is for small claims only, so that a few large ones do
+	// not block all others.
 	reserveDivisor = 8
 )
 
@@ -89,8 +89,8 @@ func (b *Budget) addHolder(user string) *holder {
 	return h
 }
 
-// forgetIdle removes the holder b.idle from the budget and returns it for reuse. If there is none,
-// or if it is in use again, forgetIdle returns nil. The caller holds the lock.
+// forgetIdle removes the holder b.idle from the budget and returns it for reuse, or nil if there is
+// none or it is in use again. The caller holds the lock.
 func (b *Budget) forgetIdle() *holder {
 	h := b.idle
 	if b.idle = nil; h == nil || h.used > 0 {

@@ -2,9 +2,8 @@ package claims
 
 import "time"
 
-// user returns the entry of a user, and makes one if there is none. If the user gets no slots and
-// does not wait, the caller must pass the entry to forget. The caller holds the lock, as for all
-// functions in this file.
+// user returns the entry of a user, perhaps a new one. If the user gets no slots and does not wait, the
+// caller must pass it to forget. The caller holds the lock, as for all functions in this file.
 func (q *Queue) user(name string) *queueUser {
 	u := q.users[name]
 	if u == nil {
@@ -21,9 +20,8 @@ func (q *Queue) forget(u *queueUser) {
 	}
 }
 
-// canAdmit reports whether a new request gets its slots immediately: enough slots are free, the
-// user u may hold them, and the request overtakes no waiting request that could get slots. It may
-// overtake requests of other users who have reached their limit.
+// canAdmit reports whether a new request gets its slots immediately: they are free, the user may hold
+// them, and nobody waits but users who have reached their limit.
 func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 	if u.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(u, weight) {
 		return false
@@ -53,8 +51,7 @@ func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.forget(u)
 }
 
-// enqueue puts a request into its user's line, behind those that arrived before it. If the queue is
-// full and makeRoom fails, enqueue returns ErrFull.
+// enqueue puts a request into its user's line, behind those that arrived before it, if there is room.
 func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, error) {
 	if q.waiting >= q.opts.Queue && !q.makeRoom(u) {
 		q.forget(u)
@@ -78,9 +75,8 @@ func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, e
 	return w, nil
 }
 
-// evictable returns the request that leaves a full queue for a new request of u: the last request
-// of the longest line. It returns nil if u's line with the new request would not be shorter than
-// the longest line. So no user can fill the queue for all others.
+// evictable returns the request that leaves a full queue for a new one of u: the last of the longest
+// line, if that is longer than u's with the new one. So no user can fill the queue for all others.
 func (q *Queue) evictable(u *queueUser) *waiter {
 	var longest *queueUser
 	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {
@@ -94,8 +90,7 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom makes room for a request of u: it refuses the request that evictable returns. If there
-// is none, makeRoom returns false.
+// makeRoom makes room for a request of u, if it can refuse another one.
 func (q *Queue) makeRoom(u *queueUser) bool {
 	last := q.evictable(u)
 	if last == nil {

@@ -36,9 +36,10 @@ type QueueOptions struct {
 // limited time. A Queue is safe for concurrent use and has no goroutines of its own.
 //
 // The queue serves the users in turn, and the requests of one user in their order: that of their
-// calls of Acquire, or with AcquireInOrder that of their arrival. A request gets all its slots together. While the next request waits for enough free slots, no other request is
-// served. So requests for few slots do not starve a request for many slots. But the queue skips a
-// user who has reached the limit of slots.
+// calls of Acquire, or with AcquireInOrder that of their arrival. A request gets all its slots
+// together. While the next request waits for enough free slots, no other request is served. So
+// requests for few slots do not starve a request for many slots. But the queue skips a user who has
+// reached the limit of slots.
 //
 // The limit of a user is QueueOptions.PerUser. If PerUser is 0, a user may hold at most
 // [shareOfFree] times as many slots as are still free after the grant. So some slots are left for
@@ -210,9 +211,8 @@ func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) erro
 	}
 }
 
-// cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the
-// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if
-// ctx has ended, cancelWait frees these slots and returns reason.
+// cancelWait ends the wait of w for a reason, ErrTimeout or the cause of the end of ctx. If w has got
+// its slots at the last moment, it keeps them after a timeout, and frees them if ctx has ended.
 func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -106,8 +106,7 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string) erro
 	return nil
 }
 
-// loginText returns a text about the login of an app-server. If the login has a plan that is known,
-// the text also says how much of its limits is used.
+// loginText describes the login of an app-server and, if they are known, the limits of its plan.
 func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
 	var login struct{ Type, Email, PlanType string }
@@ -185,8 +184,7 @@ func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
-// advice returns what is wrong and what the operator can do after a failed request. code and message
-// are from the error that a client would get.
+// advice says what is wrong and what the operator can do, after a request with this error.
 func advice(login loginstate.Status, code apierror.Code, message string) string {
 	switch {
 	case login.Cause == loginstate.PlanSpent && !login.ResetsAt.IsZero():

@@ -37,7 +37,7 @@ type AppServersFunc func(config []byte) ([]AppServer, error)
 // title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// description describes the app-server in a message. It returns the program and CODEX_HOME.
+// description returns the program and CODEX_HOME, for messages.
 func (a *AppServer) description() string {
 	program := filepath.Base(a.Config.Command[0])
 	home, err := a.Config.OperatorHome()
@@ -67,10 +67,8 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name, or else that of the Caddyfile in this
-// directory. If there is no flag --config and no Caddyfile that can be used, the error advises to
-// name the configuration with --config. alternative is empty, or the beginning of this advice: what
-// else the operator can name.
+// loadConfig does the same as readConfig, but without a configuration it returns an error that advises
+// to name one with --config. alternative begins this advice: what else the operator can name.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"
@@ -84,8 +82,7 @@ func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file stri
 }
 
 // readConfig reads the configuration that the flags name, or else the Caddyfile of this directory.
-// file is empty if there is none. readConfig drops the lines that Caddy logs meanwhile, so that
-// they do not appear in the terminal before the output of the command.
+// file is empty if there is none. What Caddy logs meanwhile would stand before the command's output.
 func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {

@@ -35,9 +35,8 @@ it without spending a second credit.`,
 	return withAdmin(cmd, spendCredit)
 }
 
-// spendCredit spends a reset credit of the login of an app-server of the running Caddy. The credit
-// resets the usage windows of the login's plan. Without the flag --yes, spendCredit first asks the
-// operator for a confirmation.
+// spendCredit spends a reset credit of the login of an app-server. Without the flag --yes, it asks
+// the operator before.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -79,7 +78,7 @@ func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, e
 	return nil, errors.New("name one app-server by its id:" + choices)
 }
 
-// creditsText returns a text that says how many reset credits the login of an app-server has.
+// creditsText says how many reset credits the login of an app-server has.
 func creditsText(s *status.AppServer) string {
 	if s.Login.ResetCredits == nil {
 		return "an unknown number of reset credits"

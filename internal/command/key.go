@@ -35,8 +35,7 @@ func Key(configured KeyFilesFunc) *cobra.Command {
 	return cmd
 }
 
-// withKeyFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and
-// returns cmd.
+// withKeyFile adds the flag --file to cmd, and makes it call run with the chosen file of keys.
 func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
 	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
@@ -51,8 +50,7 @@ func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cob
 	})
 }
 
-// withPermissionAdvice adds advice to an error about missing permissions. It returns other errors
-// unchanged.
+// withPermissionAdvice adds advice to an error about missing permissions.
 func withPermissionAdvice(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)

@@ -77,8 +77,8 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 	return configured.runForLogin(ctx, cmd, fl, "Signing in", "Signed in", "login", flag)
 }
 
-// runForLogin runs a command of codex that changes the login of an app-server. If a Caddy is running,
-// it then restarts this app-server there, so that the app-server uses the new login, or none.
+// runForLogin runs a command of codex that changes the login of an app-server. Then it restarts the
+// app-server in the Caddy that runs, so that it uses the new login, or none.
 func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, doing, done, command string, args ...string) error {
 	servers, err := configured.load(fl)
 	if err != nil {
@@ -118,8 +118,8 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 	return nil
 }
 
-// restartAll replaces those app-servers of the running Caddy whose ids are in ids, or all if there
-// are none in it. It returns the ids of those that it has replaced.
+// restartAll replaces the app-servers of the running Caddy with these ids, or all if there are none.
+// It returns the ids of those that it has replaced.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted []string, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {

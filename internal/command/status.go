@@ -34,9 +34,8 @@ by its admin API, or else what the configuration and the files of the logins say
 	}, configured.showStatus)
 }
 
-// showStatus writes the states of the app-servers of the running Caddy. If it cannot reach a Caddy,
-// it writes what the configuration says about the app-servers. But with the flag --address, it then
-// returns the error.
+// showStatus writes the states of the app-servers of the running Caddy. If it reaches none, it writes
+// what the configuration says, unless the operator has named a Caddy with --address.
 func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	out, document := cmd.OutOrStdout(), status.Document{}
 	adminErr := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
@@ -78,8 +77,7 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 // adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
 const adminTimeout = 20 * time.Second
 
-// callAdmin calls the admin API of the running Caddy, and decodes the answer into result, a
-// pointer.
+// callAdmin calls the admin API of the running Caddy, and decodes the answer into result.
 func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, result any) error {
 	address, err := adminAddress(fl)
 	if err != nil {

@@ -75,15 +75,13 @@ func WithConversation(err error, field string) *apierror.Error {
 	return &moved
 }
 
-// signInAgain is the message for clients if the provider rejects the login of the app-server.
-// configurationRemedy is the message for clients if the configuration of the app-server is invalid.
+// Messages for clients if the provider rejects the login or the configuration of the app-server.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or the provider refuses its login, perhaps only for this model. It is not about your API key. The operator of this server has to run `caddy codex login`, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 
-// clientMessage returns the message for the client: the text of the failure without what clients
-// must not see, or a fixed text.
+// clientMessage returns the text of the failure without what clients must not see, or a fixed text.
 func clientMessage(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
@@ -172,8 +170,7 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	return codexError.New(e.Error())
 }
 
-// inputErrorCode returns the input_error_code in the data of an error of Codex. The code says why
-// Codex has refused an input.
+// inputErrorCode returns why Codex has refused an input, from the data of its error.
 func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
 		v.Pick(wirejson.Into("input_error_code", &code))
@@ -234,7 +231,6 @@ func withoutPaths(text string) string {
 	return barePaths.ReplaceAllString(text, "${1}[path]")
 }
 
-// truncate cuts a text that is longer than maxClientMessage bytes, and adds an ellipsis.
 func truncate(text string) string {
 	if len(text) <= maxClientMessage {
 		return text

@@ -177,12 +177,12 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// unreachablePrefix begins the message if no connection to the provider was possible.
-const unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
-
-// noWorkspacePrefix begins the message if the accounts of Codex's login are not known. Codex has not
-// asked the model in such a case.
-const noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
+// The beginnings of messages if no connection to the provider was possible, and if the accounts of
+// Codex's login are not known.
+const (
+	unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
+	noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
+)
 
 // disconnectedPrefix begins Codex's message about an answer that was interrupted, if Codex does not
 // try again.
@@ -199,8 +199,7 @@ type providerError struct {
 	Detail string `json:"detail"`
 }
 
-// readProviderError decodes the provider's error body, a JSON object, from Codex's message. The
-// message may have text around the body. Missing members stay empty.
+// readProviderError decodes the provider's error body, a JSON object within Codex's message.
 func readProviderError(message string) (found providerError) {
 	if start := strings.IndexByte(message, '{'); start >= 0 {
 		// A member of an unexpected type stays empty; the other members are read.
@@ -209,9 +208,8 @@ func readProviderError(message string) (found providerError) {
 	return found
 }
 
-// fromBadRequest returns the error for a request that the provider rejected with a 400. The error
-// has the text of the provider's error body. If no such text is found, the error has the text of
-// the argument message.
+// fromBadRequest returns the error for a request that the provider rejected with a 400. It has the
+// text of the provider's error body or, without one, message.
 func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {

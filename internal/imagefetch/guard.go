@@ -33,8 +33,7 @@ func public(target netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, target.Port())) == nil
 }
 
-// connectTimeout bounds the time to open a TCP connection. It also bounds the time of the TLS
-// handshake that follows.
+// connectTimeout bounds the time to open a TCP connection, and that of the TLS handshake.
 const connectTimeout = 5 * time.Second
 
 // newTransport returns a transport that uses no proxy and dials only allowed addresses.
@@ -57,9 +56,8 @@ func newTransport(opts Options) *http.Transport {
 	}
 }
 
-// dialControl returns a Control function for a [net.Dialer] that refuses an address if allow
-// returns false. Go calls the function with the resolved address before each connection. So a name
-// is checked again if it later resolves to another address.
+// dialControl returns a Control function for a [net.Dialer]. Go calls it with the resolved address
+// before each connection, so a name is checked again if it later resolves to another address.
 func dialControl(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -76,8 +74,7 @@ const (
 	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form. The address is checked later, by the function of
-// [dialControl].
+// checkURL parses a URL and checks its form; [dialControl] checks the address.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL

@@ -31,9 +31,8 @@ type Entry struct {
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the
-// same user and model as the turn before. For such turns, both entries share the copies of these
-// texts.
+// newEntry returns the entry of a turn. last is that of the turn before: most turns have the same user
+// and model, so both share the copies of these texts.
 func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),

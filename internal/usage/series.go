@@ -59,9 +59,8 @@ func (s series) dropFuture(by span, now int64) series {
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start. If there is no such part, find returns
-// the index at which to insert it. find looks at the last part first: most turns belong to it or to
-// a later part.
+// find returns the index of the part that begins at start, or the index at which to insert it. It
+// looks at the last part first: most turns belong to it or to a later part.
 func (s series) find(start int64) (i int, found bool) {
 	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
 		if s[last].Start == start {
