@@ -265,7 +265,8 @@ local function read(key)
 			end
 			last = name
 		end
-		at[last] = math.min(tonumber(all[i + 1]), 99999999999999) / (last == 'price' and 1e9 or 1)
+		local n = tonumber(all[i + 1])
+		at[last] = last == 'price' and n / 1e9 or math.min(n, 99999999999999)
 	end
 	return found, #all
 end
