@@ -45,11 +45,18 @@ func countPart(part string) int {
 func FirstPart(text string) string {
 	part := Prefix(text, maxPart)
 	for i := len(part) - 1; len(part) < len(text) && i > 0; i-- {
-		if b := part[i]; isWord(part[i-1]) && !isWord(b) && b != '\'' && b < utf8.RuneSelf { // it's is one token
+		if endsToken(part, i) {
 			return part[:i]
 		}
 	}
 	return part
+}
+
+// endsToken reports whether a token always ends before text[i], whatever surrounds the two bytes there: it is
+// behind an ASCII word or number.
+func endsToken(text string, i int) bool {
+	b := text[i]
+	return isWord(text[i-1]) && !isWord(b) && b != '\'' && b < utf8.RuneSelf // it's is one token
 }
 
 // isWord reports whether a byte is an ASCII letter or digit.

@@ -1,16 +1,20 @@
 package tokens
 
-// maxUncounted bounds the text that is kept without being counted, in bytes. Above this bound, text is
-// counted even if the limit is far away.
-const maxUncounted = 1 << 20
+const (
+	// maxUncounted bounds the text that is kept without being counted, in bytes. Above this bound, text is
+	// counted even if the limit is far away.
+	maxUncounted = 1 << 20
+	// maxOpen bounds the end of a text that is counted again with each piece, in bytes.
+	maxOpen = 128
+)
 
 // Limit cuts texts at a total number of tokens. The texts come in pieces, and the limit holds none of
 // them back.
 //
 // A token has at least one byte. So as long as the texts have no more bytes than tokens are left, Limit
-// only keeps them. When they have more, it counts them together. Near the limit it counts each piece for
-// itself. So the cut may lie a few tokens before the limit, since a token that spans two pieces counts twice.
-// It seldom lies a token or two behind it: what follows white space can split its token.
+// only keeps them. When they have more, it counts them together. Near the limit it counts each piece, with
+// the word before it, which may have become another token. So the cut does not depend on the pieces, but
+// for more than maxOpen bytes without the end of a word, which may have a few tokens less.
 type Limit struct {
 	left      int    // how many tokens are left, without those of uncounted; negative: Whole went beyond the limit
 	counted   int    // how many tokens were counted
@@ -31,17 +35,25 @@ func (l *Limit) Add(piece string) (within string, exceeded bool) {
 		l.uncounted = append(l.uncounted, piece...)
 		return piece, false
 	}
-	for end := 0; end < len(piece); {
-		part := FirstPart(piece[end:])
+	output := len(l.uncounted)
+	text := string(l.uncounted) + piece
+	rest := text
+	for {
+		part := FirstPart(rest)
 		n := countPart(part)
 		if n > l.left {
-			end += prefixLen(part, max(l.left, 0))
+			end := len(text) - len(rest) + prefixLen(part, max(l.left, 0))
 			l.take(max(l.left, 0)) // also if the last token is cut, since it ends within a rune
-			return piece[:end], true
+			l.uncounted = l.uncounted[:0]
+			return piece[:max(end-output, 0)], true
+		}
+		if len(part) == len(rest) {
+			break
 		}
 		l.take(n)
-		end += len(part)
+		rest = rest[len(part):]
 	}
+	l.uncounted = append(l.uncounted[:0], rest...)
 	return piece, false
 }
 
@@ -75,17 +87,35 @@ func (l *Limit) Fits(n int) bool {
 // Count returns the number of tokens of the output so far.
 func (l *Limit) Count() int {
 	l.count()
-	return l.counted
+	return l.counted + Count(string(l.uncounted))
 }
 
-// count counts the output that was not counted yet.
+// count counts the output that was not counted yet. It leaves the last word of a text that has not ended,
+// since the next piece may continue a token.
 func (l *Limit) count() {
 	start := 0
-	for _, end := range append(l.ends, len(l.uncounted)) {
+	for _, end := range l.ends {
 		l.take(Count(string(l.uncounted[start:end])))
 		start = end
 	}
-	l.uncounted, l.ends = l.uncounted[:0], l.ends[:0]
+	last := string(l.uncounted[start:])
+	closed := len(last) - openLen(last)
+	l.take(Count(last[:closed]))
+	l.uncounted, l.ends = append(l.uncounted[:0], last[closed:]...), l.ends[:0]
+}
+
+// openLen returns the length of the end of a text in which a token may continue. If that is more than
+// maxOpen, it returns 0.
+func openLen(text string) int {
+	for i := len(text) - 1; i > max(0, len(text)-maxOpen); i-- {
+		if endsToken(text, i) {
+			return len(text) - i
+		}
+	}
+	if len(text) <= maxOpen {
+		return len(text)
+	}
+	return 0
 }
 
 // take counts n tokens.

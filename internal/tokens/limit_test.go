@@ -83,22 +83,18 @@ func inRunes(r *rand.Rand, text string, n int) (all []string) {
 	return append(all, text[start:])
 }
 
-// checkLimit compares a limit with the reference: the output of a text as a whole is the same, that of a text
-// as a model writes it is at most a few tokens longer or shorter, and that of other pieces is at most a few
-// tokens longer.
+// checkLimit compares a limit with the reference: the output of a text as a whole is the same. That of a text in
+// pieces may differ by few tokens, since a piece may split a token that is out already.
 func checkLimit(t testing.TB, text string, tokens int, r *rand.Rand) {
 	t.Helper()
-	want, wantOver := reference(t, text, tokens)
-	if got := checkPieces(t, []string{text}, tokens); got != want || wantOver != (got != text) {
+	want, _ := reference(t, text, tokens)
+	if got := checkPieces(t, []string{text}, tokens); got != want {
 		t.Fatalf("%q, %d tokens:\ngot  %q\nwant %q", text, tokens, got, want)
 	}
-	const few = 4
-	if got := checkPieces(t, inTokens(t, text), tokens); longer(t, got, want) > few || longer(t, want, got) > few {
-		t.Fatalf("%q in tokens, %d of them:\ngot  %q\nwant %q", text, tokens, got, want)
-	}
-	for _, n := range []int{1, 12, 1 + len(text)} {
-		if got := checkPieces(t, inRunes(r, text, n), tokens); longer(t, got, want) > few {
-			t.Fatalf("%q, %d tokens:\ngot  %q\nwant %q", text, tokens, got, want)
+	const few = 2
+	for _, cut := range [][]string{inTokens(t, text), inRunes(r, text, 1), inRunes(r, text, 12), inRunes(r, text, 1+len(text))} {
+		if got := checkPieces(t, cut, tokens); longer(t, got, want) > few || longer(t, want, got) > few {
+			t.Fatalf("%q, %d tokens:\ngot  %q\nwant %q", cut, tokens, got, want)
 		}
 	}
 }
@@ -125,7 +121,7 @@ func checkPieces(t testing.TB, pieces []string, tokens int) string {
 
 func TestLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 400 {
+	for range 1000 {
 		text := randomText(r)
 		checkLimit(t, text, 1+r.IntN(1+len(tokensOf(t, text))), r)
 	}
