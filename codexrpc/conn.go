@@ -230,8 +230,9 @@ func (c *Conn) handleNotification(m message) {
 
 // logUnused logs a message that this client does not know. kind says what it is.
 func (c *Conn) logUnused(kind, method string) {
-	c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unknown message from the codex app-server",
-		slog.String("kind", kind), slog.String("method", strings.Clone(method)))
+	if logger := c.logger(); logger.Enabled(context.Background(), slog.LevelDebug) {
+		logger.Debug("unknown message from the codex app-server", "kind", kind, "method", strings.Clone(method))
+	}
 }
 
 // thread returns the open thread with an id, or nil.
