@@ -261,10 +261,9 @@ func (c *Conversation) ImageParam(url string) string {
 
 // checkFetched returns an error if a remote image was not fetched.
 func (c *Conversation) checkFetched() *apierror.Error {
-	path := c.ImageParam("")
-	if path == "" {
-		return nil
+	for i, k := range c.remoteParts {
+		return c.at(c.Messages[i].Content[k].URL, field.Invalid("is an image elsewhere, and this server does not fetch images "+
+			"unless image_fetch is on; send it as a data URL (data:image/png;base64,…)")).APIError()
 	}
-	return field.Invalid("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
-		"send it as a data URL (data:image/png;base64,…)").In(path).APIError()
+	return nil
 }
