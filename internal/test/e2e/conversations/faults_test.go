@@ -254,6 +254,19 @@ func thoughtsIn(request scriptedmodel.Request) (all []string) {
 	return all
 }
 
+// refuseThoughts lets the provider refuse requests with encrypted reasoning, until stop is called, and
+// counts them.
+func refuseThoughts(s *e2e.Site) (refused *atomic.Int32, stop func()) {
+	refused = new(atomic.Int32)
+	return refused, s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if len(thoughtsIn(request)) == 0 {
+			return scriptedmodel.Script{}, false
+		}
+		refused.Add(1)
+		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
+	})
+}
+
 // answerResults adds the results of the calls of a message to a conversation.
 func (t *talk) answerResults(message chatMessage) {
 	t.messages = append(t.messages, message)
@@ -278,14 +291,8 @@ func testRefusedReasoning(t *testing.T) {
 	waiting.system = "You think, too."
 	waiting.messages = one.messages[:1:1]
 	waiting.answerResults(sayIn(t, s, &waiting, true))
-	var refused atomic.Int32
-	defer s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
-		if len(thoughtsIn(request)) == 0 {
-			return scriptedmodel.Script{}, false
-		}
-		refused.Add(1)
-		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
-	})()
+	refused, stop := refuseThoughts(s)
+	defer stop()
 	for range 2 { // the same question again has a fresh thread
 		message := sayIn(t, s, &one, true)
 		request, _ := s.Model.Last()
@@ -307,14 +314,8 @@ func testReasoningOfAnotherLogin(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	s.WaitReady()
 	first := s.Respond(e2e.Asks("reason: I see.; say:one", nil), nil)
-	var refused atomic.Int32
-	defer s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
-		if len(thoughtsIn(request)) == 0 {
-			return scriptedmodel.Script{}, false
-		}
-		refused.Add(1)
-		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
-	})()
+	refused, stop := refuseThoughts(s)
+	defer stop()
 	second := s.Respond(e2e.Asks("say:two", e2e.Fields{"previous_response_id": first.ID}), nil)
 	request, _ := s.Model.Last()
 	if second.Text() != "two" || refused.Load() == 0 || !strings.Contains(string(request.Body), `"one"`) {
