@@ -19,10 +19,11 @@ import (
 //   - two chunks for each call,
 //   - a chunk with the finish_reason and an empty delta.
 //
-// The member reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call (delta.tool_calls) has the call's index, id, type and name. The second chunk has
-// the index and the arguments or, of a custom tool, the input; there is none if they are empty. If the
-// request has functions, the older form of tools, a call is in delta.function_call: its first chunk
-// has the name, and its second chunk has the arguments.
+// The member reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call
+// (delta.tool_calls) has the call's index, id, type and name. The second chunk has the index and the
+// arguments or, of a custom tool, the input; there is none if they are empty. If the request has
+// functions, the older form of tools, a call is in delta.function_call: its first chunk has the name,
+// and its second chunk has the arguments.
 //
 // If the client asks for the usage, the last chunk has no choice, but the usage of all choices
 // together; all earlier chunks have "usage": null. If a choice fails, an error object ends the

@@ -13,8 +13,9 @@ const (
 //
 // A token has at least one byte. So as long as the texts have no more bytes than tokens are left, Limit
 // only keeps them. When they have more, it counts them together. Near the limit it counts each piece, with
-// the word before it, which may have become another token. So the cut does not depend on the pieces, but
-// for more than maxOpen bytes without the end of a word, which may have a few tokens less.
+// the word before it, which may have become another token. So the cut seldom depends on the pieces: it may
+// lie a token or two beside the exact place if a piece splits a token that is out already, and before it
+// in more than maxOpen bytes without the end of a word.
 type Limit struct {
 	left      int    // how many tokens are left, without those of uncounted; negative: Whole went beyond the limit
 	counted   int    // how many tokens were counted

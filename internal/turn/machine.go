@@ -116,8 +116,9 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 }
 
 // GraceOver ends a turn whose grace (the wait for more calls) is over. But if the model is still
-// writing a block that the client may get, GraceOver starts the grace again. In ModeJSON, a block without new text is not waited for: an open block is only text
-// for the client, whereas an Obsidian client runs it. If no grace is running, GraceOver does nothing.
+// writing a block that the client may get, GraceOver starts the grace again. In ModeJSON, a block
+// without new text is not waited for: an open block is only text for the client, whereas an Obsidian
+// client runs it. If no grace is running, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
