@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -164,6 +165,7 @@ func TestTwoSites(t *testing.T) {
 			response, err := http.DefaultClient.Do(request)
 			for range 3 {
 				if err != nil { // Caddy's old server may have accepted the connection while it ended
+					time.Sleep(100 * time.Millisecond) // it has the same socket until it has ended
 					response, err = http.DefaultClient.Do(request)
 				}
 			}
