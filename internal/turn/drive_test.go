@@ -51,7 +51,7 @@ func (s *script) give(batch ...codexrpc.Event) {
 	s.mu.Lock()
 	s.batches = append(s.batches, batch)
 	s.mu.Unlock()
-	s.ready <- struct{}{}
+	s.Wake()
 }
 
 // listener is a consumer that remembers.

@@ -167,13 +167,7 @@ func checkDrive(t *testing.T, opts Options, moments []moment, want string, took 
 			case <-done:
 				return
 			}
-			s.mu.Lock()
-			s.batches = append(s.batches, m.events)
-			s.mu.Unlock()
-			select {
-			case s.ready <- struct{}{}:
-			default:
-			}
+			s.give(m.events...)
 		}
 	}()
 	start := time.Now()
