@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	_ "github.com/caddy-codex/caddy-codex/internal/webhook" // an event handler
 )
 
 func init() {

@@ -38,7 +38,7 @@ func buildDemo(t *testing.T) string {
 	}
 	path := filepath.Join(t.TempDir(), "demo")
 	// Without debug information, which takes the linker longer than all else.
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, "../../../cmd/demo").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, "../../cmd/demo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path

@@ -71,7 +71,7 @@ func machine(t *testing.T, programs map[string]string) string {
 // runScript runs scripts/run in a directory of its own, with this PATH.
 func runScript(t *testing.T, port, programs string) (string, error) {
 	t.Helper()
-	script, err := os.ReadFile("../../../scripts/run")
+	script, err := os.ReadFile("../../../../scripts/run")
 	if err != nil {
 		t.Fatal(err)
 	}

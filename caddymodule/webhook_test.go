@@ -1,4 +1,4 @@
-package webhook
+package caddymodule
 
 import (
 	"context"
@@ -11,10 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestURLs checks which URLs a configuration may have.
 func TestURLs(t *testing.T) {
@@ -60,11 +57,11 @@ func TestSlowReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range maxWaiting + 2 {
+	for i := range maxWaitingEvents + 2 {
 		if i == 1 {
 			<-arrived
 		}
-		if err := h.Handle(ctx, event); (err != nil) != (i > maxWaiting) {
+		if err := h.Handle(ctx, event); (err != nil) != (i > maxWaitingEvents) {
 			t.Fatal(i, err)
 		}
 	}
@@ -82,7 +79,7 @@ func TestRedirect(t *testing.T) {
 	defer target.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		receiver := httptest.NewServer(http.RedirectHandler(target.URL, status))
-		err := post(t.Context(), receiver.URL+"/secret", []byte("{}"))
+		err := postEvent(t.Context(), receiver.URL+"/secret", []byte("{}"))
 		receiver.Close()
 		if err == nil || !strings.Contains(err.Error(), http.StatusText(status)) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v", status, err)

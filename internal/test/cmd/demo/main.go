@@ -1,6 +1,6 @@
 // Command demo runs Caddy with this module, and serves the API and the playground on localhost. If
 // the user has no Codex login, a scripted model answers. `make run` starts the demo. Without make,
-// `go run ./internal/cmd/demo` starts it with the codex on the PATH.
+// `go run ./internal/test/cmd/demo` starts it with the codex on the PATH.
 package main
 
 import (

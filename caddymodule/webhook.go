@@ -1,5 +1,4 @@
-// Package webhook is an event handler for Caddy that posts events to a URL.
-package webhook
+package caddymodule
 
 import (
 	"bytes"
@@ -18,12 +17,12 @@ import (
 )
 
 const (
-	maxWaiting = 100              // the most events that wait for a slow receiver
-	timeout    = 10 * time.Second // for posting one event
+	maxWaitingEvents = 100              // the most events that wait for a slow receiver
+	webhookTimeout   = 10 * time.Second // for posting one event
 )
 
-// errFull is the error of Handle if maxWaiting events already wait.
-var errFull = errors.New("codex_webhook: too many events wait to be posted")
+// errTooManyEvents is the error of Handle if maxWaitingEvents events already wait.
+var errTooManyEvents = errors.New("codex_webhook: too many events wait to be posted")
 
 func init() { caddy.RegisterModule(new(Webhook)) }
 
@@ -63,7 +62,7 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	if parsed, err := url.Parse(address); err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
 		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
-	h.logger, h.queue, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
+	h.logger, h.queue, h.done = ctx.Logger(), make(chan []byte, maxWaitingEvents), make(chan struct{})
 	go h.postAll(ctx, address)
 	return nil
 }
@@ -78,7 +77,7 @@ func (h *Webhook) Cleanup() error {
 }
 
 // Handle queues an event. It never waits, since the code that emits the event waits for Handle. If
-// the queue is full, it returns errFull.
+// the queue is full, it returns errTooManyEvents.
 func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	body, err := json.Marshal(e.CloudEvent())
 	if err != nil {
@@ -88,7 +87,7 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	case h.queue <- body:
 		return nil
 	default:
-		return errFull
+		return errTooManyEvents
 	}
 }
 
@@ -99,26 +98,26 @@ func (h *Webhook) postAll(ctx context.Context, address string) {
 		case <-ctx.Done():
 			return
 		case body := <-h.queue:
-			if err := post(ctx, address, body); err != nil && ctx.Err() == nil {
+			if err := postEvent(ctx, address, body); err != nil && ctx.Err() == nil {
 				h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
 			}
 		}
 	}
 }
 
-// client follows no redirects: after most of them, the event would be lost, since a GET would follow
+// webhookClient follows no redirects: after most of them, the event would be lost, since a GET would follow
 // the POST, and the new address would get the URL as Referer.
-var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var webhookClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-func post(ctx context.Context, address string, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func postEvent(ctx context.Context, address string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/cloudevents+json")
-	resp, err := client.Do(req)
+	resp, err := webhookClient.Do(req)
 	if err != nil {
 		if urlErr := (*url.Error)(nil); errors.As(err, &urlErr) {
 			err = urlErr.Err // without the URL, which is often a secret
