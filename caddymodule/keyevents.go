@@ -3,8 +3,8 @@ package caddymodule
 import (
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
@@ -16,7 +16,7 @@ var keyThresholds quota.Thresholds
 
 // reportLimits emits an event for each limit in r.Limits whose use has just reached 80 or 100
 // percent.
-func reportLimits(r *gateway.Record) {
+func reportLimits(r *usage.Record) {
 	for _, s := range r.Limits {
 		unit, window := string(s.Unit), s.Window.String()
 		used := 100 * float64(s.Used) / float64(s.Max)

@@ -22,8 +22,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // counters returns the module's counters in the registry of a configuration, with a value for
@@ -110,11 +110,11 @@ func TestBuildInfo(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
-	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
 		Aborted: map[usetool.AbortReason]int{usetool.AbortUnclosed: 2},
 	}}})
-	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{Calls: 1}}})
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{Tools: turn.Report{Calls: 1}}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
@@ -212,14 +212,14 @@ func TestTurnMetrics(t *testing.T) {
 	if got := gauges(t, c); got["codex_streams_active"] != 1 || got["codex_answers_active"] != 1 {
 		t.Errorf("while it runs: %v", got)
 	}
-	r := gateway.Record{
+	r := usage.Record{
 		Model: "known", Duration: 2 * time.Second, FirstOutput: time.Second, Status: http.StatusOK,
 		Usage: codexrpc.Usage{InputTokens: 100, OutputTokens: 7, TotalTokens: 107},
 	}
-	o.TurnsEnded(t.Context(), []gateway.Record{r})
+	o.TurnsEnded(t.Context(), []usage.Record{r})
 	r.Choice = 1
-	o.TurnsEnded(t.Context(), []gateway.Record{r})
-	o.TurnsEnded(t.Context(), []gateway.Record{{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"}})
+	o.TurnsEnded(t.Context(), []usage.Record{r})
+	o.TurnsEnded(t.Context(), []usage.Record{{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"}})
 	ended()
 	if got := gauges(t, c); got["codex_streams_active"] != 0 || got["codex_answers_active"] != 0 {
 		t.Errorf("once it has ended: %v", got)

@@ -50,7 +50,7 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 }
 
 // TurnsEnded counts and logs the turns of a request, and adds their data to the request's trace.
-func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
+func (o observer) TurnsEnded(ctx context.Context, turns []usage.Record) {
 	for i := range turns {
 		addUsage(o.sharedUsage, turns[i])
 		logTurn(o.turnLogger, &turns[i])
@@ -72,7 +72,7 @@ type requestContext struct {
 	user       string           // what userOf returns; empty until identified is true
 	identified bool             // userOf was called, so user is valid
 	ids        [2]string        // the id of the request, twice: as the values of two headers
-	turns      []gateway.Record // the turns of the answer; nil until they have ended
+	turns      []usage.Record   // the turns of the answer; nil until they have ended
 }
 
 type requestContextKey struct{}
@@ -119,7 +119,7 @@ func (c *routeCounts) count(failure *apierror.Error) {
 	requestsMetric.WithLabelValues(c.route, strconv.Itoa(failure.Status)).Inc()
 }
 
-func countTurn(r *gateway.Record) {
+func countTurn(r *usage.Record) {
 	model := modelLabels.metricsFor(r.Model)
 	switch {
 	case r.Choice > 0: // only the first choice counts as a request
@@ -166,20 +166,20 @@ func shorten(text string) string {
 }
 
 // logTurn logs a turn in one line, without any text of the conversation and without keys.
-func logTurn(logger *zap.Logger, r *gateway.Record) {
+func logTurn(logger *zap.Logger, r *usage.Record) {
 	if entry := logger.Check(zap.InfoLevel, "turn"); entry != nil {
 		entry.Write(zap.Inline(turnLine{r}))
 	}
 }
 
 // turnLine writes the fields of a turn's log line one by one, without allocating a slice of them.
-type turnLine struct{ *gateway.Record }
+type turnLine struct{ *usage.Record }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	enc.AddString("request_id", r.RequestID)
 	enc.AddString("user", r.User)
-	enc.AddString("route", string(r.Route))
+	enc.AddString("route", r.Route)
 	enc.AddInt64("choice", int64(r.Choice))
 	enc.AddString("model", shorten(r.Model))
 	enc.AddString("output_mode", string(r.Mode))
@@ -239,7 +239,7 @@ func (r turnLine) addTools(enc zapcore.ObjectEncoder) {
 // traceTurns adds the data of a request's turns to its trace span, by OpenTelemetry's conventions
 // for generative AI, without any text. It skips a background response, whose span has ended before
 // its turns.
-func traceTurns(ctx context.Context, turns []gateway.Record) {
+func traceTurns(ctx context.Context, turns []usage.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
 		return

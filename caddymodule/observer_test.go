@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // TestTrace checks the attributes of the span of a request with two choices, one of which
@@ -31,10 +31,10 @@ func TestTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
 	ctx, span := tracer.Start(t.Context(), "request")
-	usage := codexrpc.Usage{InputTokens: 10, OutputTokens: 5, CachedInputTokens: 3, ReasoningOutputTokens: 2, TotalTokens: 15}
-	traceTurns(ctx, []gateway.Record{
-		{Model: "fast" + strings.Repeat("!", 500), CodexModel: "gpt-5", Finish: turn.FinishToolCalls, Usage: usage},
-		{Model: "fast", CodexModel: "gpt-5", Usage: usage},
+	tokens := codexrpc.Usage{InputTokens: 10, OutputTokens: 5, CachedInputTokens: 3, ReasoningOutputTokens: 2, TotalTokens: 15}
+	traceTurns(ctx, []usage.Record{
+		{Model: "fast" + strings.Repeat("!", 500), CodexModel: "gpt-5", Finish: turn.FinishToolCalls, Usage: tokens},
+		{Model: "fast", CodexModel: "gpt-5", Usage: tokens},
 	})
 	traceFailure(ctx, &apierror.Error{Status: 502, Code: "of the provider's"})
 	span.End()
@@ -81,7 +81,7 @@ func TestTraceOfAWrongRequest(t *testing.T) {
 
 // TestUntraced checks that a request that is not traced costs no memory.
 func TestUntraced(t *testing.T) {
-	turns := []gateway.Record{{Model: "gpt-5"}}
+	turns := []usage.Record{{Model: "gpt-5"}}
 	failure := apierror.ModelNotFound("x")
 	if n := leastAllocations(func() {
 		traceTurns(context.Background(), turns)
@@ -104,15 +104,15 @@ func leastAllocations(f func()) float64 {
 func TestTurnLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	log := zap.New(core)
-	logTurn(log, &gateway.Record{
-		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
+	logTurn(log, &usage.Record{
+		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: "chat",
 		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: apierror.Code("codex_error" + strings.Repeat("!", 500)),
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 4, OutputTokens: 5, ReasoningOutputTokens: 2},
 		Tools: turn.Report{Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3, Started: 9, Flushed: 4, TailBytes: 17, TextDiffers: true, Unoffered: 6,
 			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 2, aggregator.AbortUndeclared: 3}},
 		Stop: turn.StopFirst, Thread: "resumed", Estimated: true, Price: turn.Price(12_500_000), Overrides: []string{"stop_after_tools=first"},
 	})
-	logTurn(log, &gateway.Record{Status: 200})
+	logTurn(log, &usage.Record{Status: 200})
 	if logs.Len() != 2 {
 		t.Fatalf("%d lines for two turns", logs.Len())
 	}
@@ -142,7 +142,7 @@ func TestTurnLog(t *testing.T) {
 // TestTurnLogAllocations checks that the log line of a turn takes no memory for its fields.
 func TestTurnLogAllocations(t *testing.T) {
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel))
-	r := gateway.Record{RequestID: "req-1", User: "alice", Model: "gpt-5", Status: 200, FirstOutput: time.Second}
+	r := usage.Record{RequestID: "req-1", User: "alice", Model: "gpt-5", Status: 200, FirstOutput: time.Second}
 	if n := leastAllocations(func() { logTurn(log, &r) }); n > 2 {
 		t.Errorf("%v allocations, want those of zap alone", n)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // placeholderPrefix begins the names of this module's placeholders.
@@ -14,18 +14,18 @@ const placeholderPrefix = "http.codex."
 // their values. A function gets the turns of a request, one for each choice, after they have ended.
 // The values for tokens and tool calls are sums over the turns; every other value is that of the
 // first turn.
-var placeholders = map[string]func([]gateway.Record) any{
-	"model":         func(turns []gateway.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
-	"api":           func(turns []gateway.Record) any { return nilIfEmpty(string(turns[0].Route)) },
-	"thread":        func(turns []gateway.Record) any { return nilIfEmpty(turns[0].Thread) },
-	"finish_reason": func(turns []gateway.Record) any { return nilIfEmpty(string(turns[0].Finish)) },
-	"key":           func(turns []gateway.Record) any { return nilIfEmpty(turns[0].Key) },
-	"login":         func(turns []gateway.Record) any { return nilIfEmpty(appServerID(turns[0].Process)) },
+var placeholders = map[string]func([]usage.Record) any{
+	"model":         func(turns []usage.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
+	"api":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Route) },
+	"thread":        func(turns []usage.Record) any { return nilIfEmpty(turns[0].Thread) },
+	"finish_reason": func(turns []usage.Record) any { return nilIfEmpty(string(turns[0].Finish)) },
+	"key":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Key) },
+	"login":         func(turns []usage.Record) any { return nilIfEmpty(appServerID(turns[0].Process)) },
 	"ttft_ms":       firstOutputMillis,
-	"input_tokens":  sum(func(r *gateway.Record) int64 { return r.Usage.InputTokens }),
-	"cached_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.CachedInputTokens }),
-	"output_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.OutputTokens }),
-	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
+	"input_tokens":  sum(func(r *usage.Record) int64 { return r.Usage.InputTokens }),
+	"cached_tokens": sum(func(r *usage.Record) int64 { return r.Usage.CachedInputTokens }),
+	"output_tokens": sum(func(r *usage.Record) int64 { return r.Usage.OutputTokens }),
+	"tool_calls":    sum(func(r *usage.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
 // placeholder is a [caddy.ReplacerFunc]. A value is nil before the turns of the request have ended, or
@@ -43,8 +43,8 @@ func (c *requestContext) placeholder(key string) (any, bool) {
 }
 
 // sum returns a placeholder that adds up a number over the turns.
-func sum(value func(*gateway.Record) int64) func([]gateway.Record) any {
-	return func(turns []gateway.Record) any {
+func sum(value func(*usage.Record) int64) func([]usage.Record) any {
+	return func(turns []usage.Record) any {
 		var n int64
 		for i := range turns {
 			n += value(&turns[i])
@@ -55,7 +55,7 @@ func sum(value func(*gateway.Record) int64) func([]gateway.Record) any {
 
 // firstOutputMillis returns the time from the arrival of the request to the first output of its
 // first turn, in milliseconds, or nil if there was none.
-func firstOutputMillis(turns []gateway.Record) any {
+func firstOutputMillis(turns []usage.Record) any {
 	if first := turns[0].FirstOutput; first > 0 {
 		return float64(first) / float64(time.Millisecond)
 	}

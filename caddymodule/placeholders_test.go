@@ -12,15 +12,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // TestPlaceholders checks what other handlers read of a request: before the end of its turns, with
 // several choices, and where there is nothing to say.
 func TestPlaceholders(t *testing.T) {
-	full := gateway.Record{
-		Model: "fast" + strings.Repeat("!", 500), Route: gateway.RouteMessages, Thread: "continued", Key: "laptop",
+	full := usage.Record{
+		Model: "fast" + strings.Repeat("!", 500), Route: "messages", Thread: "continued", Key: "laptop",
 		Finish: turn.FinishToolCalls, FirstOutput: 1500 * time.Microsecond,
 		Usage: codexrpc.Usage{InputTokens: 100, CachedInputTokens: 20, OutputTokens: 7}, Tools: turn.Report{Calls: 2},
 	}
@@ -36,14 +36,14 @@ func TestPlaceholders(t *testing.T) {
 		return all
 	}
 	for name, test := range map[string]struct {
-		turns []gateway.Record
+		turns []usage.Record
 		want  map[string]any
 	}{
 		"before the end": {nil, nothing},
-		"a failed turn": {[]gateway.Record{{Model: "gpt-5", Route: gateway.RouteChat}}, of(map[string]any{
+		"a failed turn": {[]usage.Record{{Model: "gpt-5", Route: "chat"}}, of(map[string]any{
 			"model": "gpt-5", "api": "chat", "input_tokens": int64(0), "cached_tokens": int64(0), "output_tokens": int64(0), "tool_calls": int64(0),
 		})},
-		"two choices": {[]gateway.Record{full, second}, of(map[string]any{
+		"two choices": {[]usage.Record{full, second}, of(map[string]any{
 			"model": "fast" + strings.Repeat("!", maxLogged-len("fast")), "api": "messages", "thread": "continued", "key": "laptop",
 			"finish_reason": "tool_calls", "ttft_ms": 1.5,
 			"input_tokens": int64(200), "cached_tokens": int64(40), "output_tokens": int64(14), "tool_calls": int64(4),
@@ -75,7 +75,7 @@ func TestPlaceholdersOfAnother(t *testing.T) {
 	r, repl := prepared(http.MethodPost, "/v1/responses")
 	route, _ := apiRouteOf("/v1/responses")
 	route.prepare(httptest.NewRecorder(), r, new(requestContext))
-	observer{turnLogger: zap.NewNop()}.TurnsEnded(context.Background(), []gateway.Record{{Model: "gpt-5"}})
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(context.Background(), []usage.Record{{Model: "gpt-5"}})
 	if model, _ := repl.Get("http.codex.model"); model != nil {
 		t.Errorf("the model is %v", model)
 	}

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // refusalLines is how many refused requests with the same error code are logged and listed in a
@@ -51,8 +51,8 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 	}
 	now := time.Now()
 	chosen, leftOut := h.refusals.choose(failure.Code.Label(), now)
-	record := gateway.Record{
-		Time: now, Route: gateway.Route(route), RequestID: r.Header.Get(requestIDHeader),
+	record := usage.Record{
+		Time: now, Route: route, RequestID: r.Header.Get(requestIDHeader),
 		User: h.accountOf(r), Status: failure.Status, Code: failure.Code, Unlisted: !chosen,
 	}
 	addUsage(h.sharedUsage, record)
@@ -63,7 +63,7 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 
 // logRefusal logs a refused request, without its key and without the message of an error about an
 // invalid request, since the message may quote the request.
-func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *gateway.Record, leftOut int) {
+func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *usage.Record, leftOut int) {
 	level, message := zapcore.InfoLevel, "request refused"
 	var more []zap.Field
 	switch {
@@ -79,7 +79,7 @@ func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *g
 	}
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	h.refusalLogger.Log(level, message, append(more,
-		zap.String("request_id", record.RequestID), zap.String("user", record.User), zap.String("route", string(record.Route)),
+		zap.String("request_id", record.RequestID), zap.String("user", record.User), zap.String("route", record.Route),
 		zap.Int("status", failure.Status), zap.String("code", failure.Code.Label()), zap.String("param", shorten(failure.Param)),
 		zap.String("client_ip", address), zap.String("user_agent", shorten(r.UserAgent())),
 		zap.String("method", shorten(r.Method)), zap.String("path", shorten(r.URL.Path)),

@@ -24,9 +24,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // errNext is returned by the next handler.
@@ -657,8 +657,8 @@ func BenchmarkRequest(b *testing.B) {
 	turns := observer{turnLogger: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel))}
 	route, _ := apiRouteOf("/v1/chat/completions")
 	route.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-		record := [1]gateway.Record{{
-			Time: time.Now(), Duration: 1234567 * time.Nanosecond, FirstOutput: 1234567 * time.Nanosecond, Route: gateway.RouteChat,
+		record := [1]usage.Record{{
+			Time: time.Now(), Duration: 1234567 * time.Nanosecond, FirstOutput: 1234567 * time.Nanosecond, Route: "chat",
 			RequestID: r.Header.Get(requestIDHeader), User: h.accountOf(r), Model: "gpt-5", CodexModel: "gpt-5", Mode: turn.ModeJSON, Stream: true,
 			Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}, Finish: turn.FinishStop, Thread: "new",
 		}}

@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -64,7 +63,7 @@ func storeLateCounts() {
 
 // addUsage adds a turn or a refused request to the usage. shared is nil if there is no usage of all
 // nodes.
-func addUsage(shared *usage.Shared, r gateway.Record) {
+func addUsage(shared *usage.Shared, r usage.Record) {
 	usageBook.Add(r)
 	if shared != nil {
 		shared.Add(r)

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // Callers see only the account of their key's user.
@@ -24,7 +24,7 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
 	h := started(t, APIKey{Key: "k-ann", User: ann}, APIKey{Key: "k-ben", User: ben})
 	for _, user := range []string{ann, ben} {
-		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}}})
 	}
 	for key, users := range map[string]struct{ self, other string }{"k-ann": {ann, ben}, "k-ben": {ben, ann}} {
 		w, err := ask(h, http.MethodGet, "/v1/usage/raw", key, nil)
@@ -71,7 +71,7 @@ func TestUsageOfAll(t *testing.T) {
 	h.Usage = usageAll
 	h = provision(t, h).handlers[0]
 	for _, user := range []string{ann, ben} {
-		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, Status: http.StatusOK}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{User: user, Status: http.StatusOK}})
 	}
 	for target, want := range map[string]string{"/v1/usage": `{"user":"%s","requests":1,`, "/v1/usage/raw": `"user":"%s",`} {
 		w, err := ask(h, http.MethodGet, target, "", nil)
@@ -99,7 +99,7 @@ func TestUsageFileMode(t *testing.T) {
 		}
 		c := provision(t, fakeHandler(t, t.Name()))
 		c.start(t)
-		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: "somebody", Status: http.StatusOK}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{User: "somebody", Status: http.StatusOK}})
 		c.cleanup() // it stores the usage
 		for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
 			info, err := os.Stat(path)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -32,7 +31,7 @@ func TestUsageACL(t *testing.T) {
 		pool.close(key, e)
 	})
 	for range 2 {
-		e.Usage.Add(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK, Time: time.Now()})
+		e.Usage.Add(usage.Record{User: "ann", Model: "m", Status: http.StatusOK, Time: time.Now()})
 		if err := e.Usage.Store(t.Context()); err != nil {
 			t.Fatal(err)
 		}

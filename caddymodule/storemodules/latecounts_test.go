@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -129,7 +128,7 @@ func lateTurn(t *testing.T, e *OpenStore, k *quota.Key) (endTurn func()) {
 	}
 	return func() {
 		grants[0].Close(20)
-		e.Usage.Add(gateway.Record{User: "ann", Model: "m", Status: http.StatusOK})
+		e.Usage.Add(usage.Record{User: "ann", Model: "m", Status: http.StatusOK})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // TestAbandonedInBlock: a block that is open when the client of a response leaves, or when a
@@ -110,10 +111,10 @@ func TestAbandonedStart(t *testing.T) {
 }
 
 // recorded gets the record of each turn.
-type recorded chan Record
+type recorded chan usage.Record
 
 func (r recorded) AnswerBegan(bool) (ended func()) { return func() {} }
-func (r recorded) TurnsEnded(_ context.Context, turns []Record) {
+func (r recorded) TurnsEnded(_ context.Context, turns []usage.Record) {
 	for _, record := range turns {
 		r <- record
 	}

@@ -33,15 +33,15 @@ import (
 
 // Options are the settings of a [Gateway].
 type Options struct {
-	MaxBody       int64         // limits the body of a request, in bytes
-	Memory        *Memory       // limits the memory that requests use in app-servers; nil: 512 MiB
-	MaxBodyMemory int64         // limits the memory of all request bodies together, in bytes; at least four times MaxBody
-	MaxConcurrent int           // how many turns may run at the same time
-	MaxPerUser    int           // how many of these turns one user may have; 0: a share, see claims.Queue
-	MaxQueue      int           // how many requests may wait until their turns may run; 0: none
-	QueueWait     time.Duration // how long a request may wait until its turns may run
-	IdleTimeout   time.Duration // how long the model may be silent within a turn
-	Keepalive     time.Duration // how long a stream may be silent until a comment is sent; 0 or less: no comments are sent
+	MaxBody       int64          // limits the body of a request, in bytes
+	Memory        *claims.Memory // limits the memory that requests use in app-servers; nil: 512 MiB
+	MaxBodyMemory int64          // limits the memory of all request bodies together, in bytes; at least four times MaxBody
+	MaxConcurrent int            // how many turns may run at the same time
+	MaxPerUser    int            // how many of these turns one user may have; 0: a share, see claims.Queue
+	MaxQueue      int            // how many requests may wait until their turns may run; 0: none
+	QueueWait     time.Duration  // how long a request may wait until its turns may run
+	IdleTimeout   time.Duration  // how long the model may be silent within a turn
+	Keepalive     time.Duration  // how long a stream may be silent until a comment is sent; 0 or less: no comments are sent
 	// Exit ends when the server begins to exit, but not on a reload. After Exit has ended, no turn
 	// starts, and running turns end within DrainTimeout. Nil: the server never exits.
 	Exit         context.Context
@@ -83,8 +83,8 @@ type Gateway struct {
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	memory      *Memory       // limits the memory that requests use in app-servers, see [Gateway.claimMemory]
-	processors  *claims.Queue // runs the work on large requests, see [Gateway.compute]
+	memory      *claims.Memory // limits the memory that requests use in app-servers, see [Gateway.claimMemory]
+	processors  *claims.Queue  // runs the work on large requests, see [Gateway.compute]
 	planOptions prompt.Options
 	overrides   []string // see [Options.toolOverrides]
 
@@ -114,7 +114,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		opts.Live = new(status.Set)
 	}
 	if opts.Memory == nil {
-		opts.Memory = NewMemory(defaultMemory)
+		opts.Memory = claims.NewMemory(defaultMemory)
 	}
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
@@ -163,7 +163,7 @@ type Held struct {
 func (g *Gateway) Held() Held {
 	return Held{
 		Places: g.requestSlots.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
-		Turns: g.queue.Running(), Codex: g.memory.queue.Running(),
+		Turns: g.queue.Running(), Codex: g.memory.Running(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,7 +86,7 @@ func (r *records) AnswerBegan(bool) (ended func()) {
 	return func() { r.answers.Add(-1) }
 }
 
-func (r *records) TurnsEnded(_ context.Context, turns []Record) { r.turns.Add(int64(len(turns))) }
+func (r *records) TurnsEnded(_ context.Context, turns []usage.Record) { r.turns.Add(int64(len(turns))) }
 
 func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
 

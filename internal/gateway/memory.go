@@ -3,11 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
-	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
@@ -30,51 +27,19 @@ const (
 	perPixel = 7
 )
 
-// Memory is the budget for the memory that requests use in app-servers. Gateways with the same
-// app-servers share one budget. It is safe for concurrent use.
-type Memory struct {
-	queue           *claims.Queue // a slot for each MiB
-	decoders        *claims.Queue // a slot for each choice whose images may be decoded at the same time
-	crowd           *claims.Crowd
-	hasSeveralUsers atomic.Bool // true: a user of a gateway with several users has claimed memory, so each user gets only a part of the budget
-}
-
-// NewMemory returns a budget of size bytes, at least one MiB.
-func NewMemory(size int64) *Memory {
-	m := new(Memory)
-	m.crowd = claims.NewCrowd(m.hasSeveralUsers.Load)
-	// A request waits here only after it has got a slot for its turns. So the limit on turns also
-	// bounds this queue.
-	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
-	// Codex decodes an image without a pause on one of its threads, of which it has as many as the
-	// machine has processors. While all of them decode, it answers nobody.
-	m.decoders = claims.NewQueue(claims.QueueOptions{Concurrent: max(1, runtime.GOMAXPROCS(0)-1), Queue: math.MaxInt, Crowd: m.crowd})
-	return m
-}
-
-// acquire waits until the budget has room for size MiB more, but no longer than the duration wait.
-// gatewayCrowd has the users of the gateway that received the request.
-func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
-	m.crowd.Note(user)
-	if gatewayCrowd.Shares(user) {
-		m.hasSeveralUsers.Store(true)
-	}
-	return m.queue.AcquireWithin(ctx, user, int(size), wait)
-}
-
 // claimMemory waits until the budget has room for the memory that a request needs in app-servers.
 // body is the size of the request's body in bytes. A request whose memory rounds to zero MiB claims
 // nothing: the limit on concurrent turns bounds such requests.
 func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) *apierror.Error {
 	perChoice, forDecoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
-	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.queue.Heaviest())
+	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.Heaviest())
 	switch {
 	case total == 0:
 		return nil
 	case total > maxTotal && choices > 1:
 		return apierror.ChoicesTooLarge(choices, max(1, maxTotal/(perChoice+forDecoding)))
 	}
-	slots, err := g.memory.acquire(ex.ctx, g.crowd, ex.user, min(total, maxTotal), g.opts.QueueWait)
+	slots, err := g.memory.Claim(ex.ctx, g.crowd, ex.user, min(total, maxTotal), g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
 		return apiErr
 	}
@@ -95,7 +60,7 @@ func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 // even if the client has left. A nil *turnMemory holds nothing.
 type turnMemory struct {
 	holders   atomic.Int32 // the exchange, and the threads that have got the request
-	slots     claims.Slots // of Memory.queue
+	slots     claims.Slots // of claims.Memory
 	sizeAfter int          // MiB that the request still holds when all images are decoded
 
 	mu             sync.Mutex
@@ -108,7 +73,7 @@ type turnMemory struct {
 type decoding struct {
 	allowed bool         // Codex may decode them now
 	done    bool         // they were decoded once
-	decoder claims.Slots // of Memory.decoders
+	decoder claims.Slots // of claims.Memory.Decoders
 }
 
 // release gives the decoder back. Further calls do nothing.
@@ -151,7 +116,7 @@ func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (u
 	if allowed {
 		return func() {}, nil
 	}
-	decoder, err := g.memory.decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
+	decoder, err := g.memory.Decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
 		return nil, apiErr
 	}

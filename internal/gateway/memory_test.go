@@ -47,48 +47,48 @@ func TestClaimMemory(t *testing.T) {
 		"tools":                          {2, 1, 2 << 20, 0, 110, 110, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: NewMemory(200 << 20)})
+			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: claims.NewMemory(200 << 20)})
 			x := asking(t, g, "a")
 			apiErr := g.claimMemory(x, c.size<<20, c.choices, c.tools, c.pixels)
 			if (apiErr != nil) != (c.refused != "") || apiErr != nil && (apiErr.Param != "n" || !strings.Contains(apiErr.Message, c.refused)) {
 				t.Fatal(apiErr)
 			}
-			if got := g.memory.queue.Running(); got != c.while {
+			if got := g.memory.Running(); got != c.while {
 				t.Errorf("%d MiB are claimed", got)
 			}
 			for i := range c.choices {
 				if ended := x.memory.choiceDone(int(i)); ended != nil {
-					if got := g.memory.queue.Running(); got != c.while {
+					if got := g.memory.Running(); got != c.while {
 						t.Errorf("%d MiB while an image is being decoded", got)
 					}
 					ended()
 					ended()
 				}
 			}
-			if got := g.memory.queue.Running(); got != c.after {
+			if got := g.memory.Running(); got != c.after {
 				t.Errorf("%d MiB are claimed afterwards", got)
 			}
 			if ended := x.memory.choiceDone(0); ended != nil { // the turn is started again
 				for range 2 {
 					undo, err := g.awaitDecoder(t.Context(), x, 0)
-					if err != nil || g.memory.decoders.Running() != 1 {
-						t.Fatalf("an image is decoded once more: %v, with %d decoders", err, g.memory.decoders.Running())
+					if err != nil || g.memory.Decoders.Running() != 1 {
+						t.Fatalf("an image is decoded once more: %v, with %d decoders", err, g.memory.Decoders.Running())
 					}
-					if _, err := g.awaitDecoder(t.Context(), x, 0); err != nil || g.memory.decoders.Running() != 1 {
-						t.Errorf("with a decoder: %v, with %d decoders", err, g.memory.decoders.Running())
+					if _, err := g.awaitDecoder(t.Context(), x, 0); err != nil || g.memory.Decoders.Running() != 1 {
+						t.Errorf("with a decoder: %v, with %d decoders", err, g.memory.Decoders.Running())
 					}
 					undo()
 					if _, err := g.awaitDecoder(t.Context(), x, 0); err != nil {
 						t.Error(err)
 					}
 					ended()
-					if got := g.memory.queue.Running(); got != c.after || g.memory.decoders.Running() != 0 {
+					if got := g.memory.Running(); got != c.after || g.memory.Decoders.Running() != 0 {
 						t.Errorf("%d MiB are claimed after that", got)
 					}
 				}
 			}
 			x.close()
-			if got := g.memory.queue.Running(); got != 0 {
+			if got := g.memory.Running(); got != 0 {
 				t.Errorf("%d MiB are left", got)
 			}
 		})
@@ -99,7 +99,7 @@ func TestClaimMemory(t *testing.T) {
 // others, and that who waits gets it as soon as there is some.
 func TestMemoryIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: NewMemory(400 << 20), Several: func() bool { return true }})
+		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: claims.NewMemory(400 << 20), Several: func() bool { return true }})
 		first := asking(t, g, "a")
 		if apiErr := g.claimMemory(first, 60<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
@@ -123,7 +123,7 @@ func TestMemoryIsShared(t *testing.T) {
 // and its users.
 func TestMemoryOfSeveralGateways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := NewMemory(400 << 20)
+		memory := claims.NewMemory(400 << 20)
 		options := Options{MaxConcurrent: 1, QueueWait: time.Minute, Memory: memory}
 		before, after := newGateway(nil, options), newGateway(nil, options)
 		if apiErr := before.claimMemory(asking(t, before, "a"), 30<<20, 1, 0, 0); apiErr != nil {
@@ -159,14 +159,14 @@ func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
 				}}
 			})
 			g := newGateway(u, Options{MaxConcurrent: 1, QueueWait: 2 * lingers})
-			g.memory.decoders = claims.NewQueue(claims.QueueOptions{Concurrent: 1, Queue: 1})
+			g.memory.Decoders = claims.NewQueue(claims.QueueOptions{Concurrent: 1, Queue: 1})
 			ask := func(stay time.Duration) {
 				ctx, cancel := context.WithTimeout(t.Context(), stay)
 				defer cancel()
 				g.Chat(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
 			}
 			ask(time.Second)
-			if held := g.Held(); held.Turns != 0 || held.Codex != 112 || g.memory.decoders.Running() != 1 {
+			if held := g.Held(); held.Turns != 0 || held.Codex != 112 || g.memory.Decoders.Running() != 1 {
 				t.Errorf("after the client: %+v", held)
 			}
 			if dies {
@@ -180,7 +180,7 @@ func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
 				time.Sleep(lingers/4 + time.Second)
 			}
 			synctest.Wait()
-			if held := g.Held(); held != (Held{}) || g.memory.decoders.Running() != 0 {
+			if held := g.Held(); held != (Held{}) || g.memory.Decoders.Running() != 0 {
 				t.Errorf("after the turn: %+v", held)
 			}
 			u.process.Stop()

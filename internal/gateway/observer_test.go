@@ -13,12 +13,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // witness remembers what an observer is told.
 type witness struct {
 	failed []*apierror.Error
-	turns  []Record
+	turns  []usage.Record
 	open   int
 }
 
@@ -26,7 +27,9 @@ func (w *witness) AnswerBegan(bool) func() {
 	w.open++
 	return func() { w.open-- }
 }
-func (w *witness) TurnsEnded(_ context.Context, turns []Record) { w.turns = append(w.turns, turns...) }
+func (w *witness) TurnsEnded(_ context.Context, turns []usage.Record) {
+	w.turns = append(w.turns, turns...)
+}
 func (w *witness) RequestFailed(_ *http.Request, err *apierror.Error) {
 	w.failed = append(w.failed, err)
 }

@@ -9,44 +9,9 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
-
-// Record describes a turn that has ended, or a request that was refused before its turns: for usage,
-// metrics and logs. It contains no text of the conversation. A refused request has no model and no
-// mode.
-type Record struct {
-	Unlisted    bool              // the usage counts the refused request, but does not list it
-	Time        time.Time         // when all turns of the request had ended
-	Duration    time.Duration     // from the request's arrival to Time
-	FirstOutput time.Duration     // from the request's arrival to the first text, reasoning or call; 0: there was none
-	Route       Route             // of the request
-	RequestID   string            // x-request-id
-	User        string            // empty: not known
-	Key         string            // the id of the key, if the key is from a file; otherwise empty
-	Choice      int               // the choice's index
-	Model       string            // as the client named it; it may be of any length
-	CodexModel  string            // Codex's name of the model
-	Mode        turn.Mode         // the form of tool calls
-	Stop        turn.StopMode     // when calls end the turn
-	Stream      bool              // the client asked for a stream
-	Status      int               // the HTTP status; that of apierror.ClientGone if the client left
-	Code        apierror.Code     // the code of the error; empty: neither the turn nor its request failed, or the error has no code
-	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
-	Estimated   bool              // a part of Usage is estimated, since the turn was interrupted
-	Price       turn.Price        // of the turn, as far as the provider reports it
-	Finish      turn.FinishReason // why the turn ended; empty: it failed
-	Tools       turn.Report
-	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
-	NotStored   string             // what could not be stored, as in notStoredHeader; empty: nothing
-	Thread      string             // where the thread came from: a [conversation.Origin]
-	Process     *appserver.Process // the app-server that ran the turn
-	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice
-}
 
 // Route is a route of requests that the model answers.
 type Route string
@@ -67,7 +32,7 @@ type Observer interface {
 	AnswerBegan(stream bool) (ended func())
 	// TurnsEnded is called when the turns of a request have ended. It gets the context of the
 	// request and the records of these turns, one for each choice.
-	TurnsEnded(context.Context, []Record)
+	TurnsEnded(context.Context, []usage.Record)
 	// RequestFailed is called once for each request that failed, either before its turns or within
 	// them.
 	RequestFailed(*http.Request, *apierror.Error)
@@ -77,7 +42,7 @@ type Observer interface {
 type unobserved struct{}
 
 func (unobserved) AnswerBegan(bool) (ended func())              { return func() {} }
-func (unobserved) TurnsEnded(context.Context, []Record)         {}
+func (unobserved) TurnsEnded(context.Context, []usage.Record)   {}
 func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
 
 // requestOutcome is how a request ended.
@@ -85,7 +50,7 @@ type requestOutcome struct {
 	apiErr      *apierror.Error // why the request failed; nil: it did not fail
 	deliveryErr error           // why the client did not get the answer; nil: the client got it
 	streamed    bool            // the answer was a stream that had begun
-	turns       []Record        // of the turns that were run
+	turns       []usage.Record  // of the turns that were run
 	background  bool            // the observer does not see it: the client has got its answer before
 }
 
@@ -94,12 +59,12 @@ func (o *requestOutcome) isCutOff() bool { return o.streamed && o.deliveryErr !=
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
 // failed, or nil.
-func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
+func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) usage.Record {
 	now := time.Now()
-	record := Record{
+	record := usage.Record{
 		Time:       now,
 		Duration:   now.Sub(ex.arrived),
-		Route:      req.route,
+		Route:      string(req.route),
 		RequestID:  requestID(ex.r),
 		User:       ex.user,
 		Choice:     c.index,
@@ -200,7 +165,7 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 
 // logTools logs what went wrong with the tool calls of a turn. Everything else about the calls is
 // only in the record.
-func (g *Gateway) logTools(r *http.Request, record *Record) {
+func (g *Gateway) logTools(r *http.Request, record *usage.Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(
 		slog.String("request_id", record.RequestID),

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // failingStore fails whatever one does.
@@ -57,7 +58,7 @@ func storeGateway(store stores.Store) (*Gateway, *bytes.Buffer) {
 type noObserver struct{}
 
 func (noObserver) AnswerBegan(bool) func()                      { return func() {} }
-func (noObserver) TurnsEnded(context.Context, []Record)         {}
+func (noObserver) TurnsEnded(context.Context, []usage.Record)   {}
 func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 
 // TestStoreFails: a store that does not work is a 503 to those who need it. What

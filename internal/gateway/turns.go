@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // runningRequest is a request whose turns start or run.
@@ -40,7 +41,7 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 
 // abandonedRecords returns a record for each turn that was abandoned while it started and for which
 // the model was probably asked. Such turns count for the key of the request.
-func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []Record) {
+func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []usage.Record) {
 	for _, c := range run.choices {
 		if c.account.modelAsked {
 			records = append(records, newRecord(run.ex, run.req, c, apiErr))

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -75,7 +75,7 @@ func (p *Pool) Processes() (all []*Process) {
 // half of the sum of the processes' limits (MaxMemory). A process without a limit counts with the
 // parameter unlimited, in bytes. Pools of the same processes share one budget until all of them
 // have called release, so a reload does not double it.
-func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
+func (p *Pool) Memory(unlimited int64) (memory *claims.Memory, release func()) {
 	var keys []string
 	var sum int64
 	for _, m := range p.members {
@@ -84,7 +84,7 @@ func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) 
 	}
 	slices.Sort(keys)
 	key, memories := strings.Join(keys, " "), &p.configuration.supervisor.memories
-	memory = memories.acquire(key, func() *gateway.Memory { return gateway.NewMemory(sum / 2) })
+	memory = memories.acquire(key, func() *claims.Memory { return claims.NewMemory(sum / 2) })
 	return memory, func() { memories.release(key) }
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -368,7 +368,7 @@ func TestMemoryOfPools(t *testing.T) {
 	servers := func(command string, limit int64) []Server {
 		return []Server{{Config: appserver.Config{Command: []string{command}, MaxMemory: limit}}}
 	}
-	var all []*gateway.Memory
+	var all []*claims.Memory
 	s := newSupervisor(t)
 	for _, one := range [][]Server{servers("a", 0), servers("a", 0), servers("b", 0), servers("a", 1<<20)} {
 		_, pools := newConfiguration(t, s, one)

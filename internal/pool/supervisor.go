@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // Supervisor runs the app-servers of all configurations of this program. Configurations that name
@@ -21,11 +21,11 @@ import (
 // released.
 type Supervisor struct {
 	opts         Options
-	processes    shared[*Process]        // by the keys of members
-	logins       shared[*login]          // by the keys of logins, see member.loginKey
-	memories     shared[*gateway.Memory] // the results of Pool.Memory, by the joined keys of a pool's processes
-	stopping     backgroundTasks         // processes that are being stopped in the background
-	claimedHomes sync.Map                // the CODEX_HOMEs for which a sign-in is under way
+	processes    shared[*Process]       // by the keys of members
+	logins       shared[*login]         // by the keys of logins, see member.loginKey
+	memories     shared[*claims.Memory] // the results of Pool.Memory, by the joined keys of a pool's processes
+	stopping     backgroundTasks        // processes that are being stopped in the background
+	claimedHomes sync.Map               // the CODEX_HOMEs for which a sign-in is under way
 
 	mu                 sync.Mutex
 	openConfigurations []*Configuration // the configurations after Open and before Release, the newest last

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 // otherModel is the entry for all models of an account after the first maxModels ones.
@@ -26,7 +24,7 @@ type account struct {
 func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
 // countTurn counts a turn.
-func (a *account) countTurn(r *gateway.Record) {
+func (a *account) countTurn(r *Record) {
 	t := totalsOf(r)
 	a.Totals.add(t)
 	a.Calls.add(toolCallsOf(r))

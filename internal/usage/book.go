@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 // The bounds of a [Book].
@@ -44,7 +42,7 @@ func New() *Book {
 }
 
 // Add counts and lists a turn or a refused request.
-func (b *Book) Add(r gateway.Record) {
+func (b *Book) Add(r Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)

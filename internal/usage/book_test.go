@@ -13,13 +13,12 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func record(user, id string) gateway.Record {
-	return gateway.Record{
-		Time: time.Now(), Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
+func record(user, id string) Record {
+	return Record{
+		Time: time.Now(), Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: "chat",
 		RequestID: id, User: user, Model: "gpt-5", Mode: turn.ModeXML, Status: 200,
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
 		Tools: turn.Report{
@@ -226,8 +225,8 @@ func TestPrices(t *testing.T) {
 }
 
 // refusal returns the record of a request that was refused before its turns.
-func refusal(user, id string) gateway.Record {
-	return gateway.Record{Time: time.Now(), Route: "models", RequestID: id, User: user, Status: 404, Code: "unknown_url"}
+func refusal(user, id string) Record {
+	return Record{Time: time.Now(), Route: "models", RequestID: id, User: user, Status: 404, Code: "unknown_url"}
 }
 
 // TestRefusals checks that refused requests count, without a model, and are listed among the turns
@@ -240,7 +239,7 @@ func TestRefusals(t *testing.T) {
 		b.Add(refusal("alice", "2"))
 		time.Sleep(time.Second)
 		b.Add(record("alice", "3"))
-		b.Add(gateway.Record{User: "alice", RequestID: "not listed", Status: 404, Unlisted: true})
+		b.Add(Record{User: "alice", RequestID: "not listed", Status: 404, Unlisted: true})
 		a, raw := b.Account("alice"), b.Raw("alice")
 		if a.Requests != 4 || a.Errors != 2 || len(a.ByModel) != 1 || a.ByModel[0].Requests != 2 {
 			t.Errorf("%+v", a)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -33,13 +32,13 @@ type Entry struct {
 
 // newEntry returns the entry of a turn. last is that of the turn before: most turns have the same user
 // and model, so both share the copies of these texts.
-func newEntry(r *gateway.Record, last *Entry) Entry {
+func newEntry(r *Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
 		RequestID:   r.RequestID, // no copy is needed: this text is not a part of a request's body, see cloneUnless
 		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
-		Route:       string(r.Route),
+		Route:       r.Route,
 		Model:       cloneUnless(last.Model, boundedName(r.Model)),
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 // Shared counts the turns of all nodes in Redis. It is safe for concurrent use. A turn is counted
@@ -45,7 +43,7 @@ func NewShared(run func(ctx context.Context, script *redis.Script, tag string, a
 }
 
 // Add counts and lists a turn or a refused request.
-func (s *Shared) Add(r gateway.Record) {
+func (s *Shared) Add(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.Add(r)

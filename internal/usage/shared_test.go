@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -178,7 +177,7 @@ func TestSharedRefusals(t *testing.T) {
 	for i := range 2 * maxEntries {
 		one.Add(refusal("ann", fmt.Sprint(i)))
 	}
-	one.Add(gateway.Record{User: "ann", RequestID: "not listed", Status: 404, Unlisted: true})
+	one.Add(Record{User: "ann", RequestID: "not listed", Status: 404, Unlisted: true})
 	if err := one.Store(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -19,7 +18,7 @@ type Totals struct {
 
 // totalsOf returns the totals of one turn. If a request has several choices, each is a turn, but
 // only the first choice counts as a request.
-func totalsOf(r *gateway.Record) Totals {
+func totalsOf(r *Record) Totals {
 	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {
 		t.Requests = 1
@@ -56,7 +55,7 @@ type ToolCalls struct {
 	Unwritable int64 `json:"unwritable"` // calls that could not be written as a block
 }
 
-func toolCallsOf(r *gateway.Record) ToolCalls {
+func toolCallsOf(r *Record) ToolCalls {
 	c := ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates), Unwritable: int64(r.Tools.Unwritable)}
 	if r.Tools.Truncated {
 		c.Truncated = 1
@@ -79,7 +78,7 @@ type ToolBuffers struct {
 	ByReason map[string]int64 `json:"aborted_by_reason,omitempty"`
 }
 
-func toolBuffersOf(r *gateway.Record) ToolBuffers {
+func toolBuffersOf(r *Record) ToolBuffers {
 	b := ToolBuffers{Started: int64(r.Tools.Started), Flushed: int64(r.Tools.Flushed)}
 	for reason, n := range r.Tools.Aborted {
 		b.add(ToolBuffers{Aborted: int64(n), ByReason: map[string]int64{string(reason): int64(n)}})

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	books "github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // run is one run of a plan.
@@ -325,7 +326,7 @@ func (r *run) AnswerBegan(bool) (ended func()) {
 }
 
 // TurnsEnded implements gateway.Observer.
-func (r *run) TurnsEnded(context.Context, []gateway.Record) {}
+func (r *run) TurnsEnded(context.Context, []books.Record) {}
 
 // RequestFailed implements gateway.Observer.
 func (r *run) RequestFailed(*http.Request, *apierror.Error) {}
