@@ -24,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare lines release deps modules screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare differ lines release deps modules screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -106,6 +106,18 @@ bench: $(CADDY) $(CODEX)
 BASE := HEAD^
 bench-compare:
 	@go run ./internal/test/cmd/benchcompare -base '$(BASE)'
+
+# differ sends random requests to this Caddy and to that of another commit, and prints where their
+# answers differ: `make differ BASE=main DIFFER='-seed 7 -cases 10000'`.
+DIFFER :=
+differ: $(CADDY) $(CODEX)
+	@commit=$$(git rev-parse --verify '$(BASE)^{commit}') && before=$(CURDIR)/$(CACHE)/differ/$$commit && \
+	if [ ! -x $$before ]; then \
+		git worktree add --quiet --force --detach $$before-tree $$commit && \
+		$(MAKE) -C $$before-tree --old-file $(CURDIR)/$(XCADDY) XCADDY=$(CURDIR)/$(XCADDY) CADDY=$$before build; \
+		git worktree remove --force $$before-tree; \
+	fi && \
+	go run ./internal/test/cmd/differ -caddy $(CADDY) -before $$before -codex $(CACHE)/codex/node_modules/.bin/codex $(DIFFER)
 
 # lines prints the lines of each package, product and tests, that differ from another commit:
 # `make lines BASE=main`. With ALL=1 it prints all packages.
