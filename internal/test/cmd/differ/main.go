@@ -46,7 +46,7 @@ func main() {
 	flag.IntVar(&o.only, "only", -1, "run only the case of this number")
 	flag.IntVar(&o.workers, "workers", 4, "cases that run at the same time")
 	flag.StringVar(&o.rule, "rule", "start", "the rule of grammar.txt that cases are drawn from; those of failures depend on each other and need -workers 1")
-	flag.StringVar(&o.handler, "handler", "", "further lines of the directive codex")
+	flag.StringVar(&o.handler, "handler", "", "further lines of the directive codex; HOME is a directory of each side")
 	rig.Main("differ", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
 		return run(ctx, o)
@@ -76,7 +76,7 @@ func start(ctx context.Context, o options, caddy string) (s *side, err error) {
 		return nil, err
 	}
 	s.model.On(s.record)
-	s.Site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: o.Codex, Home: s.model.Home, Handler: caddyfile + o.handler})
+	s.Site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: o.Codex, Home: s.model.Home, Handler: caddyfile + strings.ReplaceAll(o.handler, "HOME", s.model.Home)})
 	if err != nil {
 		s.model.Close()
 		return nil, err

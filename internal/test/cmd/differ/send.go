@@ -118,7 +118,7 @@ func sendSocket(ctx context.Context, url string, s step, seen *[]byte) (a answer
 	if err != nil {
 		return a, fmt.Errorf("no WebSocket: %d", a.status) // the error has a random key
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
 	var body bytes.Buffer
 	for _, message := range gjson.Parse(s.body).Array() {
