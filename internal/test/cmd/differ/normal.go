@@ -24,7 +24,7 @@ var (
 		{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 		{regexp.MustCompile(`\bfp_[0-9a-f]+`), "fp_"},
 		// On purpose:
-		{regexp.MustCompile(` /v1/completions,|, and perhaps pictures`), ""},
+		{regexp.MustCompile(` /v1/completions,|, and perhaps pictures|(, refusal or image_url| or refusal) in a message of the role assistant`), ""},
 	}
 	// textPaths are where a text is in the events of a stream that belong together.
 	textPaths = []string{
