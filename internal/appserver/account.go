@@ -35,15 +35,6 @@ const signInAgain = "sign in again"
 // half a minute for a back end that does not answer.
 const maxAccountWait = 3 * time.Second
 
-// accountState is what is known of the account of the serving instance's login. learnAccount sends
-// the requests for it.
-type accountState struct {
-	conn    *codexrpc.Conn      // the connection over which the requests are sent
-	asked   time.Time           // when the instance began to serve; the first request is sent then
-	known   bool                // a request has succeeded
-	failure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
-}
-
 // AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
 // For other logins it does not wait. It returns the connection for the turn: conn or, if another
 // instance serves by now, the connection of that instance.
@@ -55,19 +46,20 @@ type accountState struct {
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.published.mu.Lock()
-		account, changed, serving := p.published.account, p.published.changed, p.published.conn
+		in, changed, serving := p.published.latest, p.published.changed, p.published.connLocked()
+		known, failure := in.accountKnown, in.accountFailure
 		p.published.mu.Unlock()
-		left := time.Until(account.asked.Add(maxAccountWait))
+		left := time.Until(in.servingSince.Add(maxAccountWait))
 		switch {
 		case serving != nil && serving != conn:
 			conn = serving
 			continue
-		case account.conn == conn && account.failure == errRefused:
-			return nil, &NotReadyError{State: StateReady, Reason: errRefused.Message, SignedOut: true}
-		case account.conn != conn || account.known || account.failure != nil && !refusesTurns(account.failure):
+		case in.conn != conn || known || failure != nil && !refusesTurns(failure):
 			return conn, nil
-		case account.failure != nil || left <= 0:
-			failure, remedy := cmp.Or(account.failure, errSilent), "the provider does not answer; it is asked again"
+		case failure == errRefused:
+			return nil, &NotReadyError{State: StateReady, Reason: errRefused.Message, SignedOut: true}
+		case failure != nil || left <= 0:
+			failure, remedy := cmp.Or(failure, errSilent), "the provider does not answer; it is asked again"
 			if failure == errUnauthorized {
 				remedy = "its login cannot be renewed now; that is tried again"
 			}
@@ -142,7 +134,7 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 		return
 	}
 	if in == s.replacement && err == nil {
-		in.accountKnown = true
+		in.accountKnown, in.accountFailure = true, nil
 		s.takeOver()
 		return
 	}
@@ -154,16 +146,16 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 		s.published.update(func() { s.published.status.Account = "a new app-server waits for its account: " + err.Message })
 		return
 	}
-	account, before := &s.published.account, s.published.account.failure
-	if in != s.serving || account.known {
+	before := in.accountFailure
+	if in != s.serving || in.accountKnown {
 		return
 	}
 	hasPlan, failure := in.conn.HasPlan(), ""
 	refuses := func(failure *codexrpc.TurnError) bool { return hasPlan && refusesTurns(failure) }
 	s.published.update(func() {
-		account.known, account.failure = err == nil, err
+		in.accountKnown, in.accountFailure = err == nil, err
 		status := &s.published.status
-		status.AccountKnown, status.AccountFailure = account.known && hasPlan, nil
+		status.AccountKnown, status.AccountFailure = in.accountKnown && hasPlan, nil
 		if err != nil {
 			failure = err.Message
 		}
@@ -287,12 +279,9 @@ func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits
 // checkCertificate connects to the account back end as Codex does. It returns an error only if the
 // certificate is not trusted, which Codex itself does not say.
 func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
-	p.published.mu.Lock()
-	backend := p.published.backend
-	p.published.mu.Unlock()
-	relay := p.files.currentRelay()
-	if relay == nil || backend == "" {
-		return nil // the app-server is not started by a command
+	in, relay := p.published.latestInstance(), p.files.currentRelay()
+	if relay == nil || in == nil {
+		return nil // the app-server is not started by a command, or has not served yet
 	}
 	client, err := relay.Client()
 	if err != nil {
@@ -301,7 +290,7 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, maxAccountWait)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, backend+accountPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, in.backend()+accountPath, nil)
 	if err != nil {
 		return nil
 	}

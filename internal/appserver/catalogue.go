@@ -314,14 +314,22 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
+// catalogue returns the catalogue of the instance that serves or served last, or nil.
+func (p *Process) catalogue() *catalogue {
+	if in := p.published.latestInstance(); in != nil {
+		return in.models
+	}
+	return nil
+}
+
 // Model returns what is known of a model.
-func (p *Process) Model(name string) Model { return p.models.currentCatalogue().find(name) }
+func (p *Process) Model(name string) Model { return p.catalogue().find(name) }
 
 // FallbackCatalogue returns the path of a file like [Model].Catalogue, for a model that neither
 // Codex nor the back end of the login knows. Without this file, Codex would replace a long history
 // by a summary. Empty: there is no file.
 func (p *Process) FallbackCatalogue() string {
-	if c := p.models.currentCatalogue(); c != nil {
+	if c := p.catalogue(); c != nil {
 		return c.fallbackPath
 	}
 	return ""

@@ -385,8 +385,8 @@ func childrenOfThis(t *testing.T) (n int) {
 // TestPrompt checks with which models the base prompt is sent twice.
 func TestPrompt(t *testing.T) {
 	local := New(Config{Command: []string{"codex"}}, nil)
-	local.models.catalogue = &catalogue{models: []Model{{Slug: "lite", Prompt: "L", Lite: true}, {Slug: "full", Prompt: "F"}}}
-	lite, full := local.models.catalogue.models[0], local.models.catalogue.models[1]
+	lite, full := Model{Slug: "lite", Prompt: "L", Lite: true}, Model{Slug: "full", Prompt: "F"}
+	local.published.latest = &instance{models: &catalogue{models: []Model{lite, full}}}
 	for model, want := range map[string]Model{
 		"lite": lite, "lite-2026-01-01": lite, "full": full, "other": {}, "": {},
 	} {

@@ -29,13 +29,18 @@ type instance struct {
 	models  *catalogue // the catalogue; nil: there is none
 	err     error      // why the instance cannot be used; nil: it can
 
+	servingSince time.Time        // when the instance began to serve
+	settings     providerSettings // valid while the instance serves
+
+	// What is known of the account of the login. learnAccount sends the requests for it. Only the
+	// supervisor changes these fields; while the instance serves, it holds the lock of publishedStatus.
+	accountKnown   bool                // a request has succeeded
+	accountFailure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
+
 	// Used only by the supervisor.
-	servingSince   time.Time           // when the instance began to serve
-	accountKnown   bool                // the account was learnt before the instance began to serve
-	accountFailure *codexrpc.TurnError // of the last request for it before that
-	learning       bool                // learnAccount was started
-	memoryWarned   bool                // warnOnce has logged a warning; false again when the memory is within the limit
-	wasSmall       bool                // its memory has been at most half of Config.MaxMemory at some time
+	learning     bool // learnAccount was started
+	memoryWarned bool // warnOnce has logged a warning; false again when the memory is within the limit
+	wasSmall     bool // its memory has been at most half of Config.MaxMemory at some time
 }
 
 // pid returns the process id of the program; 0 with Config.Start.

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -100,49 +99,23 @@ type LoginFiles struct {
 	Ready   bool      // an app-server takes turns
 }
 
-// usedLogin records which versions of the login file the app-servers of a process have used.
-type usedLogin struct {
-	mu           sync.Mutex
-	operatorHome string // the CODEX_HOME with the login; empty: not known
-	files        LoginFiles
-	failed       time.Time // when the app-server with files.Tried could not take over; zero: it can
-}
-
 // loginRetry is the pause after an app-server could not be started with a new login, before that counts
 // as new again.
 const loginRetry = 30 * time.Second
 
-// setTried records the login with which an app-server is about to be started.
-func (l *usedLogin) setTried(operatorHome string, file LoginFile) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.operatorHome, l.files.Tried, l.failed = operatorHome, file, time.Time{}
-}
-
-// setFailed records that the app-server that was started last does not take over.
-func (l *usedLogin) setFailed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed = time.Now()
-}
-
-// setServing records the login of the app-server that takes turns.
-func (l *usedLogin) setServing(file LoginFile) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.files.Serving = file
-}
-
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	ready := p.Serving() != nil // read before files: so if ready is true, files.Serving is already set
-	p.login.mu.Lock()
-	files, operatorHome := p.login.files, p.login.operatorHome
-	if failed := p.login.failed; !failed.IsZero() && time.Since(failed) >= loginRetry {
+	s := &p.published
+	s.mu.Lock()
+	files, home := LoginFiles{Tried: s.triedLogin, Ready: s.connLocked() != nil}, s.operatorHome
+	if s.latest != nil {
+		files.Serving = s.latest.login
+	}
+	if !s.loginFailed.IsZero() && time.Since(s.loginFailed) >= loginRetry {
 		files.Tried = files.Serving
 	}
-	p.login.mu.Unlock()
-	files.Now, files.Ready = loginFileOf(operatorHome), ready
+	s.mu.Unlock()
+	files.Now = loginFileOf(home)
 	return files
 }
 

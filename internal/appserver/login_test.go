@@ -167,14 +167,14 @@ func TestFailedLoginIsTriedAgain(t *testing.T) {
 	p := newTestProcess(t, "", func(*Config) {})
 	p.Start()
 	awaitState(t, p, StateReady)
-	p.login.setTried(home, write("old"))
-	p.login.setServing(loginFileOf(home))
-	p.login.setTried(home, write("another"))
-	p.login.setFailed()
+	p.published.setTriedLogin(home, write("old"))
+	p.published.latest.login = loginFileOf(home)
+	p.published.setTriedLogin(home, write("another"))
+	p.published.setLoginFailed()
 	if files := p.LoginFiles(); files.Replaced() {
 		t.Error("it is tried again at once")
 	}
-	p.login.failed = time.Now().Add(-loginRetry)
+	p.published.loginFailed = time.Now().Add(-loginRetry)
 	if files := p.LoginFiles(); !files.Replaced() {
 		t.Error("it is not tried again")
 	}

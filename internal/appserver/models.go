@@ -18,12 +18,9 @@ const (
 	firstListWait = time.Second
 )
 
-// modelLists are the known models of an app-server: the catalogue that its program has printed, and
-// the last list that the app-server has returned.
+// modelLists is the last list of models that an app-server has returned.
 type modelLists struct {
-	mu        sync.Mutex
-	catalogue *catalogue // of the instance that serves or served last; nil: there is none
-
+	mu      sync.Mutex
 	conn    *codexrpc.Conn // the connection over which the list was asked for; nil: it was never asked for
 	models  []codexrpc.Model
 	askedAt time.Time    // when the list was last asked for
@@ -37,20 +34,6 @@ type listRequest struct {
 	// even if it is empty.
 	models []codexrpc.Model
 	err    error
-}
-
-// setCatalogue sets the catalogue.
-func (l *modelLists) setCatalogue(c *catalogue) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.catalogue = c
-}
-
-// currentCatalogue returns the catalogue, or nil.
-func (l *modelLists) currentCatalogue() *catalogue {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.catalogue
 }
 
 // get returns the list that came over a connection, or nil. If there is no list, or the list is
@@ -103,7 +86,7 @@ func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.M
 	}
 	var builtIn []codexrpc.Model // the models of the catalogue; nil: there is no catalogue
 	timeout := make(<-chan time.Time)
-	if c := p.models.currentCatalogue(); c != nil {
+	if c := p.catalogue(); c != nil {
 		builtIn, timeout = c.list(), time.After(firstListWait)
 	}
 	select {

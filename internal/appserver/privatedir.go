@@ -165,7 +165,7 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	}
 	if operatorHome, err := p.cfg.OperatorHome(); err == nil { // newPrivateHome returns the same error
 		in.login = loginFileOf(operatorHome)
-		p.login.setTried(operatorHome, in.login)
+		p.published.setTriedLogin(operatorHome, in.login)
 	}
 	if in.home, err = p.cfg.newPrivateHome(private.path); err != nil {
 		return nil, err

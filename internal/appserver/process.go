@@ -39,9 +39,8 @@ type Process struct {
 
 	published  publishedStatus
 	files      childFiles
-	login      usedLogin
 	models     modelLists
-	provider   providerChoice
+	sockets    socketPause
 	acceptance acceptances
 }
 

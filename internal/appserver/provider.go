@@ -109,25 +109,12 @@ func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	return codexrpc.Constant(members[1 : len(members)-1])
 }
 
-// providerChoice records how new threads reach the model's provider.
-type providerChoice struct {
-	mu          sync.Mutex
-	settings    providerSettings // of the serving instance
-	socketPause socketPause
-}
-
-// setSettings sets the settings.
-func (c *providerChoice) setSettings(settings providerSettings) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settings = settings
-}
-
-// current returns the settings.
-func (c *providerChoice) current() providerSettings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settings
+// providerSettings returns the settings of the instance that serves or served last.
+func (p *Process) providerSettings() providerSettings {
+	if in := p.published.latestInstance(); in != nil {
+		return in.settings
+	}
+	return providerSettings{}
 }
 
 // ProviderSettings returns those settings of a new thread that choose the model's provider and how
@@ -135,7 +122,7 @@ func (c *providerChoice) current() providerSettings {
 // members of a JSON object without its braces, and empty if the app-server's own configuration
 // decides, as it does with Config.Start.
 func (p *Process) ProviderSettings(overHTTP bool) codexrpc.Constant {
-	settings := p.provider.current()
+	settings := p.providerSettings()
 	if overHTTP {
 		return settings.httpMembers
 	}
@@ -145,7 +132,7 @@ func (p *Process) ProviderSettings(overHTTP bool) codexrpc.Constant {
 // ProviderRetries returns how often, at most, the caller restarts a turn that fails before its
 // answer begins. It returns 0 if Codex itself repeats requests to the provider.
 func (p *Process) ProviderRetries() int {
-	return p.provider.current().retries
+	return p.providerSettings().retries
 }
 
 // firstSign × ConnectTimeout is how long the model may take to begin a turn. In this time, Codex
@@ -158,26 +145,26 @@ func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.
 
 // SocketsPaused reports whether new threads use HTTP for a while, see [Process.SocketFailed].
 func (p *Process) SocketsPaused() bool {
-	p.provider.mu.Lock()
-	defer p.provider.mu.Unlock()
-	return p.provider.socketPause.isActive(time.Now())
+	p.sockets.mu.Lock()
+	defer p.sockets.mu.Unlock()
+	return p.sockets.isActive(time.Now())
 }
 
 // SocketWorked records that the model's provider has answered the first turn of a thread over a
 // WebSocket.
 func (p *Process) SocketWorked() {
-	p.provider.mu.Lock()
-	defer p.provider.mu.Unlock()
-	p.provider.socketPause.worked = true
+	p.sockets.mu.Lock()
+	defer p.sockets.mu.Unlock()
+	p.sockets.worked = true
 }
 
 // SocketFailed records that the WebSocket of a thread has failed in the thread's first turn, which
 // began at the time begun, and that the provider has then answered over HTTP. Unless other
 // WebSockets work, new threads use HTTP for a while after that.
 func (p *Process) SocketFailed(begun time.Time) {
-	p.provider.mu.Lock()
-	pause, began := p.provider.socketPause.fail(begun, time.Now())
-	p.provider.mu.Unlock()
+	p.sockets.mu.Lock()
+	pause, began := p.sockets.fail(begun, time.Now())
+	p.sockets.mu.Unlock()
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
 	}
@@ -193,6 +180,7 @@ const (
 
 // socketPause is a time without WebSockets, after a WebSocket has failed.
 type socketPause struct {
+	mu     sync.Mutex
 	until  time.Time
 	length time.Duration // the length of the last pause
 	worked bool          // a WebSocket has worked since the last failure

@@ -8,18 +8,36 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// publishedStatus has everything that the supervisor publishes: the status, the connection for new
+// publishedStatus has everything that the supervisor publishes: the status, the instance for new
 // turns, and the draining instances (they get no new turns). All methods are safe for concurrent
 // use.
 type publishedStatus struct {
 	mu       sync.Mutex
 	status   Status
-	memory   int64          // of the serving instance; 0: not known
-	conn     *codexrpc.Conn // of the serving instance, in StateReady and StateUnresponsive only
+	memory   int64     // of the serving instance; 0: not known
+	latest   *instance // serves, or served last; nil: none has served yet
 	draining []*instance
-	account  accountState
-	backend  string        // the address of the account back end of the serving instance; empty: not known
 	changed  chan struct{} // closed and replaced at each change
+
+	operatorHome string    // the CODEX_HOME with the login; empty: not known
+	triedLogin   LoginFile // the version of the login with which the last instance was started
+	loginFailed  time.Time // when that instance could not take over; zero: it can
+}
+
+// connLocked returns the connection of the serving instance in StateReady and StateUnresponsive, and
+// nil in the other states. The caller holds the lock.
+func (s *publishedStatus) connLocked() *codexrpc.Conn {
+	if s.status.State == StateReady || s.status.State == StateUnresponsive {
+		return s.latest.conn
+	}
+	return nil
+}
+
+// latestInstance returns the instance that serves or served last, or nil.
+func (s *publishedStatus) latestInstance() *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest
 }
 
 // read returns the status, the serving connection if there is one, and a channel that is closed at
@@ -27,7 +45,7 @@ type publishedStatus struct {
 func (s *publishedStatus) read() (Status, *codexrpc.Conn, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.conn, s.changed
+	return s.status, s.connLocked(), s.changed
 }
 
 // summary returns the status and the serving connection. The returned status includes the memory
@@ -37,13 +55,14 @@ func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
 	defer s.mu.Unlock()
 	status := s.status
 	status.Memory, status.Draining = s.memory, len(s.draining)
-	if s.conn != nil {
-		status.Threads = s.conn.Threads()
+	conn := s.connLocked()
+	if conn != nil {
+		status.Threads = conn.Threads()
 	}
 	for _, in := range s.draining {
 		status.Threads += in.conn.Threads()
 	}
-	return status, s.conn
+	return status, conn
 }
 
 // update calls change with the lock held, and then wakes everybody who waits for a change.
@@ -83,7 +102,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 		next.Remedy, next.Final, next.SignedOut = s.status.Remedy, s.status.Final, s.status.SignedOut
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
-		s.conn, s.memory = nil, 0
+		s.memory = 0
 	}
 	s.status = next
 }
@@ -95,13 +114,20 @@ func (s *publishedStatus) setServing(in, old *instance) {
 			s.draining = append(s.draining, old)
 			s.status.Replacements++
 		}
-		s.conn, s.memory, s.backend = in.conn, 0, in.backend()
-		if s.account.conn != in.conn {
-			s.account = accountState{conn: in.conn, asked: time.Now(), known: in.accountKnown}
-		}
+		s.latest, s.memory = in, 0
 		s.setStatusLocked(Status{State: StateReady, PID: in.pid(), Version: in.version})
-		s.status.AccountKnown = s.account.known
+		s.status.AccountKnown = in.accountKnown
 	})
+}
+
+// setTriedLogin records the login with which an instance is about to be started.
+func (s *publishedStatus) setTriedLogin(operatorHome string, file LoginFile) {
+	s.update(func() { s.operatorHome, s.triedLogin, s.loginFailed = operatorHome, file, time.Time{} })
+}
+
+// setLoginFailed records that the instance that was started last does not take over.
+func (s *publishedStatus) setLoginFailed() {
+	s.update(func() { s.loginFailed = time.Now() })
 }
 
 // removeDraining removes an instance that was draining.

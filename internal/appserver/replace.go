@@ -56,7 +56,7 @@ func (s *supervisor) replace(reason string) error {
 	}
 	in, err := s.launch()
 	if err != nil {
-		s.login.setFailed()
+		s.published.setLoginFailed()
 		return err
 	}
 	s.dropReplacement() // it has an older login or configuration
@@ -88,7 +88,7 @@ func (s *supervisor) handleReplacement() {
 		s.scheduleRetry(s.stopFailed(in, in.err))
 	default:
 		s.replacement = nil
-		s.login.setFailed()
+		s.published.setLoginFailed()
 		s.background.Go(func() {
 			s.stopInstance(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())

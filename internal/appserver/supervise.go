@@ -92,6 +92,9 @@ func (s *supervisor) handleStart(in *instance) {
 // makeServing makes an instance the serving one.
 func (s *supervisor) makeServing(in *instance) {
 	in.servingSince = time.Now()
+	if in.home != nil {
+		in.settings = newProviderSettings(&in.home.config.providerConfig, in.version, s.cfg.Provider)
+	}
 	old := s.serving
 	s.serving = in
 	s.publish(in, old)
@@ -112,13 +115,6 @@ func (s *supervisor) learnAccountOnce(in *instance) {
 
 // publish makes new turns use the serving instance. old is the instance that it replaces, or nil.
 func (p *Process) publish(in, old *instance) {
-	p.models.setCatalogue(in.models)
-	p.login.setServing(in.login)
-	settings := providerSettings{}
-	if in.home != nil {
-		settings = newProviderSettings(&in.home.config.providerConfig, in.version, p.cfg.Provider)
-	}
-	p.provider.setSettings(settings)
 	p.published.setServing(in, old)
 	p.notifyObserver()
 }
@@ -132,7 +128,7 @@ func (s *supervisor) handleFailure(in *instance) {
 	case s.replacement:
 		s.log().Error("the codex app-server that was to replace another one has ended, and that goes on", "reason", in.conn.Err().Error())
 		s.dropReplacement()
-		s.login.setFailed()
+		s.published.setLoginFailed()
 		return
 	case s.serving:
 	default:
@@ -148,10 +144,10 @@ func (s *supervisor) handleFailure(in *instance) {
 	case s.replacementWaits:
 		s.log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})
-		successor := s.replacement
-		s.replacement, s.replacementWaits = nil, false
+		successor, failure := s.replacement, s.replacement.accountFailure
+		s.replacement, s.replacementWaits, successor.accountFailure = nil, false, nil
 		s.makeServing(successor)
-		if failure := successor.accountFailure; failure != nil {
+		if failure != nil {
 			s.publishAccount(successor, failure)
 		}
 	case s.replacement != nil:
