@@ -31,7 +31,7 @@ import (
 // Conn is one connection to an app-server. All methods are safe for concurrent use.
 type Conn struct {
 	transport     Transport
-	logger        func() *slog.Logger
+	opts          Options
 	out           outbox
 	in            inbox
 	calls         callTable
@@ -61,18 +61,32 @@ type serverState struct {
 	signInResult    chan error             // capacity 1: gets the result of the sign-in; a nil error: it succeeded
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not known yet
 	configProblem   atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
+	home            atomic.Value           // the CODEX_HOME, a string; nil before the handshake
+}
+
+// Options are the options of a [Conn]. The goroutine that reads the connection calls Answer and
+// Notified, so they must not block.
+type Options struct {
+	// Logger is called for each line that is logged, from any goroutine. Nil: nothing is logged.
+	Logger func() *slog.Logger
+	// Answer returns the result for a request of the app-server, such as item/fileChange/requestApproval,
+	// or nil for the default: nothing is granted. It gets no tool calls, which [Thread.AnswerCalls]
+	// answers. Nil: every request gets the default.
+	Answer func(method string, params json.RawMessage) (result any)
+	// Notified gets each notification that is no event of a thread, such as account/updated. It may be
+	// nil.
+	Notified func(method string, params json.RawMessage)
 }
 
 // NewConn makes a connection over t, and starts two goroutines that read and write. They end when
-// the transport fails or [Conn.Close] is called; Close also closes t. The connection calls logger
-// again for each line that it logs, from any goroutine. If logger is nil, nothing is logged.
-func NewConn(t Transport, logger func() *slog.Logger) *Conn {
-	if logger == nil {
-		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// the transport fails or [Conn.Close] is called; Close also closes t.
+func NewConn(t Transport, opts Options) *Conn {
+	if opts.Logger == nil {
+		opts.Logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
 	}
 	c := &Conn{
 		transport: t,
-		logger:    logger,
+		opts:      opts,
 		out:       newOutbox(),
 		calls:     newCallTable(),
 		server:    serverState{signInResult: make(chan error, 1)},
@@ -182,7 +196,7 @@ func (c *Conn) dispatch(line []byte) {
 	m, err := parseMessage(line, &c.in.scratch)
 	switch {
 	case err != nil:
-		c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
+		c.opts.Logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
 			slog.Int("bytes", len(line)))
 	case m.method == "":
 		c.handleAnswer(m)
@@ -196,6 +210,9 @@ func (c *Conn) dispatch(line []byte) {
 // handleNotification updates c.server, or passes the event to its thread. It ignores all other
 // notifications, and events that have no thread or turn.
 func (c *Conn) handleNotification(m message) {
+	if c.opts.Notified != nil && kindOf(m.method) == 0 {
+		c.opts.Notified(m.method, json.RawMessage(m.params))
+	}
 	switch m.method {
 	case methodRateLimitsUpdated:
 		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
@@ -230,7 +247,7 @@ func (c *Conn) handleNotification(m message) {
 
 // logUnused logs a message that this client does not know. kind says what it is.
 func (c *Conn) logUnused(kind, method string) {
-	if logger := c.logger(); logger.Enabled(context.Background(), slog.LevelDebug) {
+	if logger := c.opts.Logger(); logger.Enabled(context.Background(), slog.LevelDebug) {
 		logger.Debug("unknown message from the codex app-server", "kind", kind, "method", strings.Clone(method))
 	}
 }
@@ -275,6 +292,12 @@ func (c *Conn) handleRequest(m message) {
 	if m.method == "currentTime/read" {
 		c.answer(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
 		return
+	}
+	if c.opts.Answer != nil {
+		if answer := c.opts.Answer(m.method, json.RawMessage(m.params)); answer != nil {
+			c.answer(outgoing{ID: id, Result: answer})
+			return
+		}
 	}
 	if answer, ok := decliningAnswers[m.method]; ok {
 		c.answer(outgoing{ID: id, Result: answer})

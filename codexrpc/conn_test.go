@@ -76,6 +76,42 @@ func TestApprovalsAreRefused(t *testing.T) {
 	}
 }
 
+// TestHooks checks that a program can answer requests itself, also those that this package does not
+// know, and that it gets the notifications that are no events of a thread.
+func TestHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, notified := newPeer(t), ""
+		c := NewConn(p, Options{
+			Answer: func(method string, params json.RawMessage) any {
+				if method == "currentTime/read" || string(params) == `{"command":"rm"}` {
+					return nil
+				}
+				return map[string]string{"decision": "accept", "for": method}
+			},
+			Notified: func(method string, params json.RawMessage) { notified += method + string(params) + " " },
+		})
+		t.Cleanup(func() { _ = c.Close() })
+		for request, want := range map[string]string{
+			`"method":"item/fileChange/requestApproval","params":{}`:                    `{"decision":"accept","for":"item/fileChange/requestApproval"}`,
+			`"method":"item/fileChange/requestApproval","params":{"command":"rm"}`:      `{"decision":"decline"}`,
+			`"method":"future/request","params":{}`:                                     `{"decision":"accept","for":"future/request"}`,
+			`"method":"item/tool/call","params":{"threadId":"nobody's","callId":"one"}`: `{"contentItems":[],"success":false}`,
+		} {
+			p.say(`{"id":0,%s}`, request)
+			if h := p.hear(); string(h.Result) != want {
+				t.Errorf("%s: answered %s, want %s", request, h.Result, want)
+			}
+		}
+		p.notify("account/updated", `{"a":1}`)
+		p.notify("future/notification", `{"b":2}`)
+		p.delta("nobody's", "t", "text")
+		synctest.Wait()
+		if notified != `account/updated{"a":1} future/notification{"b":2} ` || c.LoginChanges() != 1 {
+			t.Errorf("notified of %s", notified)
+		}
+	})
+}
+
 func TestCurrentTimeIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, p := dial(t)
@@ -242,7 +278,7 @@ func TestTooLargeMessageIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &skipping{peer: &peer{t: t, closed: make(chan struct{})}}
 		log := new(logBuffer)
-		c := NewConn(p, log.logger)
+		c := NewConn(p, Options{Logger: log.logger})
 		<-c.Done()
 		if got := log.String(); strings.Count(got, "skipped a message") != 1 {
 			t.Errorf("logged %s", got)

@@ -55,12 +55,12 @@ func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// ErrNotLoggedIn is matched by an error of [Conn.Initialize] or [Conn.RenewLogin] if the model
-// provider needs a login and nobody is logged in. Initialize checks this, since without a login
-// Codex would retry a turn for ever.
+// ErrNotLoggedIn is matched by an error of [Conn.CheckLogin] or [Conn.RenewLogin] if the model
+// provider needs a login and nobody is logged in. Without a login, Codex would retry a turn for
+// ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// ErrMisconfigured is matched by an error of [Conn.Initialize] if Codex cannot use its
+// ErrMisconfigured is matched by an error of [Conn.CheckLogin] if Codex cannot use its
 // configuration. Codex itself would ignore the configuration and use its defaults, perhaps with
 // another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")

@@ -27,7 +27,7 @@ func connect(ctx context.Context, recording string) *codexrpc.Conn {
 		err := fakecodex.Serve(ctx, in, out, fakecodex.Options{Transcripts: recordings, Default: recording})
 		_ = out.CloseWithError(err)
 	}()
-	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), nil)
+	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), codexrpc.Options{})
 	if _, err := conn.Initialize(ctx, codexrpc.ClientInfo{Name: "example", Version: "1"}); err != nil {
 		log.Fatal(err)
 	}
@@ -65,6 +65,30 @@ func ExampleThread_Events() {
 	// completed
 }
 
+// A program that approves what Codex asks for, and sees the notifications that belong to no thread.
+func ExampleOptions() {
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	defer out.Close()
+	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), codexrpc.Options{
+		Answer: func(method string, params json.RawMessage) any {
+			if method == "item/commandExecution/requestApproval" {
+				return map[string]string{"decision": "accept"}
+			}
+			return nil // the default: nothing is granted
+		},
+		Notified: func(method string, _ json.RawMessage) { fmt.Println(method) },
+	})
+	defer conn.Close()
+	fmt.Fprintln(out, `{"method":"skills/changed","params":{}}`)
+	fmt.Fprintln(out, `{"id":1,"method":"item/commandExecution/requestApproval","params":{"command":"ls"}}`)
+	answer, _ := bufio.NewReader(in).ReadString('\n')
+	fmt.Print(answer)
+	// Output:
+	// skills/changed
+	// {"id":1,"result":{"decision":"accept"}}
+}
+
 // A method that this package has no function for.
 func ExampleCall() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +113,7 @@ func ExampleConn_Notify() {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	defer out.Close()
-	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), nil)
+	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), codexrpc.Options{})
 	defer conn.Close()
 	printed := make(chan struct{})
 	go func() {

@@ -19,8 +19,7 @@ const (
 
 // Initialize performs the handshake, which must come before all other calls. It returns the
 // app-server's version, for example "0.169.0", or [UnknownVersion]. Its error may match
-// [ErrTooOld], [ErrMisconfigured] or [ErrNotLoggedIn]. Initialize checks only whether there is a
-// login; [Conn.Account] checks whether the model provider accepts the login.
+// [ErrTooOld]. It does not check the login, see [Conn.CheckLogin].
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -32,24 +31,30 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	if err := c.call(ctx, call{method: methodInitialize, params: params, result: &result}); err != nil {
 		return "", err
 	}
-	version, err = supportedVersion(result.UserAgent)
+	c.server.home.Store(result.CodexHome)
+	if version, err = supportedVersion(result.UserAgent); err != nil {
+		return version, err
+	}
+	return version, c.Notify(ctx, methodInitialized, nil)
+}
+
+// CheckLogin checks, after the handshake, that Codex can use its configuration, and that it is logged
+// in if its model provider needs a login. The error may match [ErrMisconfigured] or [ErrNotLoggedIn].
+// CheckLogin also sets the result of HasPlan. It checks only whether there is a login;
+// [Conn.Account] checks whether the provider accepts the login.
+func (c *Conn) CheckLogin(ctx context.Context) error {
+	method, required, err := c.authStatus(ctx, false)
+	c.server.hasPlan.Store(required && method == "chatgpt")
 	if err != nil {
-		return version, err
+		return err
 	}
-	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
-		return version, err
+	if problem := c.server.configProblem.Load(); problem != nil {
+		return fmt.Errorf("%w: %s", ErrMisconfigured, *problem)
 	}
-	loggedIn, err := c.hasLogin(ctx)
-	if err != nil {
-		return version, err
+	if method == "" && required {
+		return fmt.Errorf("%w (CODEX_HOME %v): run `codex login` for the user and CODEX_HOME of the app-server", ErrNotLoggedIn, c.server.home.Load())
 	}
-	if err := c.configError(); err != nil {
-		return version, err
-	}
-	if !loggedIn {
-		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of the app-server", ErrNotLoggedIn, result.CodexHome)
-	}
-	return version, nil
+	return nil
 }
 
 const (
@@ -73,16 +78,6 @@ func (c *Conn) storeConfigWarning(params string) {
 	c.server.configProblem.Store(&text)
 }
 
-// configError returns an error if storeConfigWarning has stored a warning, which means that the
-// app-server ignores its configuration.
-func (c *Conn) configError() error {
-	text := c.server.configProblem.Load()
-	if text == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrMisconfigured, *text)
-}
-
 // authStatusParams are the parameters of getAuthStatus.
 type authStatusParams struct {
 	IncludeToken bool `json:"includeToken"`
@@ -100,17 +95,9 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 	return result.AuthMethod, result.RequiresOpenAIAuth, err
 }
 
-// hasLogin reports whether the app-server is logged in or its model provider needs no login. It
-// also sets the result of HasPlan.
-func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
-	method, required, err := c.authStatus(ctx, false)
-	c.server.hasPlan.Store(required && method == "chatgpt")
-	return method != "" || !required, err
-}
-
-// HasPlan reports whether, at the handshake, the model provider required a login and the app-server
-// had a ChatGPT login. Such a login has a plan. With such a login, Codex asks ChatGPT's back end
-// for the account before it asks the model.
+// HasPlan reports whether, at the last CheckLogin, the model provider required a login and the
+// app-server had a ChatGPT login. Such a login has a plan. With such a login, Codex asks ChatGPT's
+// back end for the account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.server.hasPlan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login; the old tokens stop working. Other
@@ -184,23 +171,6 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 		c.server.configuredModel.Store(&result.Config.Model)
 	}
 	return result.Config.Model, err
-}
-
-// DefaultModel returns the model to use if the client names none. Of the models that are not
-// hidden, this is the default model, or else the first. If all are hidden, DefaultModel returns "",
-// and Codex chooses the model.
-func DefaultModel(models []Model) string {
-	first := ""
-	for _, m := range models {
-		switch {
-		case m.Hidden:
-		case m.IsDefault:
-			return m.Model
-		case first == "":
-			first = m.Model
-		}
-	}
-	return first
 }
 
 // maxModelPages bounds the pages of the list of models, in case the list never ends.

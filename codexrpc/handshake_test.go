@@ -15,7 +15,9 @@ func shake(t *testing.T, userAgent, login string) (version string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
 		done := async(func() (err error) {
-			version, err = c.Initialize(t.Context(), ClientInfo{Name: "test", Version: "1"})
+			if version, err = c.Initialize(t.Context(), ClientInfo{Name: "test", Version: "1"}); err == nil {
+				err = c.CheckLogin(t.Context())
+			}
 			return err
 		})
 		p.answer(p.expect(methodInitialize), `{"userAgent":"`+userAgent+`","codexHome":"/home/u/.codex"}`)
@@ -63,8 +65,10 @@ func TestHandshakeMisconfigured(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, p := dial(t)
 			done := async(func() error {
-				_, err := c.Initialize(t.Context(), ClientInfo{})
-				return err
+				if _, err := c.Initialize(t.Context(), ClientInfo{}); err != nil {
+					return err
+				}
+				return c.CheckLogin(t.Context())
 			})
 			p.answer(p.expect(methodInitialize), `{"userAgent":"test/0.169.0 (x)","codexHome":"/h"}`)
 			p.expect(methodInitialized)
@@ -217,17 +221,5 @@ func TestConfiguredModel(t *testing.T) {
 				p.silent()
 			})
 		})
-	}
-}
-
-func TestDefaultModel(t *testing.T) {
-	for want, models := range map[string][]Model{
-		"bb": {{ID: "x", Model: "x", Hidden: true, IsDefault: true}, {ID: "a", Model: "a"}, {ID: "b", Model: "bb", IsDefault: true}},
-		"a":  {{ID: "a", Model: "a"}, {ID: "b", Model: "b"}},
-		"":   nil,
-	} {
-		if got := DefaultModel(models); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }

@@ -74,7 +74,7 @@ func TestProgressIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
 		busyUntil := time.Now().Add(10 * time.Minute)
-		c := NewConn(moving{p, func() uint64 { return uint64(min(time.Now().UnixNano(), busyUntil.UnixNano())) }}, nil)
+		c := NewConn(moving{p, func() uint64 { return uint64(min(time.Now().UnixNano(), busyUntil.UnixNano())) }}, Options{})
 		defer c.Close()
 		go func() {
 			for { // read, and not answered

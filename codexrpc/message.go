@@ -240,7 +240,7 @@ func (e *tooLargeError) findID(member string) string {
 // would miss a part of the answer. If the message only repeats what the client has sent, the turn
 // continues.
 func (c *Conn) handleTooLarge(err error) {
-	c.logger().Warn("skipped a message of the codex app-server", "error", err)
+	c.opts.Logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLargeError](err)
 	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) || textAt(skipped.head, "params", "item", "type") == itemCallOutput {
 		return

@@ -309,7 +309,7 @@ func TestPriceOfResponse(t *testing.T) {
 // newTestConn is a connection without goroutines; the test calls what the reader does.
 func newTestConn() *Conn {
 	return &Conn{
-		logger:  func() *slog.Logger { return slog.New(slog.DiscardHandler) },
+		opts:    Options{Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) }},
 		out:     outbox{replies: make(chan []byte, maxReplies)},
 		calls:   newCallTable(),
 		done:    make(chan struct{}),

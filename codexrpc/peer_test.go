@@ -164,7 +164,7 @@ func newPeer(t *testing.T) *peer {
 // dial makes a connection to a peer. Both end with the test.
 func dial(t *testing.T) (*Conn, *peer) {
 	p := newPeer(t)
-	c := NewConn(p, nil)
+	c := NewConn(p, Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	return c, p
 }
@@ -194,7 +194,7 @@ func (b *logBuffer) logger() *slog.Logger {
 // dialLogged is dial with a log.
 func dialLogged(t *testing.T) (*Conn, *peer, *logBuffer) {
 	p, log := newPeer(t), new(logBuffer)
-	c := NewConn(p, log.logger)
+	c := NewConn(p, Options{Logger: log.logger})
 	t.Cleanup(func() { _ = c.Close() })
 	return c, p, log
 }

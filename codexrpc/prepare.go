@@ -21,7 +21,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 		var err error
 		// The call is urgent, so that it takes no second slot and is not retried.
 		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, deadline: deadline, urgent: true}); err != nil {
-			c.logger().Debug("preparing a thread", "error", err)
+			c.opts.Logger().Debug("preparing a thread", "error", err)
 		}
 	}, func() { ready(t) })
 	return true

@@ -55,7 +55,23 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 	return c.startThread(ctx, call{method: methodThreadStart, params: &params})
 }
 
-// startThread starts a thread with a call of thread/start.
+// ResumeThread opens a thread that the app-server has stored, with its history. A thread with
+// [ThreadStartParams].Ephemeral is not stored.
+func (c *Conn) ResumeThread(ctx context.Context, id string) (*Thread, error) {
+	return c.startThread(ctx, call{method: methodThreadResume, params: storedThread{id}})
+}
+
+// ForkThread starts a thread with the history of a stored thread, which stays as it is.
+func (c *Conn) ForkThread(ctx context.Context, id string) (*Thread, error) {
+	return c.startThread(ctx, call{method: methodThreadFork, params: storedThread{id}})
+}
+
+// storedThread are the parameters of thread/resume and thread/fork.
+type storedThread struct {
+	ThreadID string `json:"threadId"`
+}
+
+// startThread opens a thread with a call of thread/start, thread/resume or thread/fork.
 func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	t := &Thread{conn: c}
 	t.queue.init(&c.in.wakeList)
@@ -64,7 +80,7 @@ func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 		return nil, err
 	}
 	if !t.registered {
-		return nil, fmt.Errorf("%s was answered without a new thread that can be used", methodThreadStart)
+		return nil, fmt.Errorf("%s was answered without a new thread that can be used", spec.method)
 	}
 	return t, nil
 }

@@ -315,3 +315,22 @@ func TestFailBeginning(t *testing.T) {
 		}
 	})
 }
+
+// TestStoredThreads resumes a stored thread, and forks it.
+func TestStoredThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		for method, open := range map[string]func(context.Context, string) (*Thread, error){methodThreadResume: c.ResumeThread, methodThreadFork: c.ForkThread} {
+			var thread *Thread
+			done := async(func() (err error) {
+				thread, err = open(t.Context(), "thr-1")
+				return err
+			})
+			call := p.expect(method)
+			p.answer(call, `{"thread":{"id":"of `+method+`"}}`)
+			if err := <-done; err != nil || string(call.Params) != `{"threadId":"thr-1"}` || thread.ID() != "of "+method {
+				t.Errorf("%s %s: %v", method, call.Params, err)
+			}
+		}
+	})
+}

@@ -101,7 +101,7 @@ func (t *Thread) answerParked(deadline time.Time) {
 			err = t.conn.send(ctx, message)
 		}
 		if err != nil {
-			t.conn.logger().Debug("answering a tool call", "thread", t.id, "error", err)
+			t.conn.opts.Logger().Debug("answering a tool call", "thread", t.id, "error", err)
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func (t *Thread) interruptAndWait() {
 	answered, cancelAnswer := context.WithTimeoutCause(ctx, interruptTimeout, ErrTimeout)
 	defer cancelAnswer()
 	if err := t.Interrupt(answered); err != nil {
-		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)
+		t.conn.opts.Logger().Debug("interrupting a turn", "thread", t.id, "error", err)
 		if _, refused := errors.AsType[*CallError](err); refused {
 			var stop context.CancelFunc
 			ctx, stop = context.WithTimeout(ctx, refusedGrace)
@@ -133,6 +133,6 @@ func (t *Thread) interruptAndWait() {
 // unsubscribe makes the app-server unload the thread.
 func (t *Thread) unsubscribe(deadline time.Time) {
 	if err := t.conn.call(context.Background(), call{method: methodThreadUnsubscribe, params: t, deadline: deadline}); err != nil {
-		t.conn.logger().Debug("unloading a thread", "thread", t.id, "error", err)
+		t.conn.opts.Logger().Debug("unloading a thread", "thread", t.id, "error", err)
 	}
 }

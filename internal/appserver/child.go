@@ -21,7 +21,7 @@ const (
 // waits for the program's exit.
 func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) {
 	in.program = program
-	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
+	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), codexrpc.Options{Logger: logger})
 	in.copier.Go(func() {
 		in.stderr.copy(program.Stderr, logger, in.handleLogLine)
 		_ = program.Stderr.Close()

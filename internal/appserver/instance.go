@@ -136,7 +136,9 @@ func (p *Process) reportStartAndFailure(in *instance) {
 
 // handshake initializes the connection of an instance.
 func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
-	in.version, err = in.conn.Initialize(ctx, p.cfg.Client)
+	if in.version, err = in.conn.Initialize(ctx, p.cfg.Client); err == nil {
+		err = in.conn.CheckLogin(ctx)
+	}
 	if err == nil || errors.Is(err, errStopped) {
 		return err
 	}

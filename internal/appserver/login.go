@@ -251,7 +251,10 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	}()
 	starting, started := context.WithTimeoutCause(ctx, p.cfg.StartTimeout+codeTime, errNoCode)
 	defer started()
-	if _, err := in.conn.Initialize(starting, p.cfg.Client); err != nil && !errors.Is(err, codexrpc.ErrNotLoggedIn) {
+	if _, err := in.conn.Initialize(starting, p.cfg.Client); err != nil {
+		return err
+	}
+	if err := in.conn.CheckLogin(starting); err != nil && !errors.Is(err, codexrpc.ErrNotLoggedIn) {
 		return err
 	}
 	code, err := in.conn.StartSignIn(starting)

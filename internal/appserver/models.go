@@ -113,5 +113,21 @@ func (p *Process) DefaultModel(ctx context.Context, conn *codexrpc.Conn) (string
 		return model, err
 	}
 	models, err := p.Models(ctx, conn)
-	return codexrpc.DefaultModel(models), err
+	return DefaultOf(models), err
+}
+
+// DefaultOf returns the default model of a list, or else the first, of those that are not hidden. It
+// returns "" if there is none.
+func DefaultOf(models []codexrpc.Model) string {
+	first := ""
+	for _, m := range models {
+		switch {
+		case m.Hidden:
+		case m.IsDefault:
+			return m.Model
+		case first == "":
+			first = m.Model
+		}
+	}
+	return first
 }

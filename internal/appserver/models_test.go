@@ -32,3 +32,16 @@ func TestModelsOfAReplaced(t *testing.T) {
 		}
 	})
 }
+
+// TestDefaultOf checks which model requests get that name none.
+func TestDefaultOf(t *testing.T) {
+	for want, models := range map[string][]codexrpc.Model{
+		"bb": {{ID: "x", Model: "x", Hidden: true, IsDefault: true}, {ID: "a", Model: "a"}, {ID: "b", Model: "bb", IsDefault: true}},
+		"a":  {{ID: "a", Model: "a"}, {ID: "b", Model: "b"}},
+		"":   nil,
+	} {
+		if got := DefaultOf(models); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

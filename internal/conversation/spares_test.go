@@ -33,7 +33,7 @@ type appServer struct {
 
 func newAppServer(t *testing.T) (*appServer, *codexrpc.Conn) {
 	a := &appServer{lines: make(chan []byte, 1000), closed: make(chan struct{}), loaded: make(map[string]bool)}
-	c := codexrpc.NewConn(a, nil)
+	c := codexrpc.NewConn(a, codexrpc.Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	return a, c
 }

@@ -118,5 +118,5 @@ func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	if err != nil {
 		return nil, failures.APIError(err)
 	}
-	return &offer{all, codexrpc.DefaultModel(all), picked.Process.Status().Since.Unix(), picked.Process, key}, nil
+	return &offer{all, appserver.DefaultOf(all), picked.Process.Status().Since.Unix(), picked.Process, key}, nil
 }

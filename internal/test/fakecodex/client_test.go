@@ -61,7 +61,7 @@ func connect(t *testing.T, opts Options, logger func() *slog.Logger) *codexrpc.C
 		_ = toClient.Close()
 		_ = fromClient.Close()
 	}()
-	c := codexrpc.NewConn(&answering{Transport: codexrpc.NewStdio(fromServer, toServer)}, logger)
+	c := codexrpc.NewConn(&answering{Transport: codexrpc.NewStdio(fromServer, toServer)}, codexrpc.Options{Logger: logger})
 	t.Cleanup(func() {
 		_ = c.Close()
 		<-done

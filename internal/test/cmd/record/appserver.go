@@ -114,5 +114,5 @@ func startWith(ctx context.Context, program string, write func(home string) (map
 // newAppServer returns an app-server on a transport, and records its messages.
 func newAppServer(t codexrpc.Transport) *appServer {
 	tape := &tape{transport: t}
-	return &appServer{conn: codexrpc.NewConn(tape, nil), tape: tape}
+	return &appServer{conn: codexrpc.NewConn(tape, codexrpc.Options{}), tape: tape}
 }

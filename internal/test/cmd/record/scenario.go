@@ -100,6 +100,9 @@ func (a *appServer) recordGroup(ctx context.Context, of setting, group []scenari
 	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
 		return nil, err
 	}
+	if err := a.conn.CheckLogin(ctx); err != nil {
+		return nil, err
+	}
 	// Whether a refused login is refused here as well depends on what Codex asks first.
 	if of.set != refusedLogin {
 		if _, err := a.conn.Account(ctx); err != nil && !errors.As(err, new(*codexrpc.CallError)) {
