@@ -44,7 +44,7 @@ func BenchmarkRequestSmall(b *testing.B) { benchmarkRequest(b, smallRequest) }
 func BenchmarkRequestLong(b *testing.B) { benchmarkRequest(b, longRequest()) }
 
 func BenchmarkStreamDelta(b *testing.B) {
-	s := NewStream(testMeta, func([]byte) error { return nil })
+	s := newStream(testMeta, func([]byte) error { return nil })
 	out := turn.Output{Kind: turn.OutputText, Text: " token"}
 	b.ReportAllocs()
 	for b.Loop() {

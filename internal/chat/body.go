@@ -8,63 +8,40 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body collects the outputs of turns into the body of a chat completion that is not streamed
-// (CreateChatCompletionResponse). The outputs of each turn become one choice of the body. From the
-// same outputs, [Stream] makes chunks with the same content.
-type Body struct {
-	meta    Meta
-	choices []bodyChoice
-	total   Total
-}
-
-// bodyChoice collects the outputs of one choice.
-type bodyChoice struct {
+// content collects the outputs of one choice for an answer that is not streamed.
+type content struct {
 	text        strings.Builder
 	reasoning   strings.Builder
 	calls       []turn.Output
 	annotations []annotation
 	finish      turn.FinishReason
-	finished    bool
 }
 
-// NewBody returns an empty body.
-func NewBody(meta Meta) *Body {
-	return &Body{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
-}
-
-// Add adds an output to a choice. choice is the index of the choice, from 0. Add ignores outputs
-// after turn.OutputFinish, the last output of a choice.
-func (b *Body) Add(choice int, out turn.Output) {
-	c := &b.choices[choice]
-	if c.finished {
-		return
-	}
+// add adds an output that is not the last of the choice.
+func (c *content) add(out *turn.Output, meta *Meta) {
 	switch out.Kind {
 	case turn.OutputText:
 		c.text.WriteString(out.Text)
 	case turn.OutputReasoning:
 		c.reasoning.WriteString(out.Text)
 	case turn.OutputCall:
-		if out.Call == 0 || !b.meta.LegacyFunctions {
-			c.calls = append(c.calls, out)
+		if out.Call == 0 || !meta.LegacyFunctions {
+			c.calls = append(c.calls, *out)
 		}
 	case turn.OutputAnnotations:
-		c.annotations = append(c.annotations, annotations(&out)...)
-	case turn.OutputFinish:
-		c.finished, c.finish = true, b.meta.finishReason(out.End.Finish)
-		b.total.Add(&out)
+		c.annotations = append(c.annotations, annotations(out)...)
 	}
 }
 
-// JSON returns the body. The body is complete when all turns have ended without a failure.
-func (b *Body) JSON() []byte {
-	m := &b.meta
+// JSON implements [api.Encoder].
+func (e *Encoder) JSON() []byte {
+	m := &e.meta
 	body := completion{
 		ID: m.ID, Object: "chat.completion", Created: m.Created, Model: m.Model, ServiceTier: m.ServiceTier,
-		SystemFingerprint: m.Fingerprint, Usage: b.total.Usage(),
+		SystemFingerprint: m.Fingerprint, Usage: e.totalUsage(),
 	}
-	for i := range b.choices {
-		c := &b.choices[i]
+	for i := range e.choices {
+		c := e.choices[i].content
 		body.Choices = append(body.Choices, choice{
 			Index: i, Message: c.message(m), LogProbs: null, FinishReason: wirejson.OrNull(c.finish),
 		})
@@ -74,7 +51,7 @@ func (b *Body) JSON() []byte {
 
 // message returns the message of the choice. If the choice has calls and no text, the content is
 // null.
-func (c *bodyChoice) message(meta *Meta) *message {
+func (c *content) message(meta *Meta) *message {
 	text := c.text.String()
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {

@@ -7,16 +7,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func bodyOf(t *testing.T, outs []turn.Output) *Body {
+func bodyOf(t *testing.T, outs []turn.Output) *Encoder {
 	t.Helper()
 	return bodyOfAll(t, testMeta, alone(outs))
 }
 
-func bodyOfAll(t *testing.T, meta Meta, all []said) *Body {
+func bodyOfAll(t *testing.T, meta Meta, all []said) *Encoder {
 	t.Helper()
-	b := NewBody(meta)
+	b := newBody(meta)
 	for _, o := range all {
-		b.Add(o.choice, o.out)
+		_ = b.Write(o.choice, o.out)
 	}
 	return b
 }
@@ -113,7 +113,7 @@ func TestChatBodyAfterTheEnd(t *testing.T) {
 	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
 	before := string(b.JSON())
 	for _, out := range []turn.Output{textOut("y"), callOut(0, "c", "f", "")} {
-		b.Add(0, out)
+		_ = b.Write(0, out)
 	}
 	if got := string(b.JSON()); got != before {
 		t.Errorf("the body became\n%s", got)

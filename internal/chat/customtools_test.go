@@ -111,9 +111,9 @@ func TestCustomCalls(t *testing.T) {
 	if got := strings.Join(deltas, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", got)
 	}
-	b := NewBody(meta)
+	b := newBody(meta)
 	for _, out := range outs {
-		b.Add(0, out)
+		_ = b.Write(0, out)
 	}
 	const calls = `"tool_calls":[{"id":"a","type":"custom","custom":{"name":"sql","input":"SELECT 1"}},` +
 		`{"id":"b","type":"function","function":{"name":"patch","arguments":"*** Begin"}},` +

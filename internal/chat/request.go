@@ -2,8 +2,7 @@
 //
 // [Decode] checks the body of a request. The resulting [Request] refers to parts of that body.
 // [Request.Plan] returns the plan for Codex. A turn (one answer of the model) returns [turn.Output]
-// values. [Stream] encodes them as chunks, and [Body] collects them into one body with the same
-// content.
+// values. An [Encoder] encodes them as chunks, or as one body with the same content.
 package chat
 
 import (

@@ -42,7 +42,7 @@ type completion struct {
 	SystemFingerprint string `json:"system_fingerprint,omitempty"`
 
 	Choices []choice `json:"choices"`
-	Usage   *Usage   `json:"usage"`
+	Usage   *usage   `json:"usage"`
 }
 
 // choice is a choice of a body.
@@ -100,8 +100,8 @@ type function struct {
 // null is the value of members that must be present but have no value.
 var null = json.RawMessage("null")
 
-// Usage is the JSON of the used tokens (CompletionUsage).
-type Usage struct {
+// usage is the JSON of the used tokens (CompletionUsage).
+type usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	TotalTokens      int64 `json:"total_tokens"`

@@ -112,13 +112,14 @@ func (n *discardWriter) WriteHeader(int)                {}
 // logResponder writes the events of a background response to its log.
 type logResponder struct {
 	log     *objects.Log
-	encoder *responses.Stream
+	encoder *responses.Encoder
 	eventWriter
 }
 
 func (g *Gateway) newLogResponder(user string, answer *responseAnswer) *logResponder {
 	log := g.objects.Running.Logs.Open(user, answer.meta.ID)
-	encoder := responses.NewStream(answer.meta, log.Append)
+	encoder := responses.NewEncoder(answer.meta)
+	encoder.Begin(log.Append)
 	return &logResponder{log, encoder, eventWriter{target: encoder, claim: g.newAnswerClaim(user)}}
 }
 

@@ -59,12 +59,14 @@ type chatAnswer struct {
 }
 
 func (a *chatAnswer) stream(w *sse.Writer, place *conversation.Place) streamEncoder {
-	a.chunks = chunkStream{chat.NewStream(a.withFingerprint(place), w.WriteData), w}
+	e := chat.NewEncoder(a.withFingerprint(place))
+	e.Begin(w.WriteEvent)
+	a.chunks = chunkStream{e, w}
 	return &a.chunks
 }
 
 func (a *chatAnswer) body(place *conversation.Place) bodyEncoder {
-	return collected{chat.NewBody(a.withFingerprint(place))}
+	return collect(chat.NewEncoder(a.withFingerprint(place)))
 }
 
 // withFingerprint sets the fingerprint of the answer and returns meta. place is where the turn

@@ -103,17 +103,6 @@ func collect(e api.Encoder) bodyEncoder {
 	return e
 }
 
-// collected makes a bodyEncoder of an encoder whose Add cannot fail.
-type collected struct{ adder }
-
-type adder interface {
-	Add(choice int, out turn.Output)
-	JSON() []byte
-}
-
-// Write calls Add.
-func (c collected) Write(choice int, out turn.Output) error { c.Add(choice, out); return nil }
-
 // selfContained is embedded in requests that contain their whole conversation, and in answers that
 // no other request can refer to.
 type selfContained struct{}

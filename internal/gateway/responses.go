@@ -80,11 +80,13 @@ type responseAnswer struct {
 }
 
 func (a *responseAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	return &responseStream{responses.NewStream(a.meta, w.WriteEvent), w}
+	e := responses.NewEncoder(a.meta)
+	e.Begin(w.WriteEvent)
+	return &responseStream{e, w}
 }
 
 func (a *responseAnswer) body(*conversation.Place) bodyEncoder {
-	return responses.NewStream(a.meta, nil)
+	return collect(responses.NewEncoder(a.meta))
 }
 
 func (a *responseAnswer) apiError(failure error) *apierror.Error { return a.q.APIError(failure) }
@@ -237,7 +239,7 @@ func (g *Gateway) Compact(w http.ResponseWriter, r *http.Request) {
 
 // responseStream encodes an answer as the events of a response.
 type responseStream struct {
-	*responses.Stream
+	*responses.Encoder
 	writer *sse.Writer
 }
 

@@ -10,32 +10,25 @@ import (
 // eventFailed is the name of the last event of a response that failed or was cancelled.
 const eventFailed = "response.failed"
 
-// isSilent reports whether s sends no events: either the client wants no events, or sending an
-// event has failed.
-func (s *Stream) isSilent() bool { return s.emit == nil || s.err != nil }
-
 // send emits an event with the next sequence number.
-func (s *Stream) send(e event) {
-	if !s.isSilent() {
+func (s *Encoder) send(e event) {
+	if !s.Silent() {
 		e.Sequence = &s.sequence
-		s.emitData(e.Type, wirejson.Append(s.buf.Take(), e))
+		s.emitData(e.Type, wirejson.Append(s.Take(), e))
 	}
 }
 
-// emitData emits an event. data is the JSON of the event, which was built in the memory of s.buf.
-func (s *Stream) emitData(name string, data []byte) {
+// emitData emits an event. data is the JSON of the event, which was built in the memory of
+// [api.Events.Take].
+func (s *Encoder) emitData(name string, data []byte) {
 	s.sequence++
-	s.buf.Keep(data)
-	s.err = s.emit(name, data)
+	s.Send(name, data)
 }
 
-// Idle releases the memory that is needed only during writing.
-func (s *Stream) Idle() { s.buf.Release() }
-
 // sendResponse sends an event with the whole Response, whose JSON is object.
-func (s *Stream) sendResponse(name string, object []byte) {
-	if !s.isSilent() {
-		s.emitData(name, appendResponseEvent(s.buf.Take(), name, s.sequence, object))
+func (s *Encoder) sendResponse(name string, object []byte) {
+	if !s.Silent() {
+		s.emitData(name, appendResponseEvent(s.Take(), name, s.sequence, object))
 	}
 }
 
@@ -72,8 +65,8 @@ type deltaPrefix struct {
 // that has parts. If the items of this type have no deltas, it sends nothing. Nearly all events are
 // deltas, so sendDelta does not use the JSON encoder, and keeps the beginning of the event in
 // s.prefix for the next delta.
-func (s *Stream) sendDelta(i *outputItem, text string) {
-	if s.isSilent() {
+func (s *Encoder) sendDelta(i *outputItem, text string) {
+	if s.Silent() {
 		return
 	}
 	if s.prefix.itemIndex != i.index || s.prefix.partIndex != len(i.parts) {
@@ -82,14 +75,14 @@ func (s *Stream) sendDelta(i *outputItem, text string) {
 	if s.prefix.eventName == "" {
 		return
 	}
-	buf := append(s.buf.Take(), s.prefix.json...)
+	buf := append(s.Take(), s.prefix.json...)
 	buf = wirejson.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
 	buf = strconv.AppendInt(buf, s.sequence, 10)
 	s.emitData(s.prefix.eventName, append(buf, '}'))
 }
 
-func (s *Stream) setPrefix(i *outputItem) {
+func (s *Encoder) setPrefix(i *outputItem) {
 	e := i.event(textEventsByType[i.Type].delta)
 	if i.Type == typeMessage {
 		e.Logprobs = []struct{}{}
@@ -112,15 +105,15 @@ func (i *outputItem) event(name string) event {
 }
 
 // sendItem sends an event with the whole item, unless the item is hidden from the client.
-func (s *Stream) sendItem(name string, i *outputItem) {
-	if !s.isSilent() && i.index != hidden {
+func (s *Encoder) sendItem(name string, i *outputItem) {
+	if !s.Silent() && i.index != hidden {
 		item := i.asJSON(s.meta.includeEncrypted)
 		s.send(event{Type: name, OutputIndex: i.index, Item: &item})
 	}
 }
 
 // sendPart sends an event with the current part, which has this text.
-func (s *Stream) sendPart(name string, i *outputItem, text string) {
+func (s *Encoder) sendPart(name string, i *outputItem, text string) {
 	e, part := i.event(name), i.textPart(text)
 	e.Part = &part
 	s.send(e)
@@ -128,7 +121,7 @@ func (s *Stream) sendPart(name string, i *outputItem, text string) {
 
 // addText adds a piece of text to a part of an item. If this part is not open, addText first ends
 // the open part, if there is one, and begins this part.
-func (s *Stream) addText(i *outputItem, part int, text string) {
+func (s *Encoder) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.openPart != part {
 		s.endPart(i)
 		i.openPart = part
@@ -139,7 +132,7 @@ func (s *Stream) addText(i *outputItem, part int, text string) {
 }
 
 // endPart ends the open part of an item, if there is one, and sends its complete text.
-func (s *Stream) endPart(i *outputItem) {
+func (s *Encoder) endPart(i *outputItem) {
 	names := textEventsByType[i.Type]
 	if names.partDone == "" || i.text.Len() == 0 {
 		return
@@ -155,7 +148,7 @@ func (s *Stream) endPart(i *outputItem) {
 }
 
 // sendItemStart sends the first events of an item.
-func (s *Stream) sendItemStart(i *outputItem) {
+func (s *Encoder) sendItemStart(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
 	if i.Type == typeWebSearch {
 		s.send(i.event("response.web_search_call.in_progress"))
@@ -164,7 +157,7 @@ func (s *Stream) sendItemStart(i *outputItem) {
 }
 
 // sendItemEnd sends the last events of an item.
-func (s *Stream) sendItemEnd(i *outputItem) {
+func (s *Encoder) sendItemEnd(i *outputItem) {
 	if i.Type == typeWebSearch && i.Status == statusCompleted {
 		s.send(i.event("response.web_search_call.completed"))
 	}

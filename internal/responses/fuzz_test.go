@@ -139,7 +139,7 @@ func FuzzWebSearchItems(f *testing.F) {
 			{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}},
 		}
 		var events []readEvent
-		s := NewStream(meta, func(_ string, data []byte) error {
+		s := newStream(meta, func(_ string, data []byte) error {
 			var e readEvent
 			if err := json.Unmarshal(data, &e); err != nil {
 				t.Fatalf("%s\n%v", data, err)

@@ -36,7 +36,7 @@ type outputItem struct {
 }
 
 // responseJSON returns the JSON of the Response as it is now.
-func (s *Stream) responseJSON() []byte {
+func (s *Encoder) responseJSON() []byte {
 	state := s.state
 	state.Output = make([]outputJSON, 0, s.shownCount)
 	for _, i := range s.items {
@@ -100,7 +100,7 @@ type Record struct {
 
 // keepResponse passes the whole Response to Meta.Keep, if that is not nil, and returns the JSON of
 // the Response.
-func (s *Stream) keepResponse() []byte {
+func (s *Encoder) keepResponse() []byte {
 	object := s.responseJSON()
 	if s.meta.Keep == nil || s.meta.Keep(Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
 		return object
@@ -115,7 +115,7 @@ func (s *Stream) keepResponse() []byte {
 
 // storedOutput returns the items of the output for a store. object is the JSON of the Response, whose
 // memory an item shares that the client gets in full.
-func (s *Stream) storedOutput(object []byte) []json.RawMessage {
+func (s *Encoder) storedOutput(object []byte) []json.RawMessage {
 	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	shown := make([]json.RawMessage, 0, s.shownCount)
@@ -137,4 +137,4 @@ func (s *Stream) storedOutput(object []byte) []json.RawMessage {
 func (m Meta) InProgressSize() int64 { return int64(len(m.settingsJSON)) + 1024 }
 
 // InProgress returns the JSON of a Response in progress, without output.
-func (m Meta) InProgress() json.RawMessage { return NewStream(m, nil).responseJSON() }
+func (m Meta) InProgress() json.RawMessage { return NewEncoder(m).responseJSON() }

@@ -1,7 +1,7 @@
 // Package responses is the wire format of the Responses API.
 //
 // [Decode] checks the body of a request, [Request.Resolve] adds the stored items that the request
-// refers to, and [Request.Plan] maps the request to Codex. [Stream] encodes the outputs of a turn
+// refers to, and [Request.Plan] maps the request to Codex. An [Encoder] encodes the outputs of a turn
 // as a Response, both as events and as one object, so both have the same content.
 package responses
 

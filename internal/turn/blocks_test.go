@@ -101,9 +101,10 @@ func checkHardText(t *testing.T, random *rand.Rand, o turn.Options, text string,
 
 // bodyOf is the whole answer made of outputs.
 func bodyOf(outputs []turn.Output) string {
-	b := chat.NewBody(chat.Meta{})
+	b := chat.NewEncoder(chat.Meta{})
+	b.Begin(nil)
 	for _, o := range outputs {
-		b.Add(0, o)
+		_ = b.Write(0, o)
 	}
 	return string(b.JSON())
 }

@@ -56,7 +56,8 @@ type wireChoices struct {
 // takes a content without any text for null beside calls.
 func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 	var content strings.Builder
-	s := chat.NewStream(chat.Meta{}, func(data []byte) error {
+	s := chat.NewEncoder(chat.Meta{})
+	s.Begin(func(_ string, data []byte) error {
 		var chunk wireChoices
 		if err := json.Unmarshal(data, &chunk); err != nil {
 			t.Fatal(err)
@@ -99,12 +100,13 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 
 // notStreamed is what a client of the whole body reads.
 func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
-	b := chat.NewBody(chat.Meta{})
+	b := chat.NewEncoder(chat.Meta{})
+	b.Begin(nil)
 	for _, o := range outputs {
 		if o.Kind == turn.OutputFailure {
 			return answer{Failure: failures.APIError(o.Err).Message}
 		}
-		b.Add(0, o)
+		_ = b.Write(0, o)
 	}
 	var body wireChoices
 	if err := json.Unmarshal(b.JSON(), &body); err != nil {

@@ -26,8 +26,22 @@ func finishOut(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 
+// newStream returns an encoder of chunks.
+func newStream(meta Meta, emit func(data []byte) error) *Encoder {
+	e := NewEncoder(meta)
+	e.Begin(func(_ string, data []byte) error { return emit(data) })
+	return e
+}
+
+// newBody returns an encoder of a body.
+func newBody(meta Meta) *Encoder {
+	e := NewEncoder(meta)
+	e.Begin(nil)
+	return e
+}
+
 // write writes an output, or a failure as the gateway does.
-func write(s *Stream, choice int, out turn.Output) error {
+func write(s *Encoder, choice int, out turn.Output) error {
 	if out.Kind == turn.OutputFailure {
 		return s.Fail(failures.APIError(out.Err))
 	}
@@ -61,7 +75,7 @@ func chunks(t *testing.T, meta Meta, outs []turn.Output) []string {
 func chunksOf(t *testing.T, meta Meta, all []said) []string {
 	t.Helper()
 	var frames []string
-	s := NewStream(meta, func(data []byte) error {
+	s := newStream(meta, func(data []byte) error {
 		frames = append(frames, string(data))
 		return nil
 	})
@@ -228,7 +242,7 @@ func TestChatStreamAfterAChoice(t *testing.T) {
 	count := 0
 	meta := testMeta
 	meta.Choices = 2
-	s := NewStream(meta, func([]byte) error { count++; return nil })
+	s := newStream(meta, func([]byte) error { count++; return nil })
 	for _, o := range []struct {
 		said
 		frames int
@@ -254,7 +268,7 @@ func TestChatStreamAfterAChoice(t *testing.T) {
 func TestChatStreamAfterTheEnd(t *testing.T) {
 	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
 		count := 0
-		s := NewStream(testMeta, func([]byte) error { count++; return nil })
+		s := newStream(testMeta, func([]byte) error { count++; return nil })
 		if err := write(s, 0, last); err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +287,7 @@ func TestChatStreamEmitFails(t *testing.T) {
 		count := 0
 		meta := testMeta
 		meta.IncludeUsage = true
-		s := NewStream(meta, func([]byte) error {
+		s := newStream(meta, func([]byte) error {
 			if count++; count > fails {
 				return gone
 			}
@@ -294,13 +308,13 @@ func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
 		var chunks strings.Builder
 		meta := Meta{Settings: prompt.Settings{Choices: 2, IncludeUsage: true}}
-		body, stream := NewBody(meta), NewStream(meta, func(data []byte) error {
+		body, stream := newBody(meta), newStream(meta, func(data []byte) error {
 			chunks.Write(data)
 			return nil
 		})
 		for choice := range 2 {
 			end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}}
-			body.Add(choice, end)
+			_ = body.Write(choice, end)
 			if err := stream.Write(choice, end); err != nil {
 				t.Fatal(err)
 			}

@@ -75,8 +75,15 @@ type readEvent struct {
 	raw      string
 }
 
+// newStream returns an encoder of events. If emit is nil, it makes a body.
+func newStream(meta Meta, emit func(event string, data []byte) error) *Encoder {
+	e := NewEncoder(meta)
+	e.Begin(emit)
+	return e
+}
+
 // streamOf encodes outputs and checks what holds for every stream.
-func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Stream) {
+func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Encoder) {
 	t.Helper()
 	var events []readEvent
 	s := streamInto(t, meta, &events, outs)
@@ -84,9 +91,9 @@ func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Stream
 }
 
 // streamInto is streamOf for a test that goes on with the stream.
-func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output) *Stream {
+func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output) *Encoder {
 	t.Helper()
-	s := NewStream(meta, func(name string, data []byte) error {
+	s := newStream(meta, func(name string, data []byte) error {
 		var e readEvent
 		if err := json.Unmarshal(data, &e); err != nil {
 			t.Fatalf("%s\n%v", data, err)
@@ -122,14 +129,14 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 	return s
 }
 
-func bodyOfResponse(meta Meta, outs []turn.Output) *Stream {
-	b := NewStream(meta, nil)
+func bodyOfResponse(meta Meta, outs []turn.Output) *Encoder {
+	b := newStream(meta, nil)
 	for _, o := range outs {
 		if o.Kind == turn.OutputFailure {
 			_ = b.Fail(failures.APIError(o.Err)) // no client gets the body then
 			continue
 		}
-		b.Add(0, o)
+		_ = b.Write(0, o)
 	}
 	return b
 }
@@ -142,7 +149,7 @@ func types(events []readEvent) (all []string) {
 }
 
 // keptItems are the items of a response as the next one gets them.
-func keptItems(t *testing.T, r *Stream) (items []string) {
+func keptItems(t *testing.T, r *Encoder) (items []string) {
 	t.Helper()
 	r.meta.Keep = func(record Record) bool {
 		for k, item := range record.Output {
@@ -385,7 +392,7 @@ func TestResponseStreamEmitFails(t *testing.T) {
 	gone, calls := errors.New("gone"), 0
 	meta, kept := metaOf(t, everyTool), ""
 	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
-	s := NewStream(meta, func(string, []byte) error {
+	s := newStream(meta, func(string, []byte) error {
 		if calls++; calls > 3 {
 			return gone
 		}
@@ -412,12 +419,12 @@ func TestResponseStreamEmitFails(t *testing.T) {
 func BenchmarkResponseTextDelta(b *testing.B) {
 	meta := metaOf(b, everyTool)
 	out := textOut(" words..")
-	var s *Stream
+	var s *Encoder
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
 		if n%4096 == 0 {
-			s = NewStream(meta, func(string, []byte) error { return nil })
+			s = newStream(meta, func(string, []byte) error { return nil })
 		}
 		n++
 		if err := s.Write(0, out); err != nil {
@@ -429,8 +436,8 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 // TestEstimatedUsage: usage that was counted here says so.
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
-		body := NewStream(Meta{settingsJSON: []byte(`{"model":"m"}`)}, nil)
-		body.Add(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: estimated}})
+		body := newStream(Meta{settingsJSON: []byte(`{"model":"m"}`)}, nil)
+		_ = body.Write(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: estimated}})
 		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
 			t.Errorf("estimated %t: %s", estimated, body.JSON())
 		}

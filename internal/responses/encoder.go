@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of a turn as the events of a streamed response
-// (ResponseStreamEvent). Each event has a type and a sequence_number, which counts from 0
+// Encoder encodes the outputs of a turn as the events of a streamed response
+// (ResponseStreamEvent), or as a Response in one body. Each event has a type and a sequence_number, which counts from 0
 // without gaps. The events are:
 //
 //   - response.created and response.in_progress,
@@ -31,52 +32,42 @@ import (
 //     item without a summary is shown only if the client wants its encrypted content.
 //   - A call becomes an item. If calls are part of the text, there are no such items.
 //   - Each web search becomes an item.
-//
-// A Stream is not safe for concurrent use.
-type Stream struct {
+type Encoder struct {
+	api.Events
 	meta       Meta
 	state      responseState // without the output; the usage is 0 until the turn ends without an error
 	items      []*outputItem // in their order
 	shownCount int           // how many of the items the client sees
 	openItem   *outputItem   // the item that has begun and not ended, or nil
-	done       bool          // the response has ended
 	finalJSON  []byte        // the JSON of the whole Response; nil: the response has not ended
 
-	emit     func(event string, data []byte) error // nil: there are no events
-	buf      wirejson.Buffer                       // memory for the event that is being written
 	prefix   deltaPrefix
 	sequence int64 // the sequence number of the next event
-	err      error // the first error of emit
 }
 
-// NewStream returns a Stream that passes the name and the JSON of each event to emit, without any
-// framing. emit must not keep data after it returns. After an error of emit, no more events are
-// sent. If emit is nil, there are no events, and only the whole Response is made.
-func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
+// NewEncoder returns an encoder. The caller must call Begin.
+func NewEncoder(meta Meta) *Encoder {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
-	return &Stream{meta: meta, state: state, emit: emit, prefix: deltaPrefix{itemIndex: hidden}}
+	return &Encoder{meta: meta, state: state, prefix: deltaPrefix{itemIndex: hidden}}
 }
-
-// Add is [Stream.Write] for a stream without events, where Write cannot fail.
-func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 
 // JSON returns the whole Response, or nil if the response has not ended.
-func (s *Stream) JSON() []byte { return s.finalJSON }
+func (s *Encoder) JSON() []byte { return s.finalJSON }
 
 // Open writes the events before the first item.
-func (s *Stream) Open() error {
+func (s *Encoder) Open() error {
 	object := s.responseJSON()
 	s.sendResponse("response.created", object)
 	s.sendResponse("response.in_progress", object)
-	return s.err
+	return s.Err()
 }
 
 // Write encodes an output as events; some outputs have no event. The first argument is not used,
 // since a response has only one choice. If emit fails, Write returns its error, but the Response
 // still gets the output. Outputs after the end of the response are ignored.
-func (s *Stream) Write(_ int, out turn.Output) error {
-	if s.done {
-		return s.err
+func (s *Encoder) Write(_ int, out turn.Output) error {
+	if s.Over() {
+		return s.Err()
 	}
 	switch out.Kind {
 	case turn.OutputText:
@@ -103,15 +94,15 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	case turn.OutputFinish:
 		s.finish(&out)
 	}
-	return s.err
+	return s.Err()
 }
 
 // Fail ends the response with an error, unless the response has already ended. With [apierror.ErrCancelled],
 // the status of the response is cancelled. The API has no event for a cancelled response, so the
 // event is response.failed.
-func (s *Stream) Fail(e *apierror.Error) error {
-	if s.done {
-		return s.err
+func (s *Encoder) Fail(e *apierror.Error) error {
+	if s.Over() {
+		return s.Err()
 	}
 	s.endItem(statusIncomplete)
 	s.state.Error = &responseError{cmp.Or(responseCodes[e.Type], "server_error"), e.Message}
@@ -120,15 +111,12 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	} else {
 		s.endResponse(statusFailed, eventFailed)
 	}
-	return s.err
+	return s.Err()
 }
-
-// Done reports whether the last event has been written without an error of emit.
-func (s *Stream) Done() bool { return s.done && s.err == nil }
 
 // endMessage ends the open message, if there is one. If phases lists the phase, the message gets
 // this phase.
-func (s *Stream) endMessage(phase string) {
+func (s *Encoder) endMessage(phase string) {
 	if !s.isOpen(typeMessage) {
 		return
 	}
@@ -144,7 +132,7 @@ var phases = []string{"commentary", "final_answer"}
 // endReasoning adds the encrypted content, which the client may send back, to a reasoning item, and
 // ends the item. If the reasoning had no summary, there is no item yet. In this case, endReasoning
 // begins an item for the encrypted content, if there is any.
-func (s *Stream) endReasoning(out *turn.Output) {
+func (s *Encoder) endReasoning(out *turn.Output) {
 	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {
 			return
@@ -159,7 +147,7 @@ func (s *Stream) endReasoning(out *turn.Output) {
 	s.endItem(statusCompleted)
 }
 
-func (s *Stream) addCall(out *turn.Output) {
+func (s *Encoder) addCall(out *turn.Output) {
 	if s.meta.CallsInText {
 		return
 	}
@@ -177,7 +165,7 @@ func (s *Stream) addCall(out *turn.Output) {
 }
 
 // annotate adds annotations to the open message, if there is one.
-func (s *Stream) annotate(out *turn.Output) {
+func (s *Encoder) annotate(out *turn.Output) {
 	if !s.isOpen(typeMessage) {
 		return
 	}
@@ -191,14 +179,14 @@ func (s *Stream) annotate(out *turn.Output) {
 }
 
 // isOpen reports whether the open item has this type.
-func (s *Stream) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
+func (s *Encoder) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
 
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
 // openOrBegin returns the open item if it has this type and this providerID. Otherwise it begins a
 // new item.
-func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
+func (s *Encoder) openOrBegin(kind, providerID string) *outputItem {
 	if !s.isOpen(kind) || s.openItem.providerID != providerID {
 		s.beginItem(kind, &outputItem{providerID: providerID})
 	}
@@ -207,7 +195,7 @@ func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
 
 // beginItem ends the open item, if there is one, and begins a new one. kind is the type of the new
 // item.
-func (s *Stream) beginItem(kind string, item *outputItem) {
+func (s *Encoder) beginItem(kind string, item *outputItem) {
 	s.endItem(statusCompleted)
 	item.Type, item.Status, item.providerID = kind, statusInProgress, strings.Clone(item.providerID)
 	suffix := strings.TrimPrefix(s.meta.ID, responseid.Prefix)
@@ -221,7 +209,7 @@ func (s *Stream) beginItem(kind string, item *outputItem) {
 }
 
 // endItem ends the open item, if there is one, with this status.
-func (s *Stream) endItem(status string) {
+func (s *Encoder) endItem(status string) {
 	if i := s.openItem; i != nil {
 		s.openItem = nil
 		s.endPart(i)
@@ -232,7 +220,7 @@ func (s *Stream) endItem(status string) {
 
 // finish ends the response when the turn has ended without an error. The response is incomplete if
 // the turn ended early.
-func (s *Stream) finish(out *turn.Output) {
+func (s *Encoder) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
 	if reason := incompleteReasons[out.End.Finish]; reason != "" {
 		s.state.Incomplete = &incompleteDetails{reason}
@@ -251,8 +239,9 @@ func (s *Stream) finish(out *turn.Output) {
 var incompleteReasons = map[turn.FinishReason]string{turn.FinishLength: "max_output_tokens", turn.FinishContentFilter: "content_filter"}
 
 // endResponse ends the response and writes the last event.
-func (s *Stream) endResponse(status, event string) {
-	s.done, s.state.Status = true, status
+func (s *Encoder) endResponse(status, event string) {
+	s.End()
+	s.state.Status = status
 	s.finalJSON = s.keepResponse()
 	s.sendResponse(event, s.finalJSON)
 }

@@ -1,0 +1,251 @@
+package chat
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Encoder encodes the outputs of turns as chat.completion.chunk objects
+// (CreateChatCompletionStreamResponse), or as one chat.completion object with the same content. The
+// outputs of each turn become one choice. The chunks of several choices may be mixed. Each choice
+// has these chunks:
+//
+//   - a chunk with the role and an empty content (null if the turn begins with a call),
+//   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), and
+//     for each list of citations (delta.annotations),
+//   - two chunks for each call,
+//   - a chunk with the finish_reason and an empty delta.
+//
+// The member reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call
+// (delta.tool_calls) has the call's index, id, type and name. The second chunk has the index and the
+// arguments or, of a custom tool, the input; there is none if they are empty. If the request has
+// functions, the older form of tools, a call is in delta.function_call: its first chunk has the name,
+// and its second chunk has the arguments.
+//
+// If the client asks for the usage, the last chunk has no choice, but the usage of all choices
+// together; all earlier chunks have "usage": null. If a choice fails, an error object ends the
+// stream.
+type Encoder struct {
+	api.Events
+	meta     Meta
+	chunkEnd string // the end of every chunk without a finish_reason
+
+	choices    []choiceState
+	unfinished int // how many choices have not finished
+	usage      codexrpc.Usage
+	estimated  bool // this server has estimated a part of the usage
+
+	// oneChoice is the memory of choices if there is only one choice. oneChoiceStart is the memory
+	// of the chunkStart in choices[0]. Both fields save allocations.
+	oneChoice      [1]choiceState
+	oneChoiceStart [256]byte
+}
+
+// choiceState is the state of a choice.
+type choiceState struct {
+	chunkStart []byte // the beginning of every chunk of the choice, up to the delta
+	roleSent   bool   // the first chunk, which has the role, has been sent
+	finished   bool
+	content    *content // nil: there are chunks
+}
+
+// noFinishReason is the finish_reason in all chunks of a choice but the last.
+const noFinishReason = `,"finish_reason":null`
+
+// NewEncoder returns an encoder. The caller must call Begin.
+func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
+
+// Begin implements [api.Encoder].
+func (e *Encoder) Begin(emit api.Emit) {
+	e.Events.Begin(emit)
+	e.unfinished = max(1, e.meta.Choices)
+	if e.choices = e.oneChoice[:]; e.unfinished > 1 {
+		e.choices = make([]choiceState, e.unfinished)
+	}
+	e.chunkEnd = noFinishReason + "}]}"
+	if e.meta.IncludeUsage {
+		e.chunkEnd = noFinishReason + `}],"usage":null}`
+	}
+	for i := range e.choices {
+		if emit == nil {
+			e.choices[i].content = new(content)
+			continue
+		}
+		memory := e.oneChoiceStart[:0]
+		if i > 0 {
+			memory = make([]byte, 0, len(e.oneChoiceStart))
+		}
+		head := append(e.appendChunkStart(memory), `,"choices":[{"index":`...)
+		e.choices[i].chunkStart = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
+	}
+}
+
+// appendChunkStart appends the beginning that all chunks share: the members before choices.
+func (e *Encoder) appendChunkStart(dst []byte) []byte {
+	dst = wirejson.AppendString(append(dst, `{"id":`...), e.meta.ID)
+	dst = strconv.AppendInt(append(dst, `,"object":"chat.completion.chunk","created":`...), e.meta.Created, 10)
+	dst = wirejson.AppendString(append(dst, `,"model":`...), e.meta.Model)
+	if e.meta.ServiceTier != "" {
+		dst = wirejson.AppendString(append(dst, `,"service_tier":`...), e.meta.ServiceTier)
+	}
+	if e.meta.Fingerprint != "" {
+		dst = wirejson.AppendString(append(dst, `,"system_fingerprint":`...), e.meta.Fingerprint)
+	}
+	return dst
+}
+
+// Write implements [api.Encoder]. An output becomes any number of chunks, or none.
+func (e *Encoder) Write(choice int, out turn.Output) error {
+	c := &e.choices[choice]
+	switch {
+	case e.Over() || e.Err() != nil || c.finished:
+	case out.Kind == turn.OutputFinish:
+		e.finishChoice(choice, &out)
+	case c.content != nil:
+		c.content.add(&out, &e.meta)
+	default:
+		e.sendOutput(choice, &out)
+	}
+	return e.Err()
+}
+
+// sendOutput sends the chunks of an output that is not the last of its choice.
+func (e *Encoder) sendOutput(choice int, out *turn.Output) {
+	switch out.Kind {
+	case turn.OutputText, turn.OutputReasoning:
+		e.sendPiece(choice, openingForText, out)
+	case turn.OutputCall:
+		e.sendCall(choice, out)
+	case turn.OutputAnnotations:
+		if all := annotations(out); all != nil {
+			e.openChoice(choice, openingForText)
+			e.sendChunk(choice, encodeDelta(message{Annotations: all}), "")
+		}
+	}
+}
+
+// sendCall sends the chunks of a call. If the request has functions, the older form of tools, the
+// client can read only one call, so sendCall sends nothing for the calls after the first.
+func (e *Encoder) sendCall(index int, out *turn.Output) {
+	callIndex, form := out.Call, e.meta.Forms[out.Name]
+	var first message
+	switch {
+	case !e.meta.LegacyFunctions:
+		firstDelta := newCall(out.ID, out.Name, "", form)
+		firstDelta.Index = &callIndex
+		first.ToolCalls = []call{firstDelta}
+	case out.Call == 0:
+		first.FunctionCall = &function{Name: out.Name}
+	default:
+		return
+	}
+	e.openChoice(index, openingForCall)
+	e.sendChunk(index, encodeDelta(first), "")
+	if form == 0 {
+		e.sendPiece(index, openingForCall, out)
+		return
+	}
+	text, inputDelta := prompt.CustomInput(out.Text), call{Index: &callIndex}
+	if form == customForm {
+		inputDelta.Custom = &custom{Input: text}
+	} else {
+		inputDelta.Function = &function{Arguments: text}
+	}
+	if text != "" {
+		e.sendChunk(index, encodeDelta(message{ToolCalls: []call{inputDelta}}), "")
+	}
+}
+
+// sendPiece sends a chunk with a piece of text, a piece of reasoning or the arguments of a call. Nearly all chunks are
+// such pieces, so sendPiece does not use the JSON encoder. If the choice has no chunk yet,
+// sendPiece first sends a chunk with opening as its delta.
+func (e *Encoder) sendPiece(index int, opening string, out *turn.Output) {
+	if out.Text == "" {
+		return
+	}
+	e.openChoice(index, opening)
+	chunk, closing := append(e.Take(), e.choices[index].chunkStart...), "}"
+	switch {
+	case out.Kind == turn.OutputText:
+		chunk = append(chunk, `{"content":`...)
+	case out.Kind == turn.OutputReasoning:
+		chunk = append(chunk, `{"reasoning_content":`...)
+	case e.meta.LegacyFunctions:
+		chunk, closing = append(chunk, `{"function_call":{"arguments":`...), "}}"
+	default:
+		chunk = strconv.AppendInt(append(chunk, `{"tool_calls":[{"index":`...), int64(out.Call), 10)
+		chunk, closing = append(chunk, `,"function":{"arguments":`...), "}}]}"
+	}
+	e.Send("", append(append(wirejson.AppendString(chunk, out.Text), closing...), e.chunkEnd...))
+}
+
+// finishChoice ends a choice. When all choices have ended, it also ends the answer.
+func (e *Encoder) finishChoice(index int, out *turn.Output) {
+	c, reason := &e.choices[index], e.meta.finishReason(out.End.Finish)
+	if c.finished = true; c.content != nil {
+		c.content.finish = reason
+	} else {
+		e.openChoice(index, openingForText)
+		e.sendChunk(index, "{}", reason)
+	}
+	e.usage, e.estimated = e.usage.Add(out.End.Usage), e.estimated || out.End.Estimated
+	if e.unfinished--; e.unfinished > 0 {
+		return
+	}
+	if e.meta.IncludeUsage && e.Streams() {
+		e.Emit("", append(wirejson.Append(append(e.appendChunkStart(nil), `,"choices":[],"usage":`...), e.totalUsage()), '}'))
+	}
+	e.End()
+}
+
+// totalUsage returns the usage of all choices that have finished.
+func (e *Encoder) totalUsage() *usage {
+	u := e.usage
+	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: e.estimated}
+	w.PromptDetails.CachedTokens = u.CachedInputTokens
+	w.PromptDetails.CacheWriteTokens = u.CacheWriteInputTokens
+	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens
+	return w
+}
+
+// The deltas of the first chunk of a choice: openingForCall if the choice begins with a call, and
+// otherwise openingForText.
+const (
+	openingForText = `{"role":"assistant","content":""}`
+	openingForCall = `{"role":"assistant","content":null}`
+)
+
+// openChoice sends the first chunk of a choice with this delta, if it has not been sent yet.
+func (e *Encoder) openChoice(choice int, delta string) {
+	if c := &e.choices[choice]; !c.roleSent {
+		c.roleSent = true
+		e.sendChunk(choice, delta, "")
+	}
+}
+
+// sendChunk sends a chunk of one choice. delta is JSON. If finish is empty, the finish_reason is
+// null.
+func (e *Encoder) sendChunk(index int, delta string, finish turn.FinishReason) {
+	chunk := append(e.Take(), e.choices[index].chunkStart...)
+	chunk = append(chunk, delta...)
+	if finish == "" {
+		chunk = append(chunk, e.chunkEnd...)
+	} else {
+		chunk = wirejson.AppendString(append(chunk, `,"finish_reason":`...), string(finish))
+		chunk = append(chunk, strings.TrimPrefix(e.chunkEnd, noFinishReason)...)
+	}
+	e.Send("", chunk)
+}
+
+// encodeDelta returns a delta as JSON. sendPiece writes the most frequent deltas itself.
+func encodeDelta(delta message) string { return string(wirejson.Append(nil, delta)) }
+
+// Fail implements [api.Encoder].
+func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", apiErr.Body()) }
