@@ -1,12 +1,15 @@
 package chat
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -65,6 +68,9 @@ func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
 // Begin implements [api.Encoder].
 func (e *Encoder) Begin(emit api.Emit) {
 	e.Events.Begin(emit)
+	if e.meta.Place != nil {
+		e.meta.Fingerprint = fingerprint(e.meta.Place())
+	}
 	e.unfinished = max(1, e.meta.Choices)
 	if e.choices = e.oneChoice[:]; e.unfinished > 1 {
 		e.choices = make([]choiceState, e.unfinished)
@@ -85,6 +91,13 @@ func (e *Encoder) Begin(emit api.Emit) {
 		head := append(e.appendChunkStart(memory), `,"choices":[{"index":`...)
 		e.choices[i].chunkStart = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
 	}
+}
+
+// fingerprint returns a fingerprint that looks like OpenAI's system_fingerprint. It depends on Codex's
+// name of the model and the release of Codex.
+func fingerprint(model, version string) string {
+	hash := sha256.Sum256([]byte(model + "\x00" + version))
+	return "fp_" + hex.EncodeToString(hash[:5])
 }
 
 // appendChunkStart appends the beginning that all chunks share: the members before choices.
@@ -246,6 +259,14 @@ func (e *Encoder) sendChunk(index int, delta string, finish turn.FinishReason) {
 
 // encodeDelta returns a delta as JSON. sendPiece writes the most frequent deltas itself.
 func encodeDelta(delta message) string { return string(wirejson.Append(nil, delta)) }
+
+// Form implements [api.Answer].
+func (*Encoder) Form() api.Form { return api.Form{Counts: true, EndMark: true} }
+
+// APIError implements [api.Answer].
+func (e *Encoder) APIError(failure error) *apierror.Error {
+	return failures.WithConversation(failure, e.meta.Field)
+}
 
 // Fail implements [api.Encoder].
 func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", apiErr.Body()) }

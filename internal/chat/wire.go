@@ -16,6 +16,10 @@ type Meta struct {
 	// ServiceTier and Fingerprint are the values of service_tier and system_fingerprint. An
 	// empty value is left out of the answer.
 	ServiceTier, Fingerprint string
+	// Place returns Codex's name of the model and the release of Codex, from which Begin makes the
+	// Fingerprint. Nil: the Fingerprint is given.
+	Place func() (model, version string)
+	Field string // the name of the request's field with the conversation, for errors
 	// Forms has the form of each custom tool's calls, see [Request.Forms].
 	Forms map[string]ToolForm
 }

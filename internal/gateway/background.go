@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -12,17 +11,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // detach starts a background response on its own goroutine. A client that wants a stream gets the
 // events of the response. Any other client gets the response as it is at its beginning. Both are
 // claimed anew: the response may release what the request has claimed long before the client has
 // read them.
-func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, answer *responseAnswer) requestOutcome {
-	w, r := ex.w, ex.r
+func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) requestOutcome {
+	w, r, answer := ex.w, ex.r, req.kept
 	claim := g.answerBudget.Claim(ex.user)
 	defer claim.Release()
 	var snapshot claims.Bytes
@@ -37,7 +35,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	}
 	ex.setHeaders(req)
 	background := g.newBackground(ex)
-	responder := g.newLogResponder(ex.user, answer)
+	responder := g.newLogResponder(background, req)
 	ctx := background.turnContext(answer)
 	// background.close calls the registered functions in reverse order. First, the function from
 	// Continue waits until the last events are stored, so the answer stays claimed until then. Later,
@@ -73,7 +71,7 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 }
 
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *logResponder) {
+func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *responder) {
 	defer ex.close()
 	defer responder.log.End()
 	defer g.recoverBackground(ctx, responder)
@@ -86,14 +84,14 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 		err = cause
 	}
 	settleAll(run.choices, err)
-	outcome := responder.finish(req.answer.apiError(err))
+	outcome := responder.finish(req.answer.APIError(err))
 	outcome.turns, outcome.background = run.abandonedRecords(outcome.apiErr), true
 	g.report(ex.r, outcome)
 }
 
 // recoverBackground ends a background response whose goroutine has panicked. Without it, the panic
 // would end the program.
-func (g *Gateway) recoverBackground(ctx context.Context, responder *logResponder) {
+func (g *Gateway) recoverBackground(ctx context.Context, responder *responder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
@@ -109,44 +107,29 @@ func (n *discardWriter) Header() http.Header            { return n.header }
 func (n *discardWriter) Write(body []byte) (int, error) { return len(body), nil }
 func (n *discardWriter) WriteHeader(int)                {}
 
-// logResponder writes the events of a background response to its log.
-type logResponder struct {
-	log     *objects.Log
-	encoder *responses.Encoder
-	eventWriter
+// newLogResponder returns a responder that writes the events of a background response to its log. The
+// answer begins as soon as its turn is started.
+func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
+	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
+	events := &logEvents{log: log}
+	req.answer.Begin(events.WriteEvent)
+	return &responder{g: g, ex: ex, answer: req.answer, tally: new(tally), events: events, log: log, claim: g.newAnswerClaim(ex.user)}
 }
 
-func (g *Gateway) newLogResponder(user string, answer *responseAnswer) *logResponder {
-	log := g.objects.Running.Logs.Open(user, answer.meta.ID)
-	encoder := responses.NewEncoder(answer.meta)
-	encoder.Begin(log.Append)
-	return &logResponder{log, encoder, eventWriter{target: encoder, claim: g.newAnswerClaim(user)}}
+// logEvents passes events to a log. It has neither comments nor keepalives.
+type logEvents struct {
+	log   *objects.Log
+	begun bool // there was an event
 }
 
-func (l *logResponder) restart() {}
-
-// close does nothing: detach has registered the release of the claim.
-func (l *logResponder) close() {}
-
-// nextWake returns the time until wake is due. Before the first events are written, wake is due
-// immediately. After that, it is never due.
-func (l *logResponder) nextWake() time.Duration {
-	if l.opened {
-		return math.MaxInt64
-	}
-	return 0
+func (l *logEvents) WriteEvent(event string, data []byte) error {
+	l.begun = true
+	return l.log.Append(event, data)
 }
 
-func (l *logResponder) wake() error { return l.open() }
-
-// finish appends the last event to the log if the response has failed.
-func (l *logResponder) finish(err error) requestOutcome {
-	if err == nil {
-		return requestOutcome{}
-	}
-	apiErr := failures.APIError(err)
-	if l.open() == nil {
-		_ = l.encoder.Fail(apiErr) // appending to the log never fails
-	}
-	return requestOutcome{apiErr: apiErr, streamed: true}
-}
+func (*logEvents) WriteComment(string) error         { return nil }
+func (*logEvents) Flush() error                      { return nil }
+func (l *logEvents) Started() bool                   { return l.begun }
+func (*logEvents) NextKeepalive() time.Duration      { return sse.Never }
+func (*logEvents) Keepalive() (time.Duration, error) { return sse.Never, nil }
+func (*logEvents) Close() error                      { return nil }

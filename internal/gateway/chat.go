@@ -2,18 +2,14 @@ package gateway
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Chat serves POST /v1/chat/completions.
@@ -38,55 +34,25 @@ type chatRequest struct {
 const idSuffixLength = 8
 
 // newAnswer returns the answer to the request.
-func (q *chatRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Options) answer {
+func (q *chatRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) api.Answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
-	return &chatAnswer{conversation: q.ConversationField(), meta: chat.Meta{
+	return chat.NewEncoder(chat.Meta{
 		Settings:    plan.Settings,
 		ID:          "chatcmpl-" + id,
 		ServiceTier: plan.ServiceTier,
 		Created:     time.Now().Unix(),
 		Forms:       q.Forms,
-	}}
+		Place:       ex.prealloc.running.modelAndVersion,
+		Field:       q.ConversationField(),
+	})
 }
 
-// chatAnswer is a chat completion.
-type chatAnswer struct {
-	selfContained
-	meta         chat.Meta // its Fingerprint is empty until withFingerprint sets it
-	conversation string    // the name of the request field with the conversation
-	chunks       chunkStream
-}
-
-func (a *chatAnswer) stream(w *sse.Writer, place *conversation.Place) streamEncoder {
-	e := chat.NewEncoder(a.withFingerprint(place))
-	e.Begin(w.WriteEvent)
-	a.chunks = chunkStream{e, w}
-	return &a.chunks
-}
-
-func (a *chatAnswer) body(place *conversation.Place) bodyEncoder {
-	return collect(chat.NewEncoder(a.withFingerprint(place)))
-}
-
-// withFingerprint sets the fingerprint of the answer and returns meta. place is where the turn
-// runs: its model and app-server determine the fingerprint.
-func (a *chatAnswer) withFingerprint(place *conversation.Place) chat.Meta {
-	a.meta.Fingerprint = fingerprintOf(place)
-	return a.meta
-}
-
-// fingerprintOf returns a fingerprint that looks like OpenAI's system_fingerprint. It depends on
-// Codex's model and the release of Codex.
-func fingerprintOf(place *conversation.Place) string {
-	model, version := place.Model, ""
+// modelAndVersion returns Codex's name of the first choice's model, and the release of its Codex.
+func (run *runningRequest) modelAndVersion() (model, version string) {
+	place := run.place()
 	if place.Process != nil {
 		version = place.Process.Status().Version
 	}
-	hash := sha256.Sum256([]byte(model + "\x00" + version))
-	return "fp_" + hex.EncodeToString(hash[:5])
-}
-
-func (a *chatAnswer) apiError(failure error) *apierror.Error {
-	return failures.WithConversation(failure, a.conversation)
+	return place.Model, version
 }

@@ -100,7 +100,8 @@ func TestDeleteWhileStored(t *testing.T) {
 		store := &slowStore{responsestore.NewMemory(1<<20, time.Hour), make(chan writing, 1), make(chan struct{}, 1)}
 		g, _ := storeGateway(store)
 		decoded, x := decodeResponse(t, g, `{"model":"m","input":"x","stream":true}`)
-		form := decoded.newAnswer(x, new(prompt.Plan), new(turn.Options)).(*responseAnswer)
+		decoded.newAnswer(x, new(prompt.Plan), new(turn.Options))
+		form := decoded.(*responsesRequest).kept
 		_, end := form.track(t.Context())
 		var saved sync.WaitGroup
 		saved.Go(func() { form.save(responses.Record{Response: json.RawMessage("{}")}) })

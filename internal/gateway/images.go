@@ -4,14 +4,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/images"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // GeneratePictures serves POST /v1/images/generations.
@@ -71,42 +69,8 @@ func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error
 
 // newAnswer returns the answer to the request. The answer has only pictures, so reasoning and tool
 // calls in the text are off.
-func (q *imagesRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
+func (q *imagesRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) api.Answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
-	return &imagesAnswer{meta: q.Meta(ex.arrived.Unix())}
+	return images.NewEncoder(q.Meta(ex.arrived.Unix()))
 }
-
-// imagesAnswer is an answer with pictures.
-type imagesAnswer struct {
-	selfContained
-	meta images.Meta
-}
-
-func (a *imagesAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	e := images.NewEncoder(a.meta)
-	e.Begin(w.WriteEvent)
-	return imagesStream{e}
-}
-
-func (a *imagesAnswer) body(*conversation.Place) bodyEncoder {
-	return collect(images.NewEncoder(a.meta))
-}
-
-func (a *imagesAnswer) apiError(failure error) *apierror.Error {
-	return failures.WithConversation(failure, "prompt")
-}
-
-func (*imagesAnswer) allowsPartial() {}
-
-// imagesStream encodes pictures as events.
-type imagesStream struct{ *images.Encoder }
-
-// Open writes nothing: the first event has a whole picture.
-func (imagesStream) Open() error { return nil }
-
-// KeepsOutputs returns false: no event repeats earlier outputs.
-func (imagesStream) KeepsOutputs() bool { return false }
-
-// Close writes nothing: the last picture ends the stream.
-func (imagesStream) Close(turn.Report) error { return nil }

@@ -6,14 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Messages serves POST /v1/messages of Anthropic's API.
@@ -49,47 +47,14 @@ type messagesRequest struct {
 }
 
 // newAnswer returns the answer to the request.
-func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.Options) answer {
+func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.Options) api.Answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
 	options.Items = true
-	a := &messageAnswer{meta: q.Meta("msg_" + id)}
-	a.meta.CallsInText = options.OutputMode == turn.ModeXML
-	return a
+	meta := q.Meta("msg_" + id)
+	meta.CallsInText = options.OutputMode == turn.ModeXML
+	return messages.NewEncoder(meta)
 }
-
-// messageAnswer is a message of Anthropic's API.
-type messageAnswer struct {
-	selfContained
-	meta messages.Meta
-}
-
-func (a *messageAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	w.SetPing("ping", ping)
-	e := messages.NewEncoder(a.meta)
-	e.Begin(w.WriteEvent)
-	return &messageStream{e, w}
-}
-
-var ping = []byte(`{"type":"ping"}`)
-
-func (a *messageAnswer) body(*conversation.Place) bodyEncoder {
-	return collect(messages.NewEncoder(a.meta))
-}
-
-func (a *messageAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
-
-// messageStream encodes an answer as the events of a message.
-type messageStream struct {
-	*messages.Encoder
-	writer *sse.Writer
-}
-
-// KeepsOutputs returns false: no event repeats earlier outputs.
-func (*messageStream) KeepsOutputs() bool { return false }
-
-// Close writes the counts of the tool calls. It writes no end mark after the last event.
-func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
 
 // CountTokens serves POST /v1/messages/count_tokens. It does not wait for a slot for turns: Claude
 // Code sends two dozen such requests at the same time.

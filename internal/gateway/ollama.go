@@ -5,14 +5,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // OllamaChat serves POST /api/chat of Ollama's API.
@@ -51,46 +49,12 @@ func (q *ollamaRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error
 }
 
 // newAnswer returns the answer to the request.
-func (q *ollamaRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
+func (q *ollamaRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) api.Answer {
 	options.IDSuffix = rand.Text()[:idSuffixLength]
-	a := &ollamaAnswer{meta: q.Meta(ex.arrived), isLoad: q.Loads()}
-	a.meta.CallsInText = options.OutputMode == turn.ModeXML
-	return a
+	meta := q.Meta(ex.arrived)
+	meta.CallsInText = options.OutputMode == turn.ModeXML
+	return ollama.NewEncoder(meta)
 }
-
-// ollamaAnswer is an answer of Ollama's API.
-type ollamaAnswer struct {
-	selfContained
-	meta   ollama.Meta
-	isLoad bool // the request only loads or unloads a model, which needs no turn
-}
-
-func (a *ollamaAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	w.SetLines(a.meta.Keepalive())
-	e := ollama.NewEncoder(a.meta)
-	e.Begin(w.WriteEvent)
-	return ollamaStream{e}
-}
-
-func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder {
-	return collect(ollama.NewEncoder(a.meta))
-}
-
-func (a *ollamaAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
-
-func (a *ollamaAnswer) isWarmup() bool { return a.isLoad }
-
-// ollamaStream encodes an answer as lines.
-type ollamaStream struct{ *ollama.Encoder }
-
-// Open writes nothing: the first line comes with the first output.
-func (ollamaStream) Open() error { return nil }
-
-// KeepsOutputs returns false: no line repeats earlier outputs.
-func (ollamaStream) KeepsOutputs() bool { return false }
-
-// Close writes nothing: the last line says that it is the last.
-func (ollamaStream) Close(turn.Report) error { return nil }
 
 // OllamaTags serves GET /api/tags.
 func (g *Gateway) OllamaTags(w http.ResponseWriter, r *http.Request) {

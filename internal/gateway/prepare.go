@@ -52,6 +52,10 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 		return nil, apiErr
 	}
 	req.answer = decoded.newAnswer(ex, plan, &req.options)
+	req.form = req.answer.Form()
+	if q, ok := decoded.(*responsesRequest); ok {
+		req.kept = q.kept
+	}
 	return req, nil
 }
 

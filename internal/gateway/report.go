@@ -80,7 +80,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 		Overrides:  req.overrides,
 		Thread:     string(c.session.Origin()),
 		Price:      c.machine.Price(),
-		NotStored:  req.answer.notStored(),
+		NotStored:  req.kept.notStored(),
 	}
 	record.Usage, record.Estimated = c.tokens()
 	if !c.firstOutput.IsZero() {

@@ -11,16 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Responses serves POST /v1/responses.
@@ -48,13 +48,14 @@ type responsesRequest struct {
 	input        []json.RawMessage // as it will be stored, or kept in memory for the WebSocket; nil: neither
 	session      *socketSession    // nil: the request came by POST
 	earlierItems []json.RawMessage // the items before the input; nil: they are not kept in memory for the WebSocket
+	kept         *responseAnswer   // set by newAnswer
 }
 
 // Choices returns 1: a response has no further choices.
 func (*responsesRequest) Choices() int { return 1 }
 
 // newAnswer returns the answer to the request.
-func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer {
+func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) api.Answer {
 	options.Items = true
 	options.IDSuffix = q.idSuffix[len(q.idSuffix)-idSuffixLength:]
 	a := &responseAnswer{
@@ -66,10 +67,12 @@ func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *t
 	a.meta.Now = func() int64 { return time.Now().Unix() }
 	a.meta.CallsInText = options.OutputMode == turn.ModeXML
 	a.meta.Keep = a.save
-	return a
+	q.kept = a
+	return responses.NewEncoder(a.meta)
 }
 
-// responseAnswer is a response of the Responses API.
+// responseAnswer is what the server keeps of a response of the Responses API. The methods of a nil
+// *responseAnswer, of an answer of which nothing is kept, do nothing.
 type responseAnswer struct {
 	q         *responsesRequest
 	user      string
@@ -79,22 +82,11 @@ type responseAnswer struct {
 	unstored  []string      // what could not be stored: "conversation", "response"
 }
 
-func (a *responseAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	e := responses.NewEncoder(a.meta)
-	e.Begin(w.WriteEvent)
-	return &responseStream{e, w}
-}
-
-func (a *responseAnswer) body(*conversation.Place) bodyEncoder {
-	return collect(responses.NewEncoder(a.meta))
-}
-
-func (a *responseAnswer) apiError(failure error) *apierror.Error { return a.q.APIError(failure) }
-
-// track makes a response known to other requests if the client gets the id of the response before
-// the response ends.
-func (a *responseAnswer) track(ctx context.Context) (context.Context, func()) {
-	if !a.q.Stream && !a.q.Background {
+// track makes a response known to other requests until end is called, if the client gets the id of
+// the response before the response ends. A request that deletes or cancels the response cancels the
+// returned context.
+func (a *responseAnswer) track(ctx context.Context) (_ context.Context, end func()) {
+	if a == nil || !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
 	}
 	return a.q.g.objects.Running.Begin(ctx, a.runningResponse())
@@ -105,9 +97,12 @@ func (a *responseAnswer) runningResponse() objects.Response {
 	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, Size: a.meta.InProgressSize(), InProgress: a.meta.InProgress}
 }
 
-func (a *responseAnswer) isWarmup() bool { return a.q.Warmup }
-
+// forget drops the references to the body of the request. It is called when no turn needs the body
+// any more. kept is how many bytes of the body the answer repeats, and so keeps until its end.
 func (a *responseAnswer) forget() (kept int64) {
+	if a == nil {
+		return 0
+	}
 	a.q.Forget()
 	if a.entry.Input != nil {
 		return math.MaxInt64 // the entry keeps the input until the end
@@ -193,7 +188,13 @@ func (a *responseAnswer) changeStore(what, message string, change func(context.C
 	return err == nil
 }
 
-func (a *responseAnswer) notStored() string { return strings.Join(a.unstored, ", ") }
+// notStored returns what of the response could not be stored, as in notStoredHeader, or "".
+func (a *responseAnswer) notStored() string {
+	if a == nil {
+		return ""
+	}
+	return strings.Join(a.unstored, ", ")
+}
 
 // remember keeps the response for the next request of its WebSocket.
 func (a *responseAnswer) remember() {
@@ -237,18 +238,6 @@ func (g *Gateway) Compact(w http.ResponseWriter, r *http.Request) {
 	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) { return nil, apierror.NoCompaction() })
 }
 
-// responseStream encodes an answer as the events of a response.
-type responseStream struct {
-	*responses.Encoder
-	writer *sse.Writer
-}
-
-// KeepsOutputs returns true: the last event has the whole response.
-func (*responseStream) KeepsOutputs() bool { return true }
-
-// Close writes the counts of the tool calls. It writes no end mark after the last event.
-func (s *responseStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
-
 // ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
 // message is answered like a body of POST /v1/responses. For each message, ResponsesSocket calls
 // count with the request and a function that answers the request. count must call this function.
@@ -256,11 +245,12 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
-	apiErr := g.sockets.Serve(w, r, user, func(w http.ResponseWriter, r *http.Request) (usable bool) {
+	apiErr := g.sockets.Serve(w, r, user, func(w *socket.Writer, r *http.Request) (usable bool) {
 		var outcome requestOutcome
 		count(r, func(r *http.Request) {
 			ex := g.newExchange(w, r)
 			defer ex.close()
+			ex.events = w
 			outcome = g.handle(ex, g.responsesCodec(responses.DecodeCreate, s))
 			g.report(r, outcome)
 		})

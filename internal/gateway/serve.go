@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
@@ -27,6 +26,7 @@ type exchange struct {
 	arrived     time.Time
 	exit        exitWatch
 	requestSlot claims.Claim // one slot of Gateway.requestSlots
+	events      events       // where the events of the answer go; nil: to w, as server-sent events
 	releasers   []releaser   // released by close, the last first
 	memory      *turnMemory  // made by claimMemory; nil: none was claimed
 	prealloc    preallocated
@@ -121,27 +121,27 @@ func (g *Gateway) handle(ex *exchange, c codec) requestOutcome {
 	if apiErr != nil {
 		return g.refuse(ex.w, ex.r, apiErr)
 	}
-	if answer, ok := req.answer.(*responseAnswer); ok && answer.q.Background {
-		return g.detach(ex, lease, req, answer)
+	if req.kept != nil && req.kept.q.Background {
+		return g.detach(ex, lease, req)
 	}
-	if warmup, ok := req.answer.(warmupAnswer); ok && warmup.isWarmup() {
+	if req.form.Warmup {
 		closeGrants(req.grants)
-		return warmUp(g.newResponder(ex, req, new(conversation.Place), new(tally)))
+		return warmUp(g.newResponder(ex, req, new(tally)))
 	}
-	ctx := ex.turnContext(req.answer)
+	ctx := ex.turnContext(req.kept)
 	run, err := g.start(ctx, ex, lease, req)
 	if err != nil {
 		settleAll(run.choices, context.Cause(ctx))
-		outcome := g.refuse(ex.w, ex.r, req.answer.apiError(err))
+		outcome := g.refuse(ex.w, ex.r, req.answer.APIError(err))
 		outcome.turns = run.abandonedRecords(outcome.apiErr)
 		return outcome
 	}
-	return g.respond(ctx, run, g.newResponder(ex, req, run.place(), &run.group.tally))
+	return g.respond(ctx, run, g.newResponder(ex, req, &run.group.tally))
 }
 
 // turnContext returns the context for the turns of a request. It is cancelled if another request
 // deletes or cancels the answer.
-func (ex *exchange) turnContext(a answer) context.Context {
+func (ex *exchange) turnContext(a *responseAnswer) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx

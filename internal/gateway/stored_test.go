@@ -135,7 +135,8 @@ func TestNotKept(t *testing.T) {
 	for _, err := range []error{stores.ErrTooLarge, stores.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
 		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
-		form := decoded.newAnswer(x, new(prompt.Plan), new(turn.Options)).(*responseAnswer)
+		decoded.newAnswer(x, new(prompt.Plan), new(turn.Options))
+		form := decoded.(*responsesRequest).kept
 		form.meta.Keep(responses.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)

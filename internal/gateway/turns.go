@@ -136,7 +136,7 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	group.forgetPlan(c)
-	return group.fail(c, run.nameModels(ctx, c, run.req.answer.apiError(failure)))
+	return group.fail(c, run.nameModels(ctx, c, run.req.answer.APIError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why the turn failed. err is the error of the
@@ -152,7 +152,7 @@ func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err e
 // to start a turn again.
 type turnGroup struct {
 	mu          sync.Mutex
-	responder   responder
+	responder   *responder
 	err         error // why writing or the request has failed; nil: neither has; nothing is written after a failure
 	tally       tally
 	req         *request
@@ -169,9 +169,9 @@ type tally struct {
 }
 
 // setUp sets up the group for turns that were started.
-func (t *turnGroup) setUp(choices []*choice, req *request, responder responder) {
+func (t *turnGroup) setUp(choices []*choice, req *request, responder *responder) {
 	t.responder, t.req, t.restartable = responder, req, len(choices)
-	if _, some := req.answer.(partialAnswer); some {
+	if req.form.Partial {
 		t.allowedFailures = len(choices) - 1
 	}
 	for _, c := range choices {
@@ -196,7 +196,7 @@ func (t *turnGroup) forgetPlan(c *choice) {
 	}
 	plan := t.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	t.req.body.Shrink(t.req.answer.forget())
+	t.req.body.Shrink(t.req.kept.forget())
 }
 
 // addToTally adds a choice whose turn has ended to the tally.

@@ -183,23 +183,23 @@ func TestRepeatedHeld(t *testing.T) {
 // waiting are the functions that write bytes, to clients or stores who may be slow, each with the row
 // of SECURITY.md that says what is claimed for the bytes that wait meanwhile.
 var waiting = map[string]string{
-	"gateway.writeJSON":               "answer in one body",    // only claims.Bytes
-	"gateway.Gateway.follow":          "events for a follower", // it gets events only for a claim
-	"gateway.bufferedResponder.write": "answer in one body",    // it has a claim
-	"gateway.eventWriter.write":       "events of a stream",    // it has a claim, or keeps nothing
-	"gateway.eventWriter.writeUnread": "events of a stream",
-	"sse.Writer.writeBuffer":          "events of a stream",
-	"sse.Writer.writePing":            "events of a stream",
-	"sse.Writer.WriteEvent":           "events of a stream",
-	"socket.responseWriter.send":      "messages of a WebSocket",
-	"socket.conn.read":                "messages of a WebSocket", // which becomes a body
-	"socket.conn.answer":              "messages of a WebSocket", // it discards the rest of one
-	"gateway.Gateway.writeHealth":     "what is short, or the same for all",
-	"gateway.Gateway.OllamaReady":     "what is short, or the same for all",
-	"gateway.imagesRequest.resolve":   "pictures of a request",
-	"caddymodule.servePage":           "what is short, or the same for all",
-	"caddymodule.writeAdmin":          "what is short, or the same for all",
-	"caddymodule.logTurn":             "what is short, or the same for all",
+	"gateway.writeJSON":             "answer in one body",    // only claims.Bytes
+	"gateway.Gateway.follow":        "events for a follower", // it gets events only for a claim
+	"gateway.responder.write":       "events of a stream",    // it has a claim, or keeps nothing
+	"gateway.responder.writeUnread": "events of a stream",
+	"gateway.responder.end":         "events of a stream",
+	"sse.Writer.writeBuffer":        "events of a stream",
+	"sse.Writer.writePing":          "events of a stream",
+	"sse.Writer.WriteEvent":         "events of a stream",
+	"socket.Writer.send":            "messages of a WebSocket",
+	"socket.conn.read":              "messages of a WebSocket", // which becomes a body
+	"socket.conn.answer":            "messages of a WebSocket", // it discards the rest of one
+	"gateway.Gateway.writeHealth":   "what is short, or the same for all",
+	"gateway.Gateway.OllamaReady":   "what is short, or the same for all",
+	"gateway.imagesRequest.resolve": "pictures of a request",
+	"caddymodule.servePage":         "what is short, or the same for all",
+	"caddymodule.writeAdmin":        "what is short, or the same for all",
+	"caddymodule.logTurn":           "what is short, or the same for all",
 }
 
 // TestWaiting checks that no other function writes bytes, and that each has its row in SECURITY.md.

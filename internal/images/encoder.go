@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -90,6 +91,14 @@ func (e *Encoder) emitPicture(p *turn.Output, usage codexrpc.Usage) {
 	data = strconv.AppendInt(data, e.meta.Created, 10)
 	data = append(appendProperties(data, p), `,"quality":"auto","usage":`...)
 	e.Emit(event, append(wirejson.Append(data, newTokens(usage)), '}'))
+}
+
+// Form implements [api.Answer].
+func (*Encoder) Form() api.Form { return api.Form{Partial: true} }
+
+// APIError implements [api.Answer].
+func (*Encoder) APIError(failure error) *apierror.Error {
+	return failures.WithConversation(failure, "prompt")
 }
 
 // Fail implements [api.Encoder].

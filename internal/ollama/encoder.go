@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -69,6 +70,16 @@ func (e *Encoder) writeEnd(out *turn.Output) {
 	e.finish = *out
 }
 
+// Form implements [api.Answer]. The keepalive is a line with an empty text, which changes nothing for
+// the client.
+func (e *Encoder) Form() api.Form {
+	line := append(e.meta.appendStart(nil, new(piece), e.meta.Arrived), `,"done":false}`...)
+	return api.Form{Line: line, Warmup: e.meta.loadReason != ""}
+}
+
+// APIError implements [api.Answer].
+func (*Encoder) APIError(failure error) *apierror.Error { return failures.APIError(failure) }
+
 // Fail implements [api.Encoder].
 func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", appendError(nil, apiErr)) }
 
@@ -77,9 +88,4 @@ func (e *Encoder) JSON() []byte {
 	now := time.Now()
 	all := piece{e.content.String(), e.thinking.String(), e.calls}
 	return e.meta.appendEnd(e.meta.appendStart(nil, &all, now), &e.finish, &e.timings, now)
-}
-
-// Keepalive returns a line with an empty text, which changes nothing for the client.
-func (m *Meta) Keepalive() []byte {
-	return append(m.appendStart(nil, new(piece), m.Arrived), `,"done":false}`...)
 }

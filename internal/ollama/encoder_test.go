@@ -172,7 +172,7 @@ func TestKeepalive(t *testing.T) {
 		meta.generate = generate
 		b := begun(meta, nil)
 		_, _ = b.Write(0, said("a")), b.Write(0, finished(turn.FinishStop))
-		a, err := ollamacheck.Stream(string(meta.Keepalive())+"\n"+string(b.JSON())+"\n", generate)
+		a, err := ollamacheck.Stream(string(b.Form().Line)+"\n"+string(b.JSON())+"\n", generate)
 		if err != nil || a.Text != "a" || a.Thinking != "" {
 			t.Errorf("%v %+v", err, a)
 		}

@@ -51,6 +51,14 @@ func NewEncoder(meta Meta) *Encoder {
 	return &Encoder{meta: meta, state: state, prefix: deltaPrefix{itemIndex: hidden}}
 }
 
+// Form implements [api.Answer]. The last event has the whole response.
+func (s *Encoder) Form() api.Form {
+	return api.Form{Counts: true, Repeats: true, Warmup: s.meta.request.Warmup}
+}
+
+// APIError implements [api.Answer].
+func (s *Encoder) APIError(failure error) *apierror.Error { return s.meta.request.APIError(failure) }
+
 // JSON returns the whole Response, or nil if the response has not ended.
 func (s *Encoder) JSON() []byte { return s.finalJSON }
 

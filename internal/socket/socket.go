@@ -34,7 +34,7 @@ const (
 )
 
 // Handler answers a request. It reports false if the connection cannot be used any more.
-type Handler func(http.ResponseWriter, *http.Request) (usable bool)
+type Handler func(*Writer, *http.Request) (usable bool)
 
 // Server serves WebSockets.
 type Server struct {
@@ -179,7 +179,7 @@ func (c *conn) ping(ctx context.Context) {
 func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &responseWriter{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
+	w := &Writer{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer w.stopTimer()
 	defer func() { _ = m.Close() }() // unblocks read, which may wait in a write to the pipe
 	if time.Since(c.opened) >= maxAge {

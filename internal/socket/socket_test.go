@@ -16,7 +16,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,9 +51,9 @@ func ask(ctx context.Context, t *testing.T, client *websocket.Conn, message stri
 	return string(answer)
 }
 
-// repeat answers with the body of the request as an event, byte by byte, and refuses "no"
-// without reading further.
-func repeat(w http.ResponseWriter, r *http.Request) (usable bool) {
+// repeat answers with the body of the request as an event, and refuses "no" without reading
+// further.
+func repeat(w *Writer, r *http.Request) (usable bool) {
 	head := make([]byte, 2)
 	_, _ = io.ReadFull(r.Body, head)
 	if string(head) == "no" {
@@ -64,15 +63,11 @@ func repeat(w http.ResponseWriter, r *http.Request) (usable bool) {
 	if err != nil {
 		return false
 	}
-	w.Header().Set("Content-Type", sse.ContentType)
-	w.WriteHeader(http.StatusOK)
-	event := "event: x\ndata: " + r.Method + " " + r.Header.Get("X-Request-Id") + " " + string(head) + string(rest) + "\n\n"
-	for i := range len(event) {
-		if _, err := w.Write([]byte{event[i]}); err != nil {
-			return false
-		}
+	if err := w.WriteComment("data: no"); err != nil || w.Started() {
+		return false
 	}
-	return http.NewResponseController(w).Flush() == nil
+	event := r.Method + " " + r.Header.Get("X-Request-Id") + " " + string(head) + string(rest)
+	return w.WriteEvent("x", []byte(event)) == nil && w.Flush() == nil && w.Started()
 }
 
 // TestServe: each message is a request, and each event of its answer a message. An answer
@@ -154,7 +149,7 @@ func TestLateMessage(t *testing.T) {
 	for name, rest := range map[string]string{"silent": "", "at its own pace": "more"} {
 		server := NewServer(1<<20, claims.NewCrowd(nil))
 		ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-			if apiErr := server.Serve(w, r, "a", func(w http.ResponseWriter, r *http.Request) (usable bool) {
+			if apiErr := server.Serve(w, r, "a", func(w *Writer, r *http.Request) (usable bool) {
 				if _, err := io.ReadFull(r.Body, make([]byte, 4)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

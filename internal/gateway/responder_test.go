@@ -17,20 +17,25 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
+// streamOf returns a responder for the chunks of an exchange.
+func streamOf(g *Gateway, ex *exchange) *responder {
+	answer := chat.NewEncoder(chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}})
+	req := &request{plan: &prompt.Plan{Settings: prompt.Settings{Stream: true}}, answer: answer, form: answer.Form()}
+	return g.newResponder(ex, req, new(tally))
+}
+
 // newTestResponder returns a responder for chunks, and what it has written.
-func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorder) {
+func newTestResponder(t *testing.T) (*responder, *httptest.ResponseRecorder) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	form := &chatAnswer{meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}
-	return g.newStreamResponder(x, form, new(conversation.Place), new(tally)), w
+	return streamOf(g, x), w
 }
 
 var (
@@ -78,9 +83,9 @@ func TestWakeAfterFailure(t *testing.T) {
 }
 
 func TestFailureAfterOutput(t *testing.T) {
-	for name, begin := range map[string]func(*streamResponder) error{
-		"an output": func(s *streamResponder) error { return s.write(0, []turn.Output{textOutput}) },
-		"awakened": func(s *streamResponder) error {
+	for name, begin := range map[string]func(*responder) error{
+		"an output": func(s *responder) error { return s.write(0, []turn.Output{textOutput}) },
+		"awakened": func(s *responder) error {
 			time.Sleep(headerDelay)
 			return s.wake()
 		},
@@ -155,7 +160,7 @@ func TestWrites(t *testing.T) {
 				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					x := g.newExchange(w, r)
 					defer x.close()
-					s := g.newStreamResponder(x, new(chatAnswer), new(conversation.Place), new(tally))
+					s := streamOf(g, x)
 					defer s.close()
 					for _, outputs := range batches {
 						if err := s.write(0, outputs); err != nil {
@@ -227,8 +232,8 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pi
 func TestLostClient(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
 	x := g.newExchange(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
-	begin := func() *streamResponder {
-		return g.newStreamResponder(x, new(chatAnswer), new(conversation.Place), new(tally))
+	begin := func() *responder {
+		return streamOf(g, x)
 	}
 	outcome := begin().finish(nil)
 	if outcome.apiErr != nil {
@@ -236,7 +241,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(x, &request{plan: new(prompt.Plan), answer: new(chatAnswer)}, new(choice), outcome.apiErr)
+	r := newRecord(x, &request{plan: new(prompt.Plan)}, new(choice), outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}

@@ -1,9 +1,9 @@
 package socket
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -12,63 +12,76 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// responseWriter sends the answer to a request as messages of a WebSocket. Each event of a stream
-// is one message. An error is one message, too.
-type responseWriter struct {
+// Writer sends the answer to a request as messages of a WebSocket. Each event of a stream is one
+// message. An error, which is written like the answer to an HTTP request, is one message, too. A
+// Writer is not safe for concurrent use.
+type Writer struct {
 	ctx           context.Context
 	conn          *websocket.Conn
 	message       *message // the request
 	header        http.Header
-	status        int
-	buf           []byte      // the incomplete line of a stream, or the body of an error
+	status        int         // 0: nothing was written
+	buf           []byte      // the body of an error
 	deadlineTimer *time.Timer // ends the reading of the request at the deadline; nil: there is no deadline
 	err           error       // why a message could not be sent; nil: all were sent
 }
 
 // Header implements [http.ResponseWriter].
-func (w *responseWriter) Header() http.Header { return w.header }
+func (w *Writer) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *responseWriter) WriteHeader(status int) { w.status = status }
+func (w *Writer) WriteHeader(status int) { w.status = status }
 
-// Write implements [http.ResponseWriter].
-func (w *responseWriter) Write(p []byte) (int, error) {
-	if w.header.Get("Content-Type") != sse.ContentType {
-		w.buf = append(w.buf, p...) // the body of an error, which is short
-		return len(p), nil
-	}
-	n := len(p)
-	for w.err == nil {
-		end := bytes.IndexByte(p, '\n')
-		if end < 0 {
-			w.buf = append(w.buf, p...)
-			return n, nil
-		}
-		w.buf = append(w.buf, p[:end]...)
-		if data, ok := bytes.CutPrefix(w.buf, []byte("data: ")); ok {
-			w.send(data)
-		}
-		w.buf, p = w.buf[:0], p[end+1:]
-	}
-	return 0, w.err
+// Write implements [http.ResponseWriter] for the body of an error, which is short.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.buf = append(w.buf, p...)
+	return len(p), nil
 }
 
+// WriteEvent sends an event of a stream. Its data have its type, too.
+func (w *Writer) WriteEvent(_ string, data []byte) error {
+	if w.err == nil {
+		w.status = http.StatusOK
+		w.send(data)
+	}
+	return w.err
+}
+
+// WriteComment does nothing: a WebSocket has no comments.
+func (w *Writer) WriteComment(string) error { return w.err }
+
+// Started reports whether there was an event, or a flush.
+func (w *Writer) Started() bool { return w.status != 0 }
+
+// Flush begins a stream, if it has not begun.
+func (w *Writer) Flush() error {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.err
+}
+
+// NextKeepalive returns the longest time: a WebSocket has its own pings.
+func (w *Writer) NextKeepalive() time.Duration { return math.MaxInt64 }
+
+// Keepalive does nothing.
+func (w *Writer) Keepalive() (time.Duration, error) { return math.MaxInt64, w.err }
+
+// Close does nothing: the WebSocket stays open.
+func (w *Writer) Close() error { return w.err }
+
 // send sends a message.
-func (w *responseWriter) send(message []byte) {
+func (w *Writer) send(message []byte) {
 	ctx, cancel := context.WithTimeout(w.ctx, writeTimeout)
 	defer cancel()
 	w.err = w.conn.Write(ctx, websocket.MessageText, message)
 }
 
-// FlushError is called by [http.ResponseController].
-func (w *responseWriter) FlushError() error { return w.err }
-
 // SetReadDeadline is called by [http.ResponseController]. After the deadline an answer can still be
 // sent, but no other request can follow.
-func (w *responseWriter) SetReadDeadline(at time.Time) error {
+func (w *Writer) SetReadDeadline(at time.Time) error {
 	w.stopTimer()
 	if !at.IsZero() {
 		w.deadlineTimer = time.AfterFunc(time.Until(at), func() { _ = w.message.pipeWriter.CloseWithError(os.ErrDeadlineExceeded) })
@@ -77,7 +90,7 @@ func (w *responseWriter) SetReadDeadline(at time.Time) error {
 }
 
 // stopTimer drops the deadline for reading the request, if there is one.
-func (w *responseWriter) stopTimer() {
+func (w *Writer) stopTimer() {
 	if w.deadlineTimer != nil {
 		w.deadlineTimer.Stop()
 	}
@@ -90,8 +103,8 @@ type errorEvent struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// finish sends the answer if it is an error. The events of a stream have been sent by Write.
-func (w *responseWriter) finish() error {
+// finish sends the answer if it is an error. The events of a stream have been sent before.
+func (w *Writer) finish() error {
 	if w.err != nil || w.status == 0 || w.status == http.StatusOK || !json.Valid(w.buf) {
 		return w.err
 	}

@@ -1,0 +1,32 @@
+package api
+
+import "github.com/caddy-codex/caddy-codex/internal/apierror"
+
+// Answer is the answer to one request.
+type Answer interface {
+	Encoder
+	// Form returns how the answer is written.
+	Form() Form
+	// APIError converts a failure to the error that the client gets.
+	APIError(failure error) *apierror.Error
+}
+
+// Form says how an answer is written.
+type Form struct {
+	// Ping is the data of the events of the type ping that are the keepalives of a stream. Nil: the
+	// keepalives are comments.
+	Ping []byte
+	// Line is the keepalive of a stream that has JSON lines instead of events. Nil: it has events.
+	Line []byte
+	// Counts adds a comment with the counts of the tool calls to the end of a stream.
+	Counts bool
+	// EndMark adds the event [DONE] to the end of a stream.
+	EndMark bool
+	// Repeats says that the last event of a stream repeats the whole answer, so that memory has to be
+	// claimed for all outputs.
+	Repeats bool
+	// Warmup says that the request needs no turn; its answer has no output.
+	Warmup bool
+	// Partial says that the answer is useful even if some of its choices fail.
+	Partial bool
+}

@@ -1,0 +1,310 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+const (
+	// headerDelay is how long a stream's header waits for the first output of a turn that was
+	// started, so that an immediate failure can still be an HTTP status.
+	headerDelay = 2 * time.Second
+	// WriteTimeout is how long a client may take to accept one write of an answer.
+	WriteTimeout = 30 * time.Second
+)
+
+// responder writes the answer to a request: as events while the turns run, or as one body when they
+// have ended. Two goroutines never call its methods at the same time.
+type responder struct {
+	g      *Gateway
+	ex     *exchange
+	answer api.Answer
+	form   api.Form // of answer
+	tally  *tally   // of the choices
+
+	events    events       // where the events go; nil: the answer is one body
+	log       *objects.Log // where the events go, if it is a background response; otherwise nil
+	claim     *answerClaim // of the outputs that the answer keeps until its end; nil: it keeps none
+	opened    bool         // the answer has begun: Open of the encoder was called
+	headerDue time.Time    // when the header of a stream is sent at the latest
+
+	transferEncoding [1]string // the value of the Transfer-Encoding header
+}
+
+// events is where the events of an answer go: an [sse.Writer], a [socket.Writer], or logEvents. The
+// methods do what those of an sse.Writer do.
+type events interface {
+	WriteEvent(event string, data []byte) error
+	WriteComment(text string) error
+	Flush() error
+	Started() bool
+	NextKeepalive() time.Duration
+	Keepalive() (next time.Duration, err error)
+	Close() error
+}
+
+// newResponder returns the responder for an answer. The first turn has been started.
+func (g *Gateway) newResponder(ex *exchange, req *request, tally *tally) *responder {
+	answer := req.answer
+	if !req.plan.Stream {
+		s := &responder{g: g, ex: ex, answer: answer, form: req.form, tally: tally, claim: g.newAnswerClaim(ex.user)}
+		answer.Begin(nil)
+		return s
+	}
+	s := new(struct { // both in one allocation
+		responder
+		writer sse.Writer
+	})
+	s.responder = responder{
+		g: g, ex: ex, answer: answer, form: req.form, tally: tally, events: ex.events,
+		headerDue: time.Now().Add(headerDelay), transferEncoding: [1]string{"chunked"},
+	}
+	if s.events == nil {
+		g.resetWriter(&s.writer, ex.w, ex.r)
+		s.events = &s.writer
+	}
+	if s.form.Ping != nil {
+		s.writer.SetPing("ping", s.form.Ping)
+	}
+	if s.form.Line != nil {
+		s.writer.SetLines(s.form.Line)
+	}
+	if s.form.Repeats {
+		s.claim = g.newAnswerClaim(ex.user)
+	}
+	answer.Begin(s.events.WriteEvent)
+	return &s.responder
+}
+
+// resetWriter resets an SSE writer, so that it writes events to w.
+func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http.Request) {
+	if g.opts.OwnDeadlines != nil {
+		w = g.opts.OwnDeadlines(w, r)
+	}
+	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
+}
+
+// write writes the next outputs of a choice, and flushes once. None of them is a failure. If write
+// returns an *apierror.Error, the request fails.
+func (s *responder) write(choice int, outputs []turn.Output) error {
+	pictures, err := s.claimPictures(outputs)
+	defer pictures.release()
+	if err != nil {
+		return err
+	}
+	for i := range outputs {
+		if err := s.claim.add(&outputs[i]); err != nil {
+			return err
+		}
+		if err := s.open(); err != nil {
+			return err
+		}
+		if err := s.answer.Write(choice, outputs[i]); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+// claimPictures claims memory for the pictures in outputs. It returns the claim even if it fails.
+// The caller releases the claim when the outputs are written. The claim is nil if there are no
+// pictures, or if s.claim already counts the whole answer.
+func (s *responder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
+	if s.claim != nil {
+		return nil, nil
+	}
+	for i := range outputs {
+		if out := &outputs[i]; out.Kind == turn.OutputPicture && err == nil {
+			if claim == nil {
+				claim = s.g.newAnswerClaim(s.ex.user)
+			}
+			err = claim.add(out)
+		}
+	}
+	return claim, err
+}
+
+// writeUnread is called with the last outputs of a choice after the client has gone. It encodes them
+// if the answer has begun and may be stored. An answer in one body never begins before its end.
+func (s *responder) writeUnread(choice int, outputs []turn.Output) {
+	for i := range outputs {
+		if !s.opened || s.claim == nil || s.claim.add(&outputs[i]) != nil {
+			return
+		}
+		_ = s.answer.Write(choice, outputs[i]) // nobody reads the events
+	}
+}
+
+// open writes what comes before the first output, if there are events and open was not called before.
+func (s *responder) open() error {
+	if s.opened || s.events == nil {
+		return nil
+	}
+	s.opened = true
+	return s.answer.Open()
+}
+
+// flush sends the events that are written. If the answer is complete, flush ends the stream instead.
+func (s *responder) flush() error {
+	if s.events == nil {
+		return nil
+	}
+	if s.answer.Done() {
+		return s.end()
+	}
+	err := s.events.Flush()
+	s.answer.Idle() // only after the flush, so that the client does not wait for it
+	return err
+}
+
+// doneMark is the last event of a stream in OpenAI's older APIs.
+var doneMark = []byte("[DONE]")
+
+// end writes the end of the stream. Usually it does not flush: the server sends the rest when the
+// handler returns. But if a short answer was never flushed, the server would add a Content-Length,
+// as if the answer were not streamed. Over HTTP/1, the header Transfer-Encoding prevents this. Over
+// HTTP/2 and HTTP/3, end flushes.
+func (s *responder) end() error {
+	if s.tally.budgetSpent {
+		if err := s.events.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
+			return err
+		}
+	}
+	if tools := &s.tally.tools; s.form.Counts && tools.Calls > 0 {
+		if err := s.events.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated)); err != nil {
+			return err
+		}
+	}
+	if s.form.EndMark {
+		if err := s.events.WriteEvent("", doneMark); err != nil {
+			return err
+		}
+	}
+	s.answer.Idle()
+	if !s.events.Started() {
+		if s.ex.r.ProtoMajor > 1 {
+			return s.events.Flush()
+		}
+		s.ex.w.Header()["Transfer-Encoding"] = s.transferEncoding[:]
+	}
+	return s.events.Close()
+}
+
+// restart is called when a turn that had no output yet was started again. It delays the header by
+// headerDelay again: if the turn fails again immediately, the client can still get an HTTP status.
+func (s *responder) restart() {
+	if s.log == nil {
+		s.headerDue = time.Now().Add(headerDelay)
+	}
+}
+
+// nextWake returns the time until wake has to be called: until the header or the next keepalive is
+// due. For a body, nothing is due before the end.
+func (s *responder) nextWake() time.Duration {
+	switch {
+	case s.events == nil:
+		return sse.Never
+	case !s.events.Started():
+		return max(0, time.Until(s.headerDue))
+	}
+	return s.events.NextKeepalive()
+}
+
+// wake writes the header when the header is due. After the header, wake writes keepalives.
+func (s *responder) wake() error {
+	switch {
+	case s.events == nil:
+		return nil
+	case s.events.Started():
+		_, err := s.events.Keepalive()
+		return err
+	case time.Now().Before(s.headerDue):
+		return nil
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	return s.events.Flush()
+}
+
+// finish ends the answer when the turns have ended. err is nil, or why the request failed, or why
+// the client did not get the answer. A failure before the answer has begun becomes an HTTP status.
+// The stream of a cancelled response is an exception, as is the log of a background response: they
+// always get a last event.
+func (s *responder) finish(err error) requestOutcome {
+	if err != nil && s.log != nil {
+		err = failures.APIError(err)
+	}
+	apiErr, failed := errors.AsType[*apierror.Error](err)
+	mustEnd := s.log != nil || s.events != nil && apiErr == apierror.ErrCancelled
+	switch {
+	case failed && !s.opened && !mustEnd:
+		return s.g.refuse(s.ex.w, s.ex.r, apiErr)
+	case s.events == nil && err != nil:
+		return s.g.refuseUndelivered(s.ex.w, s.ex.r, err)
+	case s.events == nil:
+		return s.writeBody()
+	case failed:
+		err = s.fail(apiErr)
+	case err != nil && s.opened:
+		_ = s.answer.Fail(apierror.ErrCancelled) // nobody reads this event, but the response may be stored
+	}
+	if err == nil {
+		err = s.events.Close()
+	}
+	if err == nil || errors.Is(err, sse.ErrClosed) { // ErrClosed: flush has ended the stream already
+		return requestOutcome{apiErr: apiErr, streamed: true}
+	}
+	if !s.events.Started() {
+		return s.g.refuseUndelivered(s.ex.w, s.ex.r, err)
+	}
+	return undeliveredStream(err)
+}
+
+// fail ends the stream with an error.
+func (s *responder) fail(apiErr *apierror.Error) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if err := s.answer.Fail(apiErr); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// writeBody writes the answer as one body.
+func (s *responder) writeBody() requestOutcome {
+	body, apiErr := keepAnswer(s.claim.claim, s.answer.JSON())
+	if apiErr != nil {
+		return s.g.refuse(s.ex.w, s.ex.r, apiErr)
+	}
+	header, tools := s.ex.w.Header(), &s.tally.tools
+	header.Set(countHeader, strconv.Itoa(tools.Calls))
+	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
+	if err := writeJSON(s.ex.w, http.StatusOK, body); err != nil {
+		return requestOutcome{apiErr: apierror.ClientGone(), deliveryErr: err}
+	}
+	return requestOutcome{}
+}
+
+// close releases the memory of the answer. That of a background response is released later, see
+// [Gateway.detach].
+func (s *responder) close() {
+	if s.log != nil {
+		return
+	}
+	s.claim.release()
+	if s.events != nil {
+		_ = s.events.Close() // an abandoned stream has nothing more to send
+	}
+}
