@@ -100,7 +100,6 @@ func (c *callState) matchesName(name string) bool {
 	return name == "" || c.name == "" || c.name == name
 }
 
-// isShown reports whether the call has its ordinal and its id.
 func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
 // backendID returns the backend's id of the call. If that id has not come yet, backendID returns
@@ -121,7 +120,6 @@ func (c *callState) nextDelta(choice int, first bool) Delta {
 	return d
 }
 
-// record returns the current state of the call.
 func (c *callState) record(choice int) Record {
 	return Record{
 		ID: c.id, Type: CallType, Function: Function{Name: c.name, Arguments: c.args.String()},
@@ -176,7 +174,6 @@ func (c *callState) storeTextHash() {
 	}
 }
 
-// argumentsHash returns the hash of the arguments.
 func (c *callState) argumentsHash() [sha256.Size]byte {
 	if c.cachedHash == ([sha256.Size]byte{}) {
 		c.cachedHash = sha256.Sum256(wirejson.View(c.args.String()))
@@ -184,7 +181,6 @@ func (c *callState) argumentsHash() [sha256.Size]byte {
 	return c.cachedHash
 }
 
-// textHash returns the hash of the text.
 func (in *Input) textHash() [sha256.Size]byte {
 	if in.cachedHash == ([sha256.Size]byte{}) {
 		in.cachedHash = sha256.Sum256(wirejson.View(in.Text))

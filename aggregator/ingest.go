@@ -30,7 +30,6 @@ func (in *ingestion) setError(kind error, reason string) {
 	}
 }
 
-// countMalformed counts a part of the input that cannot be read.
 func (in *ingestion) countMalformed(reason string) {
 	in.agg.stats.Malformed++
 	in.setError(ErrMalformed, reason)

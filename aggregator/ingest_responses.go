@@ -40,7 +40,6 @@ func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, argu
 	in.applyInput(choice, &input)
 }
 
-// readOutputItems reads an array of Responses items.
 func (in *ingestion) readOutputItems(choice int, items string) {
 	for w := wirejson.Walk(items); w.Next(); {
 		in.readItem(choice, readMembers(w.Value), Input{isSummary: true, list: in.agg.stats.Events}, true)

@@ -239,7 +239,6 @@ func (l *layer) moveTo(pos int) {
 	l.pos = pos
 }
 
-// moveFence updates the fence with a text.
 func (l *layer) moveFence(text []byte) {
 	if l.opts.SkipFenced {
 		for _, b := range text {

@@ -73,7 +73,6 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// hasSeveralUsers reports whether the keys belong to more than one user.
 func (h *Handler) hasSeveralUsers() bool {
 	users := slices.Clone(h.keyFile.Set().Users())
 	for _, user := range h.keys {

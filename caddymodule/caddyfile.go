@@ -23,7 +23,6 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
 }
 
-// parseDirective sets up a handler from its directive.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	handler := new(Handler)
 	return handler, handler.UnmarshalCaddyfile(h.Dispenser)

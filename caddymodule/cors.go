@@ -128,7 +128,6 @@ func answerPreflight(answer, request http.Header) {
 	answer.Set("Access-Control-Max-Age", "7200") // two hours in seconds; the maxima of browsers are between two hours and a day
 }
 
-// allows reports whether pages of an origin may use the API.
 func (c *cors) allows(origin string) bool {
 	return c != nil && (c.allowsAny || slices.Contains(c.origins, origin))
 }

@@ -286,7 +286,6 @@ func (stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// send sends a value of a reading.
 func send[T int | int64 | float64](ch chan<- prometheus.Metric, r reading, value T, labels ...string) {
 	ch <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
 }

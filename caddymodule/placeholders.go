@@ -62,7 +62,6 @@ func firstOutputMillis(turns []usage.Record) any {
 	return nil
 }
 
-// nilIfEmpty returns a text, or nil for an empty one.
 func nilIfEmpty(text string) any {
 	if text == "" {
 		return nil

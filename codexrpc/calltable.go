@@ -38,7 +38,6 @@ func newCallTable() callTable {
 	}
 }
 
-// inFlight returns how many calls have slots.
 func (t *callTable) inFlight() int { return len(t.slots) }
 
 // newPendingCall returns an empty pendingCall. If possible, it reuses an old one.

@@ -41,7 +41,6 @@ func parseDelta(line []byte) (d delta, ok bool) {
 	return d, s.OK() && s.Pos() == len(line)
 }
 
-// handleDelta passes a delta to its thread.
 func (c *Conn) handleDelta(d *delta) {
 	if t := c.thread(d.threadID); t != nil {
 		t.acceptDelta(d)

@@ -53,7 +53,6 @@ func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendJSON appends the parameters.
 func (p *TurnStartParams) appendJSON(dst []byte) ([]byte, error) {
 	dst = wirejson.AppendString(append(dst, `{"threadId":`...), p.ThreadID)
 	dst = append(dst, `,"input":[`...)

@@ -95,7 +95,6 @@ func textAt[T string | []byte](object T, path ...string) string {
 	return ""
 }
 
-// isRefusal reports whether an answer is an error instead of a result.
 func (m *message) isRefusal() bool { return m.err != "" && m.err != "null" }
 
 // callError parses the error member of an answer.

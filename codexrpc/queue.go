@@ -233,7 +233,6 @@ func (q *queue) reset() error {
 	return q.err
 }
 
-// hasModelOutput reports whether a queued event comes from the model.
 func (q *queue) hasModelOutput() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

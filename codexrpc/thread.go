@@ -217,7 +217,6 @@ func (t *Thread) notifyInputRead() {
 // turn/start.
 type startingTurn Thread
 
-// onSent records that turn/start has been sent.
 func (s *startingTurn) onSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,7 +371,6 @@ func (t *Thread) endTurn(completed bool) {
 	}
 }
 
-// isRunning reports whether a turn may be running.
 func (t *Thread) isRunning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -68,7 +68,6 @@ func (r *Runs) Made() {
 	r.closedBlocks++
 }
 
-// endBlock ends the open block.
 func (r *Runs) endBlock() {
 	r.closedBlocks = r.Count()
 	*r = Runs{closedBlocks: r.closedBlocks}
@@ -95,7 +94,6 @@ func (r *Runs) step(b byte) {
 	}
 }
 
-// endsWith reports whether the text so far ends with a tag.
 func (r *Runs) endsWith(tag string) bool {
 	return string(r.lastBytes[len(r.lastBytes)-len(tag):]) == tag
 }

@@ -148,7 +148,6 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 // unquotedArg matches arguments that need no quotes in a Caddyfile.
 var unquotedArg = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
-// formatEntry returns the text of a key's entry in the file.
 func formatEntry(id string, options []Option) (string, error) {
 	entry := "key " + id + " {\n"
 	for _, o := range options {

@@ -119,7 +119,6 @@ func (f *File) isUnchanged(info fs.FileInfo) bool {
 	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
 }
 
-// load reads and parses the file.
 func (f *File) load() (set *Set, content []byte, err error) {
 	if content, err = f.read(); err == nil {
 		set, err = parse(content, f.path)

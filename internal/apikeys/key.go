@@ -110,7 +110,6 @@ func parse(content []byte, name string) (*Set, error) {
 	return s, nil
 }
 
-// parseKey reads one entry.
 func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	k := &Key{firstLine: d.Line()}
 	if !d.AllArgs(&k.ID) || !validID.MatchString(k.ID) {

@@ -45,7 +45,6 @@ says what, and what to do. Run it as the user that Caddy runs as.`,
 	return withConfig(cmd, configured.check)
 }
 
-// check checks the app-servers that the arguments name, or all.
 func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.load(fl)
 	if err != nil {

@@ -78,7 +78,6 @@ func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, e
 	return nil, errors.New("name one app-server by its id:" + choices)
 }
 
-// creditsText says how many reset credits the login of an app-server has.
 func creditsText(s *status.AppServer) string {
 	if s.Login.ResetCredits == nil {
 		return "an unknown number of reset credits"

@@ -50,7 +50,6 @@ func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cob
 	})
 }
 
-// withPermissionAdvice adds advice to an error about missing permissions.
 func withPermissionAdvice(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)
@@ -167,7 +166,6 @@ func (configured KeyFilesFunc) list() *cobra.Command {
 	})
 }
 
-// writeKeys writes a table of keys.
 func writeKeys(out io.Writer, keys []*apikeys.Key, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KEY\tUSER\tEXPIRES\tMODELS\tLIMITS")
@@ -187,7 +185,6 @@ func writeKeys(out io.Writer, keys []*apikeys.Key, now time.Time) error {
 	return table.Flush()
 }
 
-// limitsText returns a text with the limits of a key.
 func limitsText(k *apikeys.Key) string {
 	var limits []string
 	if k.MaxConcurrent > 0 {

@@ -68,7 +68,6 @@ in caddy codex status. Turns that run go on.`,
 	})
 }
 
-// signIn runs `codex login` for an app-server.
 func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	flag := "--device-auth"
 	if fl.Bool("with-api-key") {

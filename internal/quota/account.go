@@ -62,7 +62,6 @@ func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err 
 	return outputTokens, nil
 }
 
-// addReserved reserves n more tokens for a turn.
 func (a *account) addReserved(turn string, n int64) {
 	a.reservedByTurn[turn] += n
 	a.reserved += n

@@ -42,7 +42,6 @@ func (l *Ledger) Do(_ context.Context, k *Key, o Op) (Result, error) {
 	return l.account(k.Account).apply(k, o, l.now())
 }
 
-// states returns the states of the limits of a key.
 func (l *Ledger) states(k *Key) []State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,7 +44,6 @@ func (k *Key) Allows(model string) bool {
 	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
 }
 
-// hasLimit reports whether the key has a limit of a unit.
 func (k *Key) hasLimit(unit Unit) bool {
 	return k != nil && slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Unit == unit })
 }

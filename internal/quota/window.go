@@ -88,7 +88,6 @@ func (w Window) keepTime() time.Duration {
 	return (partsPerWindow + 2) * w.partLength()
 }
 
-// partAt returns the number of the part that contains a time.
 func (w Window) partAt(t time.Time) int64 {
 	n, length := t.UnixNano(), int64(w.partLength())
 	if n < 0 {
@@ -97,7 +96,6 @@ func (w Window) partAt(t time.Time) int64 {
 	return n / length
 }
 
-// partStart returns when a part begins.
 func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64(w.partLength())) }
 
 // oldestPart returns the number of the oldest part that still counts. The parameter now is the

@@ -182,7 +182,6 @@ func readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxDocument+1))
 }
 
-// restore restores the book from a document.
 func (k *Keeper) restore(content []byte) error {
 	if len(content) > maxDocument {
 		return fmt.Errorf("it has more than %d bytes", maxDocument)

@@ -59,7 +59,6 @@ func endsToken(text string, i int) bool {
 	return isWord(text[i-1]) && !isWord(b) && b != '\'' && b < utf8.RuneSelf // it's is one token
 }
 
-// isWord reports whether a byte is an ASCII letter or digit.
 func isWord(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' }
 
 // Prefix returns the first n bytes of a text, without an incomplete rune at their end, or all of a shorter

@@ -119,5 +119,4 @@ func openLen(text string) int {
 	return 0
 }
 
-// take counts n tokens.
 func (l *Limit) take(n int) { l.left, l.counted = l.left-n, l.counted+n }

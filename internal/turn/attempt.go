@@ -42,7 +42,6 @@ func (m *Machine) detectRetry(e *codexrpc.Event) {
 	}
 }
 
-// itemCompleted records the end of an item.
 func (a *attempt) itemCompleted(e *codexrpc.Event) {
 	if e.ItemID == a.openItem {
 		a.openItem = ""

@@ -158,7 +158,6 @@ func (d *driver) updateGrace(now time.Duration) {
 // never is later than any time of a turn.
 const never = time.Duration(math.MaxInt64)
 
-// addTime returns t plus d, or never if the sum is too large.
 func addTime(t, d time.Duration) time.Duration {
 	if d > never-t {
 		return never
@@ -175,7 +174,6 @@ type lazyTimer struct {
 	due   time.Duration // when the timer calls the function, or has called it last; never: the timer is not set
 }
 
-// newLazyTimer returns a timer that calls the given function. The timer is not set yet.
 func newLazyTimer(call func()) lazyTimer {
 	return lazyTimer{start: time.Now(), timer: time.AfterFunc(never, call), due: never}
 }
@@ -190,7 +188,6 @@ func (c *lazyTimer) callBy(deadline, now time.Duration) {
 	}
 }
 
-// consume passes outputs to the consumer if there are any.
 func consume(consumer Consumer, outputs []Output) error {
 	if len(outputs) == 0 {
 		return nil

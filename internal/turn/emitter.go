@@ -12,7 +12,6 @@ type emitter struct {
 	responseStarted  bool      // there was an output of the current model response
 }
 
-// startBatch begins a batch in the memory of the previous one.
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds the pending reasoning items and then an output to the batch.
@@ -41,7 +40,6 @@ func (e *emitter) endReasoning(o Output) {
 	}
 }
 
-// forgetReasoning drops the pending reasoning items.
 func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0] }
 
 // fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client

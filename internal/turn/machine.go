@@ -281,7 +281,6 @@ func (m *Machine) emitReasoning(e *codexrpc.Event) {
 	}
 }
 
-// reasoningItem processes the end of a reasoning item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	if m.opts.Items && !m.clientHasAll() {
 		m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})

@@ -190,7 +190,6 @@ func (o *Options) maxCalls() int {
 	return aggregator.DefaultMaxCalls
 }
 
-// suppressTail reports whether text after the last call is dropped.
 func (o *Options) suppressTail() bool {
 	return o.SuppressTailAfterTools == nil || *o.SuppressTailAfterTools
 }

@@ -105,7 +105,6 @@ func (p *policy) sendText(text string) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// sendWithheld sends the withheld text.
 func (p *policy) sendWithheld() {
 	if p.withheld.Len() > 0 {
 		p.releaseWithheld()
@@ -210,5 +209,4 @@ func (p *policy) end() {
 	p.sendWithheld()
 }
 
-// isBlank reports whether a text is only white space.
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

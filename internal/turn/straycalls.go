@@ -21,7 +21,6 @@ type strayCalls struct {
 	responses  int      // number of responses for which inResponse was true
 }
 
-// add records a stray call.
 func (s *strayCalls) add(id string) {
 	s.inResponse = true
 	if len(s.ids) < maxStrayCalls {
@@ -29,7 +28,6 @@ func (s *strayCalls) add(id string) {
 	}
 }
 
-// has reports whether an id belongs to a recorded call.
 func (s *strayCalls) has(id string) bool { return slices.Contains(s.ids, id) }
 
 // endResponse records the end of a response for which inResponse was true. It reports whether

@@ -70,7 +70,6 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// lastEntry returns the entry of the last turn, or an empty one.
 func (b *Book) lastEntry() *Entry {
 	if n := len(b.entries); n > 0 {
 		return &b.entries[n-1]

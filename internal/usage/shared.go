@@ -79,7 +79,6 @@ func (s *Shared) Store(ctx context.Context) error {
 	return nil
 }
 
-// use runs a script within storeTimeout.
 func (s *Shared) use(ctx context.Context, script *redis.Script, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
