@@ -142,7 +142,7 @@ func TestReloadThatFailsToStart(t *testing.T) {
 // process serves both.
 func TestTwoSites(t *testing.T) {
 	server := fakeServer(t, "two sites")
-	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\nstart_timeout 1m\n}\n}\n", server.Command[0], fakeserver.NameEnv)
+	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\n}\n}\n", server.Command[0], fakeserver.NameEnv)
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -32,9 +32,6 @@ type AppServer struct {
 	// the CODEX_HOME of Caddy's environment, else ~/.codex.
 	Home string `json:"home,omitempty" option:"<name>"`
 
-	// The working directory. Default: a new, empty, private one.
-	Dir string `json:"dir,omitempty" option:"<name>"`
-
 	// Additional environment variables. From Caddy's environment, the app-server gets only the
 	// variables that it needs to run, to reach the network and to log, and those that the
 	// configurations of its model providers name.
@@ -44,30 +41,12 @@ type AppServer struct {
 	// it; the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
-	// How long the app-server may take to answer after its start. Default: `10s`.
-	StartTimeout caddy.Duration `json:"start_timeout,omitempty" option:"<duration>"`
-
-	// How long a stop may take before the process is killed. Default: `5s`.
-	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
-
-	// How often a turn is repeated if the request to the model's provider fails before an answer
-	// begins. A value in Codex's config.toml takes precedence. Default: 1.
-	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
-
-	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP.
-	// A value in Codex's config.toml takes precedence. Default: `3s`.
-	ProviderTimeout caddy.Duration `json:"provider_timeout,omitempty" option:"<duration>"`
-
 	// Which threads are kept after their turns.
 	Conversations Conversations `json:"conversations,omitzero"`
 }
 
 const (
 	defaultMaxMemory = 1 << 30
-	// defaultProviderRetries is enough to get over a single failure. Clients repeat requests, too.
-	defaultProviderRetries = 1
-	// defaultProviderTimeout is more than a handshake takes over a slow network, TLS included.
-	defaultProviderTimeout = 3 * time.Second
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
 )
@@ -104,20 +83,11 @@ func (a *AppServer) complete() error {
 // placeholder is an error: an empty home would be the default one, which may have another login.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
-		StartTimeout: time.Duration(a.StartTimeout),
-		StopTimeout:  time.Duration(a.StopTimeout),
-		MaxMemory:    max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
-		Provider:     appserver.Provider{Retries: defaultProviderRetries, ConnectTimeout: cmp.Or(time.Duration(a.ProviderTimeout), defaultProviderTimeout)},
-		Client:       codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
-	}
-	if a.ProviderRetries != nil {
-		cfg.Provider.Retries = *a.ProviderRetries
+		MaxMemory: max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
+		Client:    codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
 	}
 	if cfg.Home, err = option.AbsolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)
-	}
-	if cfg.Dir, err = option.AbsolutePath(repl, a.Dir); err != nil {
-		return cfg, fmt.Errorf("dir: %w", err)
 	}
 	if cfg.Command, err = a.resolveCommand(repl); err != nil {
 		return cfg, err
@@ -187,12 +157,11 @@ type Conversations struct {
 	// How long a turn waits for the results of the tool calls that it made. Negative: turns do not
 	// wait, and the request with the results gets a fresh thread. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
-
-	// The most threads that each process starts in advance, for requests that begin a
-	// conversation with the same settings as earlier requests. Each takes about 1 MB of the
-	// process's memory. Default: 8.
-	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
+
+// maxSpares bounds the threads that each process starts in advance, for requests that begin a
+// conversation with the same settings as earlier requests. Each takes about 1 MB of its memory.
+const maxSpares = 8
 
 // maxKeptBytes bounds the sum of the histories of all kept threads of one process, in bytes. A byte
 // of history takes two bytes of the process's memory, so the histories take at most a quarter of
@@ -215,5 +184,5 @@ func (c *Conversations) limits() conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}
 	}
-	return conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)), Spares: *c.Spares}
+	return conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)), Spares: maxSpares}
 }

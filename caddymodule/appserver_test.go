@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 func TestResolve(t *testing.T) {
@@ -25,25 +22,19 @@ func TestResolve(t *testing.T) {
 	server := AppServer{
 		Command: []string{"{env.CADDYMODULE_BIN}", "app-server", "-c", `a={b="c",d={}}`},
 		Home:    "{env.CADDYMODULE_HOME}/one",
-		Dir:     "{env.CADDYMODULE_HOME}",
 		Env: map[string]string{
 			"TOKEN": "{file." + secret + "}",
 			"EMPTY": "{env.CADDYMODULE_EMPTY}",
 			"JSON":  `{"a":{"b":1}}`,
 		},
-		StartTimeout: caddy.Duration(time.Second),
-		StopTimeout:  caddy.Duration(time.Minute),
 	}
 	got := resolved(t, &server)
 	// Braces that are no placeholder stay as they are.
 	if want := []string{"/opt/codex", "app-server", "-c", `a={b="c",d={}}`}; !slices.Equal(got.Command, want) {
 		t.Errorf("the command is %q, want %q", got.Command, want)
 	}
-	if got.Home != "/srv/codex/one" || got.Dir != "/srv/codex" {
-		t.Errorf("home %q, dir %q", got.Home, got.Dir)
-	}
-	if got.StartTimeout != time.Second || got.StopTimeout != time.Minute {
-		t.Errorf("timeouts %v and %v", got.StartTimeout, got.StopTimeout)
+	if got.Home != "/srv/codex/one" {
+		t.Errorf("home %q", got.Home)
 	}
 	if got.Client.Name != "caddy-codex" || got.Client.Version == "" {
 		t.Errorf("the client is %+v", got.Client)

@@ -27,26 +27,22 @@ func TestDirective(t *testing.T) {
 				app_server {
 					command codex app-server
 					home /srv/codex
-					dir "/srv/an empty one"
 					env A 1
 					env B "two words"
 					env C ""
-					start_timeout 20s
-					stop_timeout 1d
 				}
 			}`,
-			`{"app_servers":[{"command":["codex","app-server"],"home":"/srv/codex","dir":"/srv/an empty one",
-				"env":{"A":"1","B":"two words","C":""},"start_timeout":20000000000,"stop_timeout":86400000000000}]}`,
+			`{"app_servers":[{"command":["codex","app-server"],"home":"/srv/codex",
+				"env":{"A":"1","B":"two words","C":""}}]}`,
 		},
 		"several app_servers": {
-			"codex {\napp_server one\napp_server {\ncommand two\nprocesses 3\nmax_memory 512MiB\n}\napp_server {\nhome /srv\nstart_timeout 3s\n}\n}",
+			"codex {\napp_server one\napp_server {\ncommand two\nprocesses 3\nmax_memory 512MiB\n}\napp_server {\nhome /srv\n}\n}",
 			`{"app_servers":[{"command":["one"]},{"command":["two"],"processes":3,"max_memory":536870912},
-				{"home":"/srv","start_timeout":3000000000}]}`,
+				{"home":"/srv"}]}`,
 		},
 		"no conversations":          {"codex {\napp_server {\nconversations off\n}\n}", `{"app_servers":[{"conversations":{"off":true}}]}`},
 		"conversations":             {"codex {\napp_server {\nconversations {\nmax 3\nidle 1m\nparked off\n}\n}\n}", `{"app_servers":[{"conversations":{"max":3,"idle":60000000000,"parked":-1}}]}`},
 		"conversations on":          {"codex {\napp_server {\nconversations on {\nparked 1h\n}\n}\n}", `{"app_servers":[{"conversations":{"parked":3600000000000}}]}`},
-		"no retries":                {"codex {\napp_server {\nprovider_retries 0\nprovider_timeout 1s\n}\n}", `{"app_servers":[{"provider_retries":0,"provider_timeout":1000000000}]}`},
 		"no limit of memory":        {"codex {\napp_server {\nmax_memory off\n}\n}", `{"app_servers":[{"max_memory":-1}]}`},
 		"drain_timeout":             {"codex {\ndrain_timeout 1m\n}", `{"drain_timeout":60000000000}`},
 		"empty block of app_server": {"codex {\napp_server {\n}\nmax_concurrent 1\n}", `{"app_servers":[{}],"max_concurrent":1}`},
@@ -65,7 +61,6 @@ func TestDirective(t *testing.T) {
 		"max_body in KiB":      {"codex {\nmax_body 512KiB\n}", `{"max_body":524288}`},
 		"max_body in MB":       {"codex {\nmax_body 1.5MB\n}", `{"max_body":1500000}`},
 		"max_body in bytes":    {"codex {\nmax_body 10\n}", `{"max_body":10}`},
-		"max_body_memory":      {"codex {\nmax_body_memory 1GiB\n}", `{"max_body_memory":1073741824}`},
 		"max_concurrent":       {"codex {\nmax_concurrent 7\n}", `{"max_concurrent":7}`},
 		"max_per_user":         {"codex {\nmax_per_user 7\n}", `{"max_per_user":7}`},
 		"max_queue":            {"codex {\nmax_queue 7\n}", `{"max_queue":7}`},

@@ -84,8 +84,9 @@ func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 		return nil // for example a string, which has no handlers
 	}
 	if string(object["handler"]) == `"codex"` {
+		type options Handler // UnmarshalJSON would refuse the member handler
 		h := new(Handler)
-		if err := json.Unmarshal(config, h); err != nil {
+		if err := json.Unmarshal(config, (*options)(h)); err != nil {
 			return fmt.Errorf("reading a codex handler: %w", err)
 		}
 		return do(h)

@@ -18,11 +18,11 @@ import (
 
 func TestDefaults(t *testing.T) {
 	h := provision(t, new(Handler)).handlers[0]
-	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute), Spares: new(8)}
+	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute)}
 	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{Conversations: kept}) {
 		t.Errorf("app_servers: %+v", h.AppServers)
 	}
-	if h.MaxBody != 32<<20 || h.MaxBodyMemory != 512<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {
+	if h.MaxBody != 32<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {
 		t.Errorf("max_body %d, max_concurrent %d", h.MaxBody, h.MaxConcurrent)
 	}
 	if *h.MaxQueue != 128 || time.Duration(h.MaxQueueWait) != 10*time.Second {
@@ -38,25 +38,22 @@ func TestDefaults(t *testing.T) {
 	if cfg.MaxMemory != 1<<30 {
 		t.Errorf("max_memory %d", cfg.MaxMemory)
 	}
-	if cfg.Provider.Retries != 1 || cfg.Provider.ConnectTimeout != 3*time.Second {
-		t.Errorf("provider %+v", cfg.Provider)
-	}
-	if got := strings.Join(cfg.Command, " "); got != "codex app-server" || cfg.Home != "" || cfg.Dir != "" {
-		t.Errorf("the process runs %q in %q with the home %q", got, cfg.Dir, cfg.Home)
+	if got := strings.Join(cfg.Command, " "); got != "codex app-server" || cfg.Home != "" {
+		t.Errorf("the process runs %q with the home %q", got, cfg.Home)
 	}
 }
 
 // A default does not replace a value that is set.
 func TestSetValuesStay(t *testing.T) {
-	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_body_memory":28,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
+	config := `{"app_servers":[{"command":["x"]}],"max_body":7,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := loaded.(*Handler)
-	if h.AppServers[0].Command[0] != "x" || time.Duration(h.AppServers[0].StartTimeout) != 20*time.Second ||
-		h.MaxBody != 7 || h.MaxBodyMemory != 28 || h.MaxConcurrent != 8 || h.MaxPerUser != 6 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
+	if h.AppServers[0].Command[0] != "x" ||
+		h.MaxBody != 7 || h.MaxConcurrent != 8 || h.MaxPerUser != 6 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
 		time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 ||
 		time.Duration(h.DrainTimeout) != 3*time.Second {
 		t.Errorf("%+v with %+v", h, h.AppServers[0])
@@ -67,7 +64,10 @@ func TestRefusedConfigurations(t *testing.T) {
 	t.Setenv("CADDYMODULE_EMPTY", "")
 	for _, test := range []struct{ config, want string }{
 		{`{"no_such_option":1}`, `unknown field "no_such_option"`},
-		{`{"app_servers":[{"connect":"ws://a"}]}`, `unknown field "connect"`},
+		{`{"app_servers":[{"connect":"ws://a"}]}`, "an app-server elsewhere is no longer supported"},
+		{`{"app_servers":[{"start_timeout":"1m"}]}`, "start_timeout is no longer an option"},
+		{`{"app_servers":[{"conversations":{"spares":0}}]}`, "spares is no longer an option: with `conversations off`"},
+		{`{"max_body_memory":1}`, "max_body_memory is no longer an option"},
 		{`{"app_servers":[{"no_such_option":1}]}`, `unknown field "no_such_option"`},
 		{`{"api_keys":[{"key":"a","no_such_option":1}]}`, `unknown field "no_such_option"`},
 		{`{"max_body":"1MB"}`, "max_body"},
@@ -78,11 +78,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"command":["{env.CADDYMODULE_EMPTY}"]}]}`, "the command has an empty part"},
 		{`{"app_servers":[{"home":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
 		{`{"app_servers":[{"home":"/srv/{env.CADDYMODULE_EMPTY}"}]}`, "app_server: home: "},
-		{`{"app_servers":[{"dir":"{no.such.placeholder}"}]}`, "app_server: dir: "},
 		{`{"app_servers":[{"env":{"":"x"}}]}`, `"" is not the name of a variable`},
 		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `the name "A" is followed by =`},
-		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout: must be a duration above zero"},
-		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout: must be a duration above zero"},
 		{`{"app_servers":[{"processes":2},{}]}`, "app_server 2 is the same as one before it"},
 		{`{"app_servers":[{"processes":-1}]}`, "app_server: processes: must be a number above zero"},
 		{`{"app_servers":[{"processes":1025}]}`, "processes: must be at most 1024"},
@@ -99,8 +96,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"store":{"dir":"x"}}`, `unknown field "dir"`},
 		{`{"store":{"type":"disk","prefix":"x"}}`, `unknown field "prefix"`},
 		{`{"store":{"type":"off","age":"1h"}}`, `unknown field "age"`},
-		{`{"max_body_memory":-1}`, "max_body_memory: must be a size above zero"},
-		{`{"max_body":2,"max_body_memory":7}`, "max_body_memory: must be at least four times max_body, which is 2 bytes"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be a number above zero"},
 		{`{"max_per_user":-1}`, "max_per_user: must be a number above zero"},
 		{`{"max_per_user":65}`, "max_per_user: must be at most max_concurrent, which is 64"},

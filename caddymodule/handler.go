@@ -33,8 +33,12 @@ func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// minBodies is how many bodies of the size max_body must have room in max_body_memory.
-const minBodies = 4
+// minBodies is how many bodies of the size max_body have room in the memory for bodies, and
+// minBodyMemory is the least size of that memory, in bytes.
+const (
+	minBodies     = 4
+	minBodyMemory = 512 << 20
+)
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
@@ -64,11 +68,6 @@ type Handler struct {
 
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty" option:"<size>" default:"32MiB"`
-
-	// How much memory all request bodies together may take, in bytes: at least four times
-	// max_body. A request for which there is no room gets a 503 with the code
-	// codex_body_memory. Default: 512 MiB, or four times max_body if that is more.
-	MaxBodyMemory int64 `json:"max_body_memory,omitempty" option:"<size>"`
 
 	// How many turns run at the same time. Further requests wait. Default: 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
@@ -206,6 +205,12 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// UnmarshalJSON reads the options, see [option.Decode].
+func (h *Handler) UnmarshalJSON(data []byte) error {
+	type options Handler
+	return option.Decode(data, (*options)(h))
+}
+
 // Provision sets the handler up. The app starts the app-servers later.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.complete(); err != nil {
@@ -300,7 +305,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,
-		MaxBodyMemory: h.MaxBodyMemory,
+		MaxBodyMemory: max(minBodyMemory, minBodies*h.MaxBody),
 		MaxConcurrent: h.MaxConcurrent,
 		MaxPerUser:    h.MaxPerUser,
 		MaxQueue:      *h.MaxQueue,
@@ -345,12 +350,7 @@ func (h *Handler) complete() error {
 	if h.MaxBody > math.MaxInt64/minBodies {
 		return fmt.Errorf("max_body: must be at most %d bytes", math.MaxInt64/minBodies)
 	}
-	if h.MaxBodyMemory == 0 {
-		h.MaxBodyMemory = max(512<<20, minBodies*h.MaxBody)
-	}
 	switch {
-	case h.MaxBodyMemory/minBodies < h.MaxBody:
-		return fmt.Errorf("max_body_memory: must be at least four times max_body, which is %d bytes", h.MaxBody)
 	case h.ToolBlockMax > aggregator.DefaultMaxCalls:
 		return fmt.Errorf("tool_block_max: must be at most %d", aggregator.DefaultMaxCalls)
 	case h.MaxPerUser > h.MaxConcurrent:

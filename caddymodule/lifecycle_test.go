@@ -140,7 +140,6 @@ func TestBelowAPath(t *testing.T) {
 				app_server {
 					command "`+program+`" app-server
 					env `+fakeserver.NameEnv+` below
-					start_timeout 1m
 				}
 			}
 			respond "below" 418

@@ -106,7 +106,7 @@ func fakeServer(t testing.TB, name string) *AppServer {
 		t.Fatal(err)
 	}
 	command[0] = program
-	return &AppServer{Command: command, Env: env, StartTimeout: caddy.Duration(patience), StopTimeout: caddy.Duration(patience)}
+	return &AppServer{Command: command, Env: env}
 }
 
 // fakeHandler returns the configuration of a handler with a fake of that name.

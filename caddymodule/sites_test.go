@@ -31,7 +31,6 @@ const hostSites = `{
 	app_server {
 		command %[2]q app-server
 		env %[3]s hosts
-		start_timeout 1m
 	}
 }
 &(shared) {

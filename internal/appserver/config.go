@@ -18,23 +18,24 @@ type Config struct {
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
-	// Dir is the working directory; empty: a new, empty directory, which is removed at the end.
-	Dir string
 	// Env is added to the environment of the program. The program also gets some variables of this
 	// process's environment: those that it needs to run, to reach the network and to log, and those
 	// that its model providers name.
 	Env map[string]string
-	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
-	StartTimeout time.Duration
-	// StopTimeout is how long a stop may take before the program is killed; 0: 5 s.
-	StopTimeout time.Duration
 	// MaxMemory limits the app-server's memory, in bytes. If the app-server uses more, a new
 	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
 	// pages of files; elsewhere the resident memory counts.
 	MaxMemory int64
-	// Provider are the settings by which Codex reaches the model's provider. The operator's
-	// configuration of Codex takes precedence.
-	Provider Provider
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
+
+	startTimeout time.Duration // see defaultStartTimeout, which 0 stands for
+	stopTimeout  time.Duration // see defaultStopTimeout, which 0 stands for
 }
+
+const (
+	// defaultStartTimeout bounds a start up to the end of the handshake.
+	defaultStartTimeout = 10 * time.Second
+	// defaultStopTimeout is how long a stop may take before the program is killed.
+	defaultStopTimeout = 5 * time.Second
+)

@@ -40,7 +40,7 @@ type double struct {
 // bubble.
 func newDoubles(t *testing.T) (*Process, *doubles) {
 	d := &doubles{}
-	p := New(Config{Start: d.start, StopTimeout: time.Second}, nil)
+	p := New(Config{Start: d.start, stopTimeout: time.Second}, nil)
 	t.Cleanup(p.Stop)
 	return p, d
 }

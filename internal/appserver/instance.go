@@ -84,7 +84,7 @@ func (p *Process) launch() (*instance, error) {
 		return nil, err
 	}
 	go func() {
-		timeout := p.cfg.StartTimeout
+		timeout := p.cfg.startTimeout
 		ctx, cancel := context.WithTimeoutCause(p.ctx, timeout,
 			fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
 		in.err = p.handshake(ctx, in)
@@ -118,7 +118,7 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	if p.cfg.Start != nil {
 		return nil, nil
 	}
-	if run, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, p.cfg.StartTimeout); err != nil {
+	if run, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, p.cfg.startTimeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.endChild(0, 0), in.home.remove())
 	}
 	return run, nil

@@ -247,9 +247,9 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 		return errors.Join(err, private.remove())
 	}
 	defer func() {
-		err = errors.Join(err, in.endChild(p.cfg.StopTimeout/2, p.cfg.StopTimeout/2), private.remove())
+		err = errors.Join(err, in.endChild(p.cfg.stopTimeout/2, p.cfg.stopTimeout/2), private.remove())
 	}()
-	starting, started := context.WithTimeoutCause(ctx, p.cfg.StartTimeout+codeTime, errNoCode)
+	starting, started := context.WithTimeoutCause(ctx, p.cfg.startTimeout+codeTime, errNoCode)
 	defer started()
 	if _, err := in.conn.Initialize(starting, p.cfg.Client); err != nil {
 		return err

@@ -120,7 +120,6 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 // which the children get new tokens. Each of the two is made when a child first needs it.
 type childFiles struct {
 	mu      sync.Mutex
-	dir     string        // Config.Dir, or else the working directory within private; empty: there is none yet
 	private *privateDir   // nil: there is none
 	relay   *issuer.Relay // nil: there is none
 }
@@ -129,7 +128,10 @@ type childFiles struct {
 func (f *childFiles) workDir() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.dir
+	if f.private == nil {
+		return ""
+	}
+	return f.private.workDir()
 }
 
 // currentRelay returns the relay, or nil.
@@ -186,18 +188,13 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 			return old, nil
 		}
 		_ = old.unlock()
-		if f.private = nil; f.dir == old.workDir() {
-			f.dir = ""
-		}
+		f.private = nil
 	}
 	private, err := newPrivateDir()
 	if err != nil {
 		return nil, err
 	}
 	f.private = private
-	if f.dir == "" {
-		f.dir = private.workDir()
-	}
 	return private, nil
 }
 

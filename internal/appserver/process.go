@@ -8,6 +8,7 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -66,15 +67,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 		backoff:    newBackoff(),
 		tasks:      make(chan func(*supervisor)),
 		published:  publishedStatus{changed: make(chan struct{})},
-		files:      childFiles{dir: cfg.Dir},
 		acceptance: acceptances{byConn: make(map[*codexrpc.Conn]*Acceptance)},
 	}
-	if cfg.StartTimeout <= 0 {
-		p.cfg.StartTimeout = 10 * time.Second
-	}
-	if cfg.StopTimeout <= 0 {
-		p.cfg.StopTimeout = 5 * time.Second
-	}
+	p.cfg.startTimeout = cmp.Or(cfg.startTimeout, defaultStartTimeout)
+	p.cfg.stopTimeout = cmp.Or(cfg.stopTimeout, defaultStopTimeout)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.SetLogger(logger)
 	return p
@@ -160,8 +156,8 @@ func (p *Process) Serving() *codexrpc.Conn {
 	return conn
 }
 
-// Dir returns the working directory of the app-server: Config.Dir or, if that is empty, a directory
-// that is made at the first start. Without Config.Dir, it returns "" before the first start.
+// Dir returns the working directory of the app-server: an empty directory that is made at the first
+// start, and removed at the end. It returns "" before the first start.
 func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.

@@ -48,16 +48,6 @@ func TestProcessLife(t *testing.T) {
 	}
 }
 
-func TestWorkingDirectoryOfTheOperator(t *testing.T) {
-	dir := t.TempDir()
-	p := startProcess(t, "", func(cfg *Config) { cfg.Dir = dir })
-	awaitState(t, p, StateReady)
-	p.Stop()
-	if _, err := os.Stat(dir); err != nil || p.Dir() != dir {
-		t.Errorf("%s was not left alone: %v", dir, err)
-	}
-}
-
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name", appServerCommand} })
@@ -83,14 +73,6 @@ func TestMissingProgram(t *testing.T) {
 	if took := time.Since(begin); took > patience {
 		t.Errorf("stopping took %s", took)
 	}
-}
-
-func TestMissingWorkingDirectory(t *testing.T) {
-	p := startProcess(t, "", func(cfg *Config) { cfg.Dir = filepath.Join(t.TempDir(), "none") })
-	if s := awaitState(t, p, StateBackoff); !strings.Contains(s.Reason, "working directory") {
-		t.Errorf("the reason is %q", s.Reason)
-	}
-	checkRemedy(t, p, "check the command and the working directory")
 }
 
 // checkRemedy checks the remedy of a process that is not ready, which must contain
@@ -127,7 +109,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
-				cfg.StartTimeout, cfg.StopTimeout = test.timeout, 2*patience // the exit may be noticed late
+				cfg.startTimeout, cfg.stopTimeout = test.timeout, 2*patience // the exit may be noticed late
 				cfg.Home = "/the/codex/home"
 				cfg.Command = append(cfg.Command[:1], "-c", "token=s3cret")
 				if test.mode != "bare" {

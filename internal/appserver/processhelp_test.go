@@ -40,8 +40,8 @@ func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	cfg := Config{
 		Command:      []string{program, appServerCommand},
 		Env:          map[string]string{childEnv: mode, "GORACE": "atexit_sleep_ms=0"},
-		StartTimeout: patience,
-		StopTimeout:  200 * time.Millisecond,
+		startTimeout: patience,
+		stopTimeout:  200 * time.Millisecond,
 	}
 	if change != nil {
 		change(&cfg)

@@ -42,18 +42,15 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	ownGroup(cmd)
 	program, err := fork(cmd)
 	if err != nil {
-		return nil, explainForkError(cfg.Command[0], dir, err)
+		return nil, explainForkError(cfg.Command[0], err)
 	}
 	return program, nil
 }
 
 // explainForkError adds to the error of a fork what an operator can do.
-func explainForkError(command, dir string, err error) error {
+func explainForkError(command string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%w, which is %q; install it with `npm install -g @openai/codex`, or set the command to its path", err, os.Getenv("PATH"))
-	}
-	if _, missing := os.Stat(dir); missing != nil {
-		return fmt.Errorf("%w in the working directory: %w", errNotStarted, missing)
 	}
 	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }

@@ -17,7 +17,7 @@ import (
 // TestProgramOfTheCaller checks an app-server that runs within this process.
 func TestProgramOfTheCaller(t *testing.T) {
 	var started int
-	p := New(Config{StopTimeout: time.Second, Start: func() (*Program, error) {
+	p := New(Config{stopTimeout: time.Second, Start: func() (*Program, error) {
 		started++
 		return withinProcess(), nil
 	}}, nil)

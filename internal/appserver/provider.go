@@ -9,19 +9,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Provider are settings for how Codex reaches the model's provider. Codex's own settings are for a
-// person at a terminal: Codex asks a failing provider up to 47 times, waits for as long as a
-// Retry-After header says, and tries a WebSocket again in each conversation. With the settings of
-// this package, Codex asks once, and the caller restarts a failed turn.
-type Provider struct {
-	// Retries is how often, at most, the caller restarts a turn that fails before its answer
-	// begins.
-	Retries int
-	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
-	ConnectTimeout time.Duration
-}
-
 const (
+	// providerRetries is how often, at most, the caller restarts a turn that fails before its answer
+	// begins. One is enough to get over a single failure; clients repeat requests, too.
+	providerRetries = 1
+	// connectTimeout bounds the handshake of a WebSocket. It is more than a handshake takes over a
+	// slow network, TLS included. Codex's own limit is 15 s.
+	connectTimeout = 3 * time.Second
 	// openAI is Codex's name of its built-in provider for OpenAI.
 	openAI = "openai"
 	// ownOpenAI is the name under which this package configures the provider OpenAI with changed
@@ -31,17 +25,21 @@ const (
 
 // providerSettings are those settings of a thread that choose its model provider. socketMembers and
 // httpMembers are members of a JSON object, without its braces.
+//
+// Codex's own settings are for a person at a terminal: Codex asks a failing provider up to 47 times,
+// waits for as long as a Retry-After header says, and tries a WebSocket again in each conversation.
+// With these settings, Codex asks once, and the caller restarts a failed turn.
 type providerSettings struct {
 	socketMembers codexrpc.Constant // with these, Codex uses a WebSocket, if the provider has WebSockets
 	httpMembers   codexrpc.Constant // with these, Codex uses only HTTP
-	// retries is Provider.Retries, or 0 if Codex itself repeats requests to the provider.
+	// retries is providerRetries, or 0 if Codex itself repeats requests to the provider.
 	retries int
 }
 
 // newProviderSettings returns the settings for the provider in a configuration. It does not change
 // what the operator has set. It returns no settings if the provider is built into Codex and is not
 // OpenAI, or if the version is not known.
-func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
+func newProviderSettings(config *providerConfig, version string) (s providerSettings) {
 	if version == codexrpc.UnknownVersion {
 		return providerSettings{}
 	}
@@ -63,11 +61,9 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 	}
 	add("request_max_retries", 0)
 	add("stream_max_retries", 0) // after a failed WebSocket, Codex still asks over HTTP
-	if p.ConnectTimeout > 0 {
-		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
-	}
+	add("websocket_connect_timeout_ms", connectTimeout.Milliseconds())
 	if !isSet(configured, "request_max_retries") && !isSet(configured, "stream_max_retries") {
-		s.retries = p.Retries
+		s.retries = providerRetries
 	}
 	s.httpMembers = providerMembers(name, entry)
 	if hasSockets {
@@ -135,13 +131,15 @@ func (p *Process) ProviderRetries() int {
 	return p.providerSettings().retries
 }
 
-// firstSign × ConnectTimeout is how long the model may take to begin a turn. In this time, Codex
-// may wait for two handshakes, and perhaps for the settings of its login, before it asks over HTTP.
-const firstSign = 6
-
 // FirstSign returns how long the model may take to begin a turn. After that, the caller treats the
-// provider as not answering. 0: the time is not known.
-func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
+// provider as not answering. In this time, Codex may wait for two handshakes, and perhaps for the
+// settings of its login, before it asks over HTTP. With Config.Start the time is not known, and 0.
+func (p *Process) FirstSign() time.Duration {
+	if p.cfg.Start != nil {
+		return 0
+	}
+	return 6 * connectTimeout
+}
 
 // SocketsPaused reports whether new threads use HTTP for a while, see [Process.SocketFailed].
 func (p *Process) SocketsPaused() bool {

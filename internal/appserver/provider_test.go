@@ -42,7 +42,7 @@ func TestProviderSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := newProviderSettings(&config.providerConfig, c.version, Provider{Retries: 1, ConnectTimeout: 3 * time.Second})
+		got := newProviderSettings(&config.providerConfig, c.version)
 		if c.http == "" {
 			c.http = c.sockets
 		}

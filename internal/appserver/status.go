@@ -155,7 +155,7 @@ var remedies = []struct {
 	{errLoginFiles, "Codex cannot store its login when it renews it; make its CODEX_HOME writable for the server's user", true},
 	{errConfig, "Codex's config.toml or .env cannot be used; mend what the server's log names", true},
 	{exec.ErrNotFound, "Codex is not installed here, or not on the server's PATH; run `npm install -g @openai/codex`, or set the command to its path", true},
-	{errNotStarted, "it cannot be started; check the command and the working directory", true},
+	{errNotStarted, "it cannot be started; check the command", true},
 	{errNoArgument, "the command has no argument app-server; write it as in `codex app-server`", true},
 	{errNoCatalogue, "Codex cannot be asked for its models, without which it would offer its own tools; check that the command runs `codex debug models`, and see the server's log", false},
 	{errEarlyEnd, "the command ends at once; check that it is `codex app-server`, and see the server's log", true},

@@ -93,7 +93,7 @@ func (s *supervisor) handleStart(in *instance) {
 func (s *supervisor) makeServing(in *instance) {
 	in.servingSince = time.Now()
 	if in.home != nil {
-		in.settings = newProviderSettings(&in.home.config.providerConfig, in.version, s.cfg.Provider)
+		in.settings = newProviderSettings(&in.home.config.providerConfig, in.version)
 	}
 	old := s.serving
 	s.serving = in
@@ -174,7 +174,7 @@ func (s *supervisor) stopFailed(in *instance, reason error) error {
 
 // stopInstance stops an instance and logs if that fails.
 func (p *Process) stopInstance(in *instance) {
-	if err := in.stop(p.cfg.StopTimeout); err != nil {
+	if err := in.stop(p.cfg.stopTimeout); err != nil {
 		p.log().Error("stopping the codex app-server", "error", err, "pid", in.pid())
 	}
 }

@@ -206,7 +206,7 @@ func TestStopEndsGrandchildren(t *testing.T) {
 // TestStopClosesStdin checks that the end of its stdin ends a program.
 func TestStopClosesStdin(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "", func(cfg *Config) { cfg.StopTimeout = 4 * patience })
+	p := startProcess(t, "", func(cfg *Config) { cfg.stopTimeout = 4 * patience })
 	awaitState(t, p, StateReady)
 	begin := time.Now()
 	p.Stop()
@@ -221,7 +221,6 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 	t.Run("terminated", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "told")
 		p := newTestProcess(t, "deaf", func(cfg *Config) {
-			cfg.Dir = t.TempDir()
 			cfg.Env[pathEnv] = path
 		})
 		env, err := p.prepareChild(&instance{})
@@ -248,7 +247,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		}
 	})
 	t.Run("killed", func(t *testing.T) {
-		p := startProcess(t, "stubborn", func(cfg *Config) { cfg.StopTimeout = 20 * time.Millisecond })
+		p := startProcess(t, "stubborn", func(cfg *Config) { cfg.stopTimeout = 20 * time.Millisecond })
 		pid := awaitState(t, p, StateReady).PID
 		p.Stop()
 		awaitGone(t, pid)
@@ -259,7 +258,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 func TestStopDuringTheStart(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "mute:initialize", "mute:getAuthStatus"} {
-		p := startProcess(t, mode, func(cfg *Config) { cfg.StartTimeout = 10 * patience })
+		p := startProcess(t, mode, func(cfg *Config) { cfg.startTimeout = 10 * patience })
 		pid := p.Status().PID
 		if pid == 0 {
 			t.Error("Start returned before the fork")

@@ -21,7 +21,6 @@ func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *f
 	t.Helper()
 	u := &fakeUpstream{process: appserver.New(appserver.Config{
 		Start:        func() (*appserver.Program, error) { return startServing(serve), nil },
-		StartTimeout: patience,
 		Client:       codexrpc.ClientInfo{Name: "test"},
 	}, nil)}
 	u.process.Start()

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -21,7 +20,6 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 	all := transcripts(t)
 	starts := 0
 	u := &fakeUpstream{process: appserver.New(appserver.Config{
-		StopTimeout: time.Second,
 		Start: func() (*appserver.Program, error) {
 			starts++
 			return startServing(playing(all, options(starts))), nil

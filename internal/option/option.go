@@ -70,7 +70,19 @@ var formerOptions = map[string]string{
 	"response_store": "response_store is called store now: " +
 		"`store memory`, with `size 64MiB` in its block, for `response_store memory 64MiB`, `store disk` for one node and " +
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
+	"start_timeout":    "start_timeout is no longer an option: a start that takes more than 10 seconds is tried again",
+	"stop_timeout":     "stop_timeout is no longer an option: a process that has not stopped after 5 seconds is killed",
+	"provider_retries": "provider_retries is no longer an option: " + noProvider,
+	"provider_timeout": "provider_timeout is no longer an option: " + noProvider,
+	"spares":           "spares is no longer an option: with `conversations off` no threads are started in advance",
+	"dir": "dir is no longer an option: the working directory is a new, empty one; " +
+		"for another one, let the command be a script that changes to it and passes on all arguments",
+	"max_body_memory": "max_body_memory is no longer an option: it is four times max_body, at least 512MiB; set max_body",
 }
+
+// noProvider is the rest of the errors for the options about the model's provider.
+const noProvider = "a request that the provider fails is repeated once, and a WebSocket may take 3 seconds to open; " +
+	"for a provider in Codex's config.toml, set request_max_retries or websocket_connect_timeout_ms there"
 
 // noRemote is the error for the options of an app-server that Caddy does not start.
 const noRemote = "an app-server elsewhere is no longer supported: run a Caddy with this module beside it, and `reverse_proxy` to that Caddy here"
@@ -110,6 +122,19 @@ func ParseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]Cust
 		}
 	}
 	return nil
+}
+
+// Decode reads the JSON of a module with options into a struct. It refuses unknown options. For an
+// option of an earlier release, the error advises what to do instead.
+func Decode(data []byte, block any) error {
+	err := caddy.StrictUnmarshalJSON(data, block)
+	if err != nil {
+		_, field, _ := strings.Cut(err.Error(), "unknown field ")
+		if advice := formerOptions[strings.Trim(field, `"`)]; advice != "" {
+			return errors.New(advice)
+		}
+	}
+	return err
 }
 
 // suggestion returns the part of an error that suggests the known option nearest to an unknown

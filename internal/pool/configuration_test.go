@@ -125,7 +125,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 	} {
 		// A program that cannot be started is spoken of in the log at once.
 		c, _ := newConfiguration(t, newSupervisor(t))
-		p := newProcess(&member{configuration: c.Configuration, cfg: appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}})
+		p := newProcess(&member{configuration: c.Configuration, cfg: appserver.Config{Command: []string{"/no/such/program"}}})
 		logs, holders := make(map[string]*logBook), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)
@@ -170,8 +170,8 @@ func TestLogOfTheConfiguration(t *testing.T) {
 func TestKey(t *testing.T) {
 	base := func() appserver.Config {
 		return appserver.Config{
-			Command: []string{"codex", "app-server"}, Home: "h", Dir: "d",
-			Env: map[string]string{"A": "1", "B": "2", "C": "3"}, StartTimeout: 1, StopTimeout: 2,
+			Command: []string{"codex", "app-server"}, Home: "h",
+			Env: map[string]string{"A": "1", "B": "2", "C": "3"},
 		}
 	}
 	seen := make(map[string]string)
@@ -180,12 +180,9 @@ func TestKey(t *testing.T) {
 		"another program":     func(c *appserver.Config) { c.Command[0] = "x" },
 		"arguments joined":    func(c *appserver.Config) { c.Command = []string{"codex app-server"} },
 		"another home":        func(c *appserver.Config) { c.Home = "x" },
-		"another directory":   func(c *appserver.Config) { c.Dir = "x" },
 		"another value":       func(c *appserver.Config) { c.Env["A"] = "x" },
 		"one variable less":   func(c *appserver.Config) { delete(c.Env, "A") },
 		"values exchanged":    func(c *appserver.Config) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
-		"another start":       func(c *appserver.Config) { c.StartTimeout = 9 },
-		"another stop":        func(c *appserver.Config) { c.StopTimeout = 9 },
 		"another memory":      func(c *appserver.Config) { c.MaxMemory = 9 },
 		"another client name": func(c *appserver.Config) { c.Client.Version = "2" },
 	} {

@@ -101,7 +101,7 @@ func startedPool(t *testing.T, servers []Server) (*configuration, *Pool) {
 func fakes(t testing.TB, name string, processes int) []Server {
 	command, env := fakeserver.Command(t, name)
 	return []Server{{
-		Config:    appserver.Config{Command: command, Env: env, StartTimeout: patience, StopTimeout: patience},
+		Config:    appserver.Config{Command: command, Env: env},
 		Processes: processes,
 	}}
 }

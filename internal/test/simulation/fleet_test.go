@@ -3,7 +3,6 @@ package simulation
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
@@ -37,7 +36,7 @@ func (f *fleet) acquire(key string) *process {
 	p := f.processes[key]
 	if p == nil {
 		p = &process{Process: appserver.New(appserver.Config{
-			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
+			Start: f.run.start, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
 		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })

@@ -280,7 +280,9 @@ func TestImageJPG(t *testing.T) {
 func TestWarmup(t *testing.T) {
 	e2e.OverOne(t, scriptedmodel.WebSocket)
 	s := e2e.NewSite(t, "")
-	s.Load(s.Caddyfile(s.Pool("provider_timeout 1m"))) // else a busy machine makes Codex connect once more
+	config := s.Home + "/config.toml"                                                          // ends with the provider
+	e2e.WriteFile(t, config, e2e.ReadFile(t, config)+"websocket_connect_timeout_ms = 60000\n") // else a busy machine makes Codex connect once more
+	s.Load(s.Caddyfile(s.Pool("env AGAIN 1")))
 	s.WaitSuccessor(1)
 	instructions := e2e.Fields{"role": "system", "content": "You are a bird."}
 	history := []any{instructions, e2e.Fields{"role": "user", "content": "What?"}, e2e.Fields{"role": "assistant", "content": "This."}, e2e.Fields{"role": "user", "content": "say:Hello"}}

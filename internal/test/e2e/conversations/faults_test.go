@@ -329,7 +329,7 @@ func testReasoningOfAnotherLogin(t *testing.T) {
 func TestCallsThatCodexCannotRead(t *testing.T) { e2e.OverBoth(t, testCallsThatCodexCannotRead) }
 
 func testCallsThatCodexCannotRead(t *testing.T) {
-	s, stats := spareSite(t, "conversations {\nspares 0\n}")
+	s, stats := spareSite(t)
 	for name, arguments := range map[string]string{
 		"nothing":          ``,
 		"no JSON":          `not json`,
@@ -344,7 +344,8 @@ func testCallsThatCodexCannotRead(t *testing.T) {
 				var results atomic.Int32
 				defer s.Model.On(insist(arguments, beside, &results))()
 				resumed := stats().Resumed
-				one := talk{user: "ann", system: "You call.", messages: []chatMessage{{"role": "user", "content": name}}}
+				// Settings of its own: no spare thread is started meanwhile, or few are.
+				one := talk{user: "ann", system: "You call in " + t.Name(), messages: []chatMessage{{"role": "user", "content": name}}}
 				message := sayIn(t, s, &one, true)
 				one.answerResults(message)
 				call := message["tool_calls"].([]any)[0].(map[string]any)

@@ -24,7 +24,7 @@ func start(l *e2e.Site, maxMemory int64) *appserver.Process {
 	l.T.Helper()
 	p := appserver.New(appserver.Config{
 		Command: []string{e2e.CodexBinary, "app-server"}, Home: l.Home, MaxMemory: maxMemory,
-		Client: codexrpc.ClientInfo{Name: "e2e", Version: "1"}, StartTimeout: e2e.Deadline,
+		Client: codexrpc.ClientInfo{Name: "e2e", Version: "1"},
 	}, nil)
 	l.T.Cleanup(p.Stop)
 	p.Start()

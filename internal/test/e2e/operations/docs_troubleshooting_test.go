@@ -154,11 +154,8 @@ var troubles = map[string]func(p *trouble) string{
 		p.t.Setenv("TMPDIR", "/nonexistent")
 		return p.start(appServer)
 	},
-	"cannot start in the working directory": func(p *trouble) string {
-		return p.start("app_server {\ncommand " + e2e.CodexBinary + " app-server\ndir /nonexistent\n}")
-	},
 	"it did not answer within the start timeout": func(p *trouble) string {
-		return p.start("app_server {\ncommand " + p.program("cat >/dev/null") + " app-server\nstart_timeout 100ms\n}")
+		return p.start("app_server {\ncommand " + p.program("cat >/dev/null") + " app-server\n}")
 	},
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
 	"another process uses it": func(p *trouble) string {

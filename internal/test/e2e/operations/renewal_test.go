@@ -55,8 +55,8 @@ func TestRenewalOfMany(t *testing.T) {
 
 // TestRenewalOutlivesTheStart lets the renewal take longer than the start timeout.
 func TestRenewalOutlivesTheStart(t *testing.T) {
-	s := expiredSite(t, 9*time.Second)
-	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nstart_timeout 6s\n}")
+	s := expiredSite(t, 14*time.Second)
+	s.Serve("")
 	s.WaitReady()
 	checkRenewed(t, s, 1)
 }
