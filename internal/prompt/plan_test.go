@@ -627,3 +627,187 @@ func mustPlan(t *testing.T, body string) *prompt.Plan {
 
 // withInput is a request of the Responses API with these input items.
 func withInput(items string) string { return `{"model":"m","input":[` + items + `]}` }
+
+// withRemoteImages shows one image twice, and one in a tool's result.
+var withRemoteImages = withMessages(
+	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://example.com/b.png","detail":"low"}}]},` +
+		`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},` +
+		`{"role":"tool","tool_call_id":"c","content":[{"type":"image_url","image_url":{"url":"HTTPS:\/\/example.com\/a.png?q=\u0031"}}]},` +
+		`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}},{"type":"image_url","image_url":{"url":"https://example.com/b.png"}}]}`)
+
+func TestRemoteImages(t *testing.T) {
+	r := mustDecode(t, withRemoteImages)
+	const b, a = "https://example.com/b.png", "HTTPS://example.com/a.png?q=1"
+	if got := r.RemoteImages(); !slices.Equal(got, []string{b, a}) {
+		t.Fatalf("remote images %q", got)
+	}
+	for url, want := range map[string]string{
+		b:      "messages[0].content[1].image_url.url",
+		a:      "messages[2].content[0].image_url.url",
+		pngURL: "",
+	} {
+		if got := r.ImageParam(url); got != want {
+			t.Errorf("%s is at %q, want %q", url, got, want)
+		}
+	}
+	refusedAt := func(param string) {
+		t.Helper()
+		_, apiErr := r.Plan(prompt.Options{})
+		if apiErr == nil || apiErr.Param != param || apiErr.Code != apierror.CodeInvalidValue {
+			t.Errorf("refused by %+v, want %s", apiErr, param)
+		}
+	}
+	refusedAt("messages[0].content[1].image_url.url")
+	r.SetImages(map[string]string{"https://example.com/c.png": pngURL})
+	refusedAt("messages[0].content[1].image_url.url")
+	r.SetImages(map[string]string{b: "data:image/gif;base64,AAAA"})
+	if got := r.RemoteImages(); !slices.Equal(got, []string{a}) {
+		t.Errorf("remote images %q", got)
+	}
+	refusedAt("messages[2].content[0].image_url.url")
+	r.SetImages(map[string]string{a: "data:image/webp;base64,AAAA", b: pngURL})
+
+	p, apiErr := r.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
+	}
+	plancheck.Check(t, p)
+	for i, want := range map[int]string{
+		0: `{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/gif;base64,AAAA","detail":"auto"}]}`,
+		2: `{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/webp;base64,AAAA","detail":"high"}]}`,
+	} {
+		if got := string(p.History[i]); got != want {
+			t.Errorf("item %d: %s, want %s", i, got, want)
+		}
+	}
+	want := []codexrpc.UserInput{{Type: "image", URL: pngURL, Detail: "auto"}, {Type: "image", URL: "data:image/gif;base64,AAAA", Detail: "auto"}}
+	if !reflect.DeepEqual(p.Turn.Input, want) {
+		t.Errorf("input %+v", p.Turn.Input)
+	}
+}
+
+// TestSetImagesKeepsOneBuffer makes sure that the history's buffer is large
+// enough for images that were not in the body.
+func TestSetImagesKeepsOneBuffer(t *testing.T) {
+	r := mustDecode(t, withMessages(remoteImages(1)+`,{"role":"assistant","content":"x"}`))
+	large := "data:image/png;base64," + strings.Repeat("AAAA", 1<<18)
+	r.SetImages(map[string]string{"https://example.com/0.png": large})
+	size := 0
+	for i := range r.Messages {
+		size += r.Messages[i].Size
+	}
+	if size < len(large) {
+		t.Errorf("room for %d bytes, not for %d", size, len(large))
+	}
+}
+
+// TestSetImagesTooLarge: an image that is named many times is as many copies.
+func TestSetImagesTooLarge(t *testing.T) {
+	const url = "https://example.com/0.png"
+	part := `{"type":"image_url","image_url":{"url":"` + url + `"}}`
+	large := "data:image/png;base64," + strings.Repeat("AAAA", 1<<18)
+	for times, want := range map[int]bool{1: true, prompt.MaxFetchedBytes / len(large): true, prompt.MaxFetchedBytes/len(large) + 1: false, 10_000: false} {
+		r := mustDecode(t, withMessages(`{"role":"user","content":[`+strings.Repeat(part+",", times-1)+part+`]}`))
+		if got := r.SetImages(map[string]string{url: large}); got != want || (len(r.RemoteImages()) == 0) != want {
+			t.Errorf("%d times: %t", times, got)
+		}
+	}
+}
+
+func TestNoRemoteImages(t *testing.T) {
+	r := mustDecode(t, withMessages(`{"role":"user","content":"x"}`))
+	if got := r.RemoteImages(); got != nil {
+		t.Errorf("remote images %q", got)
+	}
+	r.SetImages(nil)
+	if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
+		t.Error(apiErr)
+	}
+}
+
+func planWithTools(t *testing.T, names []string, more string) *prompt.Plan {
+	t.Helper()
+	var tools []string
+	for _, name := range names {
+		tools = append(tools, `{"type":"function","function":{"name":"`+name+`"}}`)
+	}
+	return mustPlan(t, withFields(`"tools":[`+strings.Join(tools, ",")+`]`+more))
+}
+
+func TestToolNames(t *testing.T) {
+	long := strings.Repeat("x", prompt.MaxToolName-len("mcp__"))
+	for _, c := range []struct{ client, codex []string }{
+		{[]string{"readNote", "shell", "Mcp__x", "mcp_x", "exec_Command"}, []string{"readNote", "shell", "Mcp__x", "mcp_x", "exec_Command"}},
+		{[]string{"mcp", "mcp__fs__read", "exec_command"}, []string{"client_mcp", "client_mcp__fs__read", "client_exec_command"}},
+		{[]string{"exec", "client_exec"}, []string{"client_exec_2", "client_exec"}},
+		{[]string{"client_exec", "client_exec_2", "exec"}, []string{"client_exec", "client_exec_2", "client_exec_3"}},
+		{[]string{"mcp__" + long}, []string{"client_mcp__" + long[:prompt.MaxToolName-len("client_mcp__")]}},
+		{
+			[]string{"mcp__" + long, "mcp__" + long[:len(long)-1] + "y"},
+			[]string{"client_mcp__" + long[:prompt.MaxToolName-len("client_mcp__")], "client_mcp__" + long[:prompt.MaxToolName-len("client_mcp___2")] + "_2"},
+		},
+	} {
+		p := planWithTools(t, c.client, "")
+		var codex []string
+		for i, tool := range p.Thread.DynamicTools {
+			codex = append(codex, tool.Name)
+			if back, ok := p.Tools.ClientName(tool.Name); !ok || back != c.client[i] {
+				t.Errorf("%q leads back to %q, not %q", tool.Name, back, c.client[i])
+			}
+		}
+		if !slices.Equal(codex, c.codex) {
+			t.Errorf("%q became %q, want %q", c.client, codex, c.codex)
+		}
+	}
+}
+
+// TestToolNamesReserved makes sure that no name that Codex would not offer gets
+// there.
+func TestToolNamesReserved(t *testing.T) {
+	for _, name := range []string{
+		"mcp", "mcp__", "mcp__a__b", "exec_command", "shell_command", "apply_patch", "exec", "wait", "request_user_input",
+		"request_user_input_async", "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "update_plan", "skills",
+	} {
+		p := planWithTools(t, []string{name}, "")
+		if got := p.Thread.DynamicTools[0].Name; got != "client_"+name {
+			t.Errorf("%q became %q", name, got)
+		}
+	}
+}
+
+func TestToolNamesInHistory(t *testing.T) {
+	call := func(name string) string {
+		return fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":%q,"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"r"}`, name)
+	}
+	body := `{"model":"m","messages":[` + call("exec") + `,` + call("mcp__gone") + `,` + call("plain") + `],` +
+		`"tools":[{"type":"function","function":{"name":"exec"}},{"type":"function","function":{"name":"client_exec"}}]}`
+	p := mustPlan(t, body)
+	for i, want := range []string{"client_exec_2", "client_mcp__gone", "plain"} {
+		if item := string(p.History[2*i]); !strings.Contains(item, `"name":"`+want+`"`) {
+			t.Errorf("item %s does not call %s", item, want)
+		}
+	}
+}
+
+// TestToolNamesOfManyTools takes the worst case for numbering: cut names that all
+// come out the same.
+func TestToolNamesOfManyTools(t *testing.T) {
+	var names []string
+	for i := range 300 {
+		names = append(names, "mcp__"+strings.Repeat("x", 119)+fmt.Sprintf("%04d", i))
+	}
+	p := planWithTools(t, names, "")
+	seen := map[string]bool{}
+	for _, tool := range p.Thread.DynamicTools {
+		if seen[tool.Name] || len(tool.Name) > 128 {
+			t.Fatalf("name %q", tool.Name)
+		}
+		seen[tool.Name] = true
+	}
+}
+
+func TestToolNamesZero(t *testing.T) {
+	if name, ok := (prompt.ToolNames{}).ClientName("f"); ok {
+		t.Errorf("no tools, but f leads to %q", name)
+	}
+}

@@ -1,9 +1,14 @@
 package turn
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // TestLimits: stop sequences and the limit of tokens, and what ends with them.
@@ -134,6 +139,202 @@ func TestGraceOfHeldText(t *testing.T) {
 		m.GraceOver()
 		if m.Done() == c.running {
 			t.Errorf("%s: done %v", name, m.Done())
+		}
+	}
+}
+
+// purse is a budget.
+type purse struct{ left, taken int }
+
+func (p *purse) Take(n int) int {
+	n = min(n, p.left)
+	p.left -= n
+	p.taken += n
+	return n
+}
+
+func (p *purse) Raise(n int64) bool {
+	more := max(0, int(n)-p.taken)
+	p.taken += more
+	p.left -= more
+	return p.left > 0
+}
+
+// answer is the text of a turn's outputs, and its end.
+type answer struct {
+	text   strings.Builder
+	calls  int
+	finish FinishReason
+	usage  codexrpc.Usage
+}
+
+func (a *answer) add(outputs []Output) {
+	for _, o := range outputs {
+		switch o.Kind {
+		case OutputText:
+			a.text.WriteString(o.Text)
+		case OutputCall:
+			a.calls++
+		case OutputFinish:
+			a.finish, a.usage = o.End.Finish, o.End.Usage
+		}
+	}
+}
+
+var words = []string{"one", " two", " three", "\n\n", " 1234", "x", "Grüße ", "你好", ", ", "/", strings.Repeat("long", 100), "end. "}
+
+// randomText returns up to n words.
+func randomText(r *rand.Rand, n int) string {
+	var b strings.Builder
+	for range r.IntN(n + 1) {
+		b.WriteString(words[r.IntN(len(words))])
+	}
+	return b.String()
+}
+
+// TestBudget checks that a budget ends a turn as a limit of as many tokens does, also together with such a
+// limit. The cut is at most a few tokens behind the limit, and somewhat before it if tokens span pieces.
+func TestBudget(t *testing.T) {
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		text := randomText(r, 300)
+		all := tokens.Count(text)
+		budget, limit := 1+r.IntN(all+10), 1+r.IntN(all+10)
+		if r.IntN(2) == 0 {
+			limit = 0
+		}
+		var events []codexrpc.Event
+		for rest := text; rest != ""; {
+			n := 1 + r.IntN(min(len(rest), 1+r.IntN(5000)))
+			events = append(events, delta("m", rest[:n]))
+			rest = rest[n:]
+		}
+		events = append(events, completed)
+		least := budget
+		if limit > 0 {
+			least = min(least, limit)
+		}
+		var got answer
+		from := &purse{left: budget}
+		got.add(New(&Options{Budget: from, MaxTokens: limit}).Feed(events))
+		used := tokens.Count(got.text.String())
+		if !strings.HasPrefix(text, got.text.String()) || used > least {
+			t.Errorf("seed %d: %d tokens came out, of at most %d", seed, used, least)
+		}
+		switch got.finish {
+		case FinishLength:
+			if got.usage.OutputTokens != int64(least) || used < least*19/20-3 {
+				t.Errorf("seed %d: cut after %d tokens, counted as %d, of %d", seed, used, got.usage.OutputTokens, least)
+			}
+		default:
+			if got.finish != FinishStop || used != all {
+				t.Errorf("seed %d: %s after %d of %d tokens", seed, got.finish, used, all)
+			}
+		}
+		if from.taken > 2*used+minBudgetStep+maxBudgetPiece || from.taken > budget {
+			t.Errorf("seed %d: %d tokens taken for %d", seed, from.taken, used)
+		}
+	}
+}
+
+// TestBudgetIsShared checks that two turns together get no more than the budget has.
+func TestBudgetIsShared(t *testing.T) {
+	for seed := range uint64(15) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		from := &purse{left: 1 + r.IntN(4000)}
+		total := from.left
+		machines, answers := []*Machine{New(&Options{Budget: from}), New(&Options{Budget: from})}, make([]answer, 2)
+		for range 400 {
+			i := r.IntN(2)
+			answers[i].add(machines[i].Feed([]codexrpc.Event{delta("m", randomText(r, 10))}))
+		}
+		sum := 0
+		for i := range answers {
+			sum += int(machines[i].usage.sentTokens)
+			if machines[i].Done() && answers[i].finish != FinishLength {
+				t.Errorf("seed %d: finished with %s", seed, answers[i].finish)
+			}
+		}
+		if !machines[0].Done() || !machines[1].Done() || sum != total {
+			t.Errorf("seed %d: %d tokens of %d; done %v and %v", seed, sum, total, machines[0].Done(), machines[1].Done())
+		}
+	}
+}
+
+// TestBudgetForAll checks that a budget that has enough for several turns cuts none of them,
+// whichever of them comes first.
+func TestBudgetForAll(t *testing.T) {
+	text := strings.Repeat(" word", 600)
+	month, err := quota.ParseWindow("month")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(15) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		key := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 3000, Window: month}}}
+		request, err := quota.NewLimits(quota.NewLedger(time.Now), 0, false).Begin(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants, err := request.Acquire(4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := request.Reserve(t.Context(), grants, 0); err != nil {
+			t.Fatal(err)
+		}
+		machines, rest := make([]*Machine, len(grants)), make([]string, len(grants))
+		for i, g := range grants {
+			machines[i], rest[i] = New(&Options{Budget: g}), text
+		}
+		for range 20_000 {
+			i := r.IntN(len(machines))
+			n := min(len(rest[i]), r.IntN(1+20*int(seed)))
+			machines[i].Feed([]codexrpc.Event{delta("m", rest[i][:n])})
+			rest[i] = rest[i][n:]
+			if machines[i].Done() {
+				t.Fatalf("seed %d: turn %d is cut, %d bytes before its end", seed, i, len(rest[i]))
+			}
+		}
+	}
+}
+
+// TestBudgetOfCalls checks that calls take tokens, and end the turn beyond the budget.
+func TestBudgetOfCalls(t *testing.T) {
+	arguments := `{"q":"` + strings.Repeat("word ", 3000) + `"}`
+	events := []codexrpc.Event{call("1", "f", arguments), call("2", "f", "{}"), response(5)}
+	for left, want := range map[int]int{100: 1, 3000: 1, 100_000: 2} {
+		var got answer
+		got.add(New(&Options{Budget: &purse{left: left}}).Feed(events))
+		if got.calls != want || got.finish != FinishToolCalls {
+			t.Errorf("%d tokens: %d calls, %s", left, got.calls, got.finish)
+		}
+	}
+	var got answer
+	got.add(New(&Options{Budget: &purse{}}).Feed([]codexrpc.Event{call("1", "f", "{}")}))
+	if got.calls != 0 || got.finish != FinishLength {
+		t.Errorf("without a budget: %d calls, %s", got.calls, got.finish)
+	}
+}
+
+// TestStrayCalls checks that a model that calls other tools than the client's is not asked again
+// for ever, nor beyond the budget.
+func TestStrayCalls(t *testing.T) {
+	for left, want := range map[int]int{0: maxStrayResponses, 10_000: maxStrayResponses, 4001: 8, 1470: 2, 980: 1} {
+		opts := &Options{ClientName: func(name string) (string, bool) { return name, name == "f" }}
+		if left > 0 {
+			opts.Budget = &purse{left: left}
+		}
+		m, rounds := New(opts), 0
+		var got answer
+		for !m.Done() && rounds < 2*maxStrayResponses {
+			rounds++
+			completed := response(10)
+			completed.Usage.InputTokens = 490
+			got.add(m.Feed([]codexrpc.Event{delta("m", "text "), call("1", "stray", "{}"), completed}))
+		}
+		if text := strings.Repeat("text ", rounds); rounds != want || got.finish != FinishLength || strings.ReplaceAll(got.text.String(), "\n", "") != text {
+			t.Errorf("%d tokens: %d responses, want %d; %s %q", left, rounds, want, got.finish, got.text.String())
 		}
 	}
 }

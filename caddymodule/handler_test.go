@@ -1,0 +1,269 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/option"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Each option of models gives the expected JSON.
+func TestModelDirectives(t *testing.T) {
+	checkOptions(t, map[string]string{
+		"model fast":                         `{"models":[{"id":"fast"}]}`,
+		"model fast gpt-5":                   `{"models":[{"id":"fast","model":"gpt-5"}]}`,
+		"model fast gpt-5 low\nmodel g":      `{"models":[{"id":"fast","model":"gpt-5","effort":"low"},{"id":"g"}]}`,
+		"model fast gpt-5 low force":         `{"models":[{"id":"fast","model":"gpt-5","effort":"low","force_effort":true}]}`,
+		"image_fetch on":                     `{"image_fetch":true}`,
+		"image_fetch off":                    `{}`,
+		"web_search on":                      `{"web_search":true}`,
+		"web_search off":                     `{}`,
+		"reasoning on":                       `{"reasoning":true}`,
+		"instructions auto":                  `{"instructions":"auto"}`,
+		"instructions replace":               `{"instructions":"replace"}`,
+		"instructions append":                `{"instructions":"append"}`,
+		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
+	})
+}
+
+// TestModelPlaceholders checks that placeholders in models are resolved, and that one that
+// resolves to nothing, or to the name of another model, is an error.
+func TestModelPlaceholders(t *testing.T) {
+	t.Setenv("TEST_MODEL", "gpt-5")
+	for model, want := range map[prompt.Alias]string{
+		{ID: "fast", Model: "{env.TEST_MODEL}"}:        "",
+		{ID: "{env.TEST_MODEL}"}:                       "",
+		{ID: "fast", Model: "{env.TEST_NO_SUCH}"}:      "model 2 has a placeholder",
+		{ID: "{env.TEST_NO_SUCH}"}:                     "model 2 has a placeholder",
+		{ID: "{env.TEST_MODEL}-{env.TEST_MODEL}"}:      "",
+		{ID: "other", Model: "x-{env.TEST_MODEL}"}:     "",
+		{ID: "{file./no/such/file}", Model: "default"}: "model 2 has a placeholder",
+	} {
+		h := &Handler{Models: []prompt.Alias{{ID: "taken"}, model}}
+		got, err := h.newAliases(caddy.NewReplacer())
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %q", model, err, want)
+			}
+		case err != nil || strings.ContainsAny(got[1].ID+got[1].Model, "{}") || !strings.Contains(got[1].Model, "gpt-5"):
+			t.Errorf("%+v: %+v, %v", model, got, err)
+		}
+	}
+	h := &Handler{Models: []prompt.Alias{{ID: "gpt-5"}, {ID: "{env.TEST_MODEL}"}}}
+	if _, err := h.newAliases(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "model 2 has the name of another one") {
+		t.Error(err)
+	}
+}
+
+func TestModelDirectiveErrors(t *testing.T) {
+	checkOptionErrors(t, map[string]string{
+		"model":                 "after 'model'",
+		"model a b low more":    `"more" must be one of force`,
+		"model a b force":       `"force" must be one of none, minimal,`,
+		"model a b low force x": "after 'x'",
+		"model a b tiny":        `"tiny" must be one of none, minimal,`,
+		"image_fetch":           "after 'image_fetch'",
+		"image_fetch yes":       `"yes" must be one of on, off`,
+		"web_search live":       `"live" must be one of on, off`,
+		"reasoning summary":     `"summary" must be one of on, off`,
+		"reasoning on off":      "after 'off'",
+		"instructions":          "after 'instructions'",
+		"instructions on":       `"on" must be one of auto, replace, append`,
+	})
+	err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\nmodel a b\nmodel a c\n}"))
+	wantError(t, err, "model a is given twice", "Testfile", 3)
+}
+
+func TestInvalidModels(t *testing.T) {
+	for want, models := range map[string][]prompt.Alias{
+		"the id must not be empty":             {{Model: "gpt-5"}},
+		"model 2 has the name of another one,": {{ID: "a"}, {ID: "a"}},
+		`"huge" must be one of none,`:          {{ID: "a", Effort: "huge"}},
+		"a has no effort to force":             {{ID: "a", ForceEffort: true}},
+		"a* stands for many names":             {{ID: "a*"}},
+	} {
+		h := &Handler{Models: models}
+		if _, err := h.newAliases(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	h := &Handler{Instructions: "x"}
+	if err := h.complete(); err == nil || !strings.Contains(err.Error(), `"x" must be one of auto, `) {
+		t.Error(err)
+	}
+}
+
+// TestModelEfforts checks that an alias may have each effort that a request may name.
+func TestModelEfforts(t *testing.T) {
+	for _, o := range option.Of(new(prompt.Alias)) {
+		if o.Name == "effort" && o.Syntax != strings.Join(prompt.Efforts, "|") {
+			t.Errorf("the efforts of an alias are %s, those of a request %q", o.Syntax, prompt.Efforts)
+		}
+	}
+}
+
+// Each option of tool calls gives the expected JSON.
+func TestToolDirectives(t *testing.T) {
+	checkOptions(t, map[string]string{
+		"output_mode auto":                                `{"output_mode":"auto"}`,
+		"output_mode openai-json":                         `{"output_mode":"openai-json"}`,
+		"output_mode obsidian-xml":                        `{"output_mode":"obsidian-xml"}`,
+		"stop_after_tools off":                            `{"stop_after_tools":"off"}`,
+		"stop_after_tools first":                          `{"stop_after_tools":"first"}`,
+		"stop_after_tools burst":                          `{"stop_after_tools":"burst"}`,
+		"stop_after_tools burst 1s":                       `{"stop_after_tools":"burst","stop_after_tools_grace":1000000000}`,
+		"stop_after_tools burst 0":                        `{"stop_after_tools":"burst","stop_after_tools_grace":0}`,
+		"stop_after_tools first 0s":                       `{"stop_after_tools":"first","stop_after_tools_grace":0}`,
+		"stop_after_tools first 1s":                       `{"stop_after_tools":"first","stop_after_tools_grace":1000000000}`,
+		"suppress_tail_after_tools on":                    `{"suppress_tail_after_tools":true}`,
+		"suppress_tail_after_tools off":                   `{"suppress_tail_after_tools":false}`,
+		"textual_tools auto":                              `{"textual_tools":"auto"}`,
+		"textual_tools on":                                `{"textual_tools":"on"}`,
+		"textual_tools off":                               `{"textual_tools":"off"}`,
+		"tool_block_max 0":                                `{}`,
+		"tool_block_max 3":                                `{"tool_block_max":3}`,
+		"tool_block_dedup on":                             `{"tool_block_dedup":true}`,
+		"tool_block_dedup off":                            `{}`,
+		"tool_block_delimiter \"\n\n\"":                   `{"tool_block_delimiter":"\n\n"}`,
+		"tool_block_delimiter <hr>":                       `{"tool_block_delimiter":"<hr>"}`,
+		"parallel_tool_calls on":                          `{"parallel_tool_calls":true}`,
+		"parallel_tool_calls off":                         `{"parallel_tool_calls":false}`,
+		"xml_escape literal":                              `{"xml_escape":"literal"}`,
+		"xml_escape entities":                             `{"xml_escape":"entities"}`,
+		"output_mode obsidian-xml\nxml_escape entities":   `{"output_mode":"obsidian-xml","xml_escape":"entities"}`,
+		"tool_block_max 1\nparallel_tool_calls off":       `{"tool_block_max":1,"parallel_tool_calls":false}`,
+		"textual_tools off\nsuppress_tail_after_tools on": `{"textual_tools":"off","suppress_tail_after_tools":true}`,
+	})
+}
+
+func TestToolDirectiveErrors(t *testing.T) {
+	checkOptionErrors(t, map[string]string{
+		"output_mode xml":                  `"xml" must be one of auto, openai-json, obsidian-xml`,
+		"output_mode Auto":                 `"Auto" must be one of`,
+		"output_mode \"\"":                 `"" must be one of`,
+		"stop_after_tools":                 "after 'stop_after_tools'",
+		"stop_after_tools last":            `"last" must be one of off, first, burst`,
+		"stop_after_tools on":              `"on" must be one of`,
+		"stop_after_tools off 1s":          "off has no grace",
+		"stop_after_tools burst soon":      `"soon" is not a duration from 0 up`,
+		"stop_after_tools burst -1s":       `"-1s" is not a duration from 0 up`,
+		"stop_after_tools burst 1s 2s":     "after '2s'",
+		"suppress_tail_after_tools":        "after 'suppress_tail_after_tools'",
+		"suppress_tail_after_tools true":   `"true" must be one of on, off`,
+		"suppress_tail_after_tools on off": "after 'off'",
+		"textual_tools yes":                `"yes" must be one of auto, on, off`,
+		"tool_block_max":                   "after 'tool_block_max'",
+		"tool_block_max -1":                `"-1" is not a number`,
+		"tool_block_max off":               `"off" is not a number`,
+		"tool_block_dedup":                 "after 'tool_block_dedup'",
+		"tool_block_dedup auto":            `"auto" must be one of on, off`,
+		"tool_block_delimiter":             "after 'tool_block_delimiter'",
+		"tool_block_delimiter a b":         "after 'b'",
+		"parallel_tool_calls no":           `"no" must be one of on, off`,
+		"xml_escape html":                  `"html" must be one of literal, entities`,
+	})
+}
+
+func TestToolDefaults(t *testing.T) {
+	h := provision(t, new(Handler)).handlers[0]
+	sameJSON(t, "an empty configuration", encode(t, h.ToolOptions), `{
+		"output_mode": "auto", "stop_after_tools": "burst", "suppress_tail_after_tools": true,
+		"textual_tools": "auto", "parallel_tool_calls": true, "xml_escape": "literal"
+	}`)
+	if grace := time.Duration(*h.StopAfterToolsGrace); grace != turn.DefaultGrace {
+		t.Errorf("stop_after_tools_grace is %s", grace)
+	}
+}
+
+func TestRefusedToolOptions(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"output_mode":"xml"}`:               `output_mode: "xml" must be one of auto, openai-json, obsidian-xml`,
+		`{"stop_after_tools":"last"}`:         `stop_after_tools: "last" must be one of off, first, burst`,
+		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must be a duration from 0 up",
+		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
+		`{"textual_tools":"yes"}`:             `textual_tools: "yes" must be one of auto, on, off`,
+		`{"tool_block_max":-1}`:               "tool_block_max: must be a number from 0 up",
+		`{"tool_block_max":1025}`:             "tool_block_max: must be at most 1024",
+		`{"xml_escape":"html"}`:               `xml_escape: "html" must be one of literal, entities`,
+	} {
+		if err := refused(t, config); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is refused with %q; want %q", config, err, want)
+		}
+	}
+}
+
+// exampleFiles returns the paths of all Caddyfiles of the examples.
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	files := []string{"../Caddyfile.example"}
+	for _, pattern := range []string{"../examples/*.Caddyfile", "../examples/*/Caddyfile", "../examples/*/*.Caddyfile"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// TestExamples: every example is valid, and formatted as by caddy fmt.
+func TestExamples(t *testing.T) {
+	for _, name := range []string{"ALICE_KEY", "BOB_KEY", "CLIENT_KEY", "REDIS_PASSWORD"} {
+		t.Setenv(name, name)
+	}
+	t.Setenv("TURN_LOG", filepath.Join(t.TempDir(), "turns.log"))
+	t.Setenv("KEYS", writeKeys(t, nil))
+	for _, file := range exampleFiles(t) {
+		adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(readText(t, file)), nil)
+		if err != nil || len(warnings) > 0 {
+			t.Errorf("%s: %v %v", file, warnings, err)
+			continue
+		}
+		var config caddy.Config
+		if err := json.Unmarshal(adapted, &config); err != nil {
+			t.Fatal(err)
+		}
+		if err := caddy.Validate(&config); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// FuzzDirective parses any text as the rest of a directive. What is accepted survives the
+// way through JSON, and what is not is refused with its place.
+func FuzzDirective(f *testing.F) {
+	f.Fuzz(func(t *testing.T, rest string) {
+		tokens, err := caddyfile.Tokenize([]byte("codex "+rest), "Fuzzfile")
+		if err != nil {
+			return // no directive sees it
+		}
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewDispenser(tokens)); err != nil {
+			if !strings.Contains(err.Error(), "at Fuzzfile:") {
+				t.Errorf("no place: %v", err)
+			}
+			return
+		}
+		encoded := encode(t, h)
+		back := new(Handler)
+		if err := caddy.StrictUnmarshalJSON(encoded, back); err != nil {
+			t.Fatalf("%v in %s", err, encoded)
+		}
+		if !reflect.DeepEqual(h, back) || !bytes.Equal(encoded, encode(t, back)) {
+			t.Errorf("%+v becomes %+v by way of %s", h, back, encoded)
+		}
+		_ = h.complete() // may refuse, but not panic
+	})
+}
