@@ -69,7 +69,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.check()
 }
 
-var readers = map[string]func(*Request, wirejson.Value) *field.Error{
+var readers = field.Readers[*Request]{
 	"model":               (*Request).ReadModel,
 	"messages":            (*Request).readMessages,
 	"tools":               (*Request).readTools,
@@ -85,7 +85,7 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"logprobs":            (*Request).readLogprobs,
 	"top_logprobs":        (*Request).ReadTopLogprobs,
 	"modalities":          (*Request).readModalities,
-	"audio":               func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, "answers are text") },
+	"audio":               field.Refused[*Request]("answers are text"),
 	"functions":           (*Request).readFunctions,
 	"function_call":       (*Request).readFunctionCall,
 
@@ -111,12 +111,7 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
-// kind of the value. If the value would change the answer of OpenAI, the reader also records the
-// field as ignored. The parameters are those of [prompt.Conversation.Skip].
-func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
-	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
-}
+var unusedField = prompt.Unused[*Request]
 
 // check checks the required fields, and fields that depend on each other. It also turns older forms
 // of fields into the newer ones.
@@ -150,9 +145,6 @@ func (r *Request) ConversationField() string {
 	}
 	return apierror.ParamMessages
 }
-
-// Choices returns how many answers the client wants, from 1 to 8.
-func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
 // Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. It
 // fails if a remote image has not been fetched, see [prompt.Conversation.SetImages].

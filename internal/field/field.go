@@ -54,6 +54,11 @@ func Refuse(v wirejson.Value, why string) *Error {
 	return Unsupported("is not supported: %s", why)
 }
 
+// Refused returns the reader of a field that is always refused, see [Refuse].
+func Refused[R any](why string) func(R, wirejson.Value) *Error {
+	return func(_ R, v wirejson.Value) *Error { return Refuse(v, why) }
+}
+
 // Missing returns the error for a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
@@ -236,21 +241,24 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 	return Expect(wirejson.KindString, *kind).In("type")
 }
 
-// Members reads the members of an object into r, in the order of the object. It calls the function
-// that readers has for the name of a member, and skips members for which readers has none. The
-// object may be absent or null.
-func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
+// Readers has the functions that read the members of an object into an R, by their names. The
+// function nil stands for a member that has no effect, and whose value may be anything.
+type Readers[R any] = map[string]func(R, wirejson.Value) *Error
+
+// Members reads the members of an object into r, in the order of the object. It skips members
+// without a reader. The object may be absent or null.
+func Members[R any](object wirejson.Value, r R, readers Readers[R]) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
 // MembersKnowing does the same as [Members], for a caller that has already read one member. known
 // is the value of this member; its text is not parsed again, see [wirejson.Value.MembersKnowing].
-func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
+func MembersKnowing[R any](known, object wirejson.Value, r R, readers Readers[R]) *Error {
 	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f
 	}
 	for name, v := range object.MembersKnowing(known) {
-		if read, ok := readers[string(name)]; ok {
+		if read := readers[string(name)]; read != nil {
 			if f := read(r, v); f != nil {
 				return f.In(string(name))
 			}

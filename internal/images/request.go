@@ -6,7 +6,6 @@
 package images
 
 import (
-	"cmp"
 	"fmt"
 	"unicode/utf8"
 
@@ -101,26 +100,28 @@ func (r *Request) instructions() string {
 }
 
 // readers has, by name, the functions that read the fields of a body.
-var readers = map[string]func(*Request, wirejson.Value) *field.Error{
+var readers = field.Readers[*Request]{
 	"prompt":          (*Request).readPrompt,
 	"model":           (*Request).readModel,
 	"n":               (*Request).readN,
 	"response_format": readResponseFormat,
-	"stream":          func(r *Request, v wirejson.Value) *field.Error { return r.ReadStream(v) },
+	"stream":          (*Request).ReadStream,
 	"images":          (*Request).readImages,
-	"mask":            func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, noMask) },
+	"mask":            field.Refused[*Request](noMask),
 	"size":            (*Request).readSize,
 	"background":      (*Request).readBackground,
 	"output_format":   readFormat,
 
-	"quality":            skipSetting("quality", `"auto"`, wirejson.KindString),
-	"moderation":         skipSetting("moderation", `"auto"`, wirejson.KindString),
-	"input_fidelity":     skipSetting("input_fidelity", `"low"`, wirejson.KindString),
-	"output_compression": skipSetting("output_compression", "100", wirejson.KindNumber),
-	"partial_images":     skipSetting("partial_images", "0", wirejson.KindNumber),
-	"style":              skipSetting("style", "", wirejson.KindString),
-	"user":               skipSetting("", "", wirejson.KindString),
+	"quality":            unusedField("quality", `"auto"`, wirejson.KindString),
+	"moderation":         unusedField("moderation", `"auto"`, wirejson.KindString),
+	"input_fidelity":     unusedField("input_fidelity", `"low"`, wirejson.KindString),
+	"output_compression": unusedField("output_compression", "100", wirejson.KindNumber),
+	"partial_images":     unusedField("partial_images", "0", wirejson.KindNumber),
+	"style":              unusedField("style", "", wirejson.KindString),
+	"user":               unusedField("", "", wirejson.KindString),
 }
+
+var unusedField = prompt.Unused[*Request]
 
 // noMask says why a mask is refused.
 const noMask = "Codex edits whole pictures only. Say in the prompt what is to change"
@@ -164,19 +165,9 @@ func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
 	return f
 }
 
-// Choices returns how many pictures the client wants.
-func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
-
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. The default effort is low, since
 // the model only has to call a tool.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	resolve := opts.Resolve
-	opts.Resolve = func(model string) (codexModel, effort string, forced bool) {
-		codexModel = model
-		if resolve != nil {
-			codexModel, effort, forced = resolve(model)
-		}
-		return codexModel, cmp.Or(effort, "low"), forced
-	}
+	opts.Effort = "low"
 	return r.Conversation.Plan(opts)
 }

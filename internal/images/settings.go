@@ -9,13 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// skipSetting returns the reader of a setting for which Codex's tool has no argument. The reader
-// checks that the value has the given kind. neutral is the value that has no effect. If another
-// value is given, the reader lists the setting in Ignored.
-func skipSetting(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
-	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
-}
-
 // sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 

@@ -58,7 +58,7 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
-var readers = map[string]func(*Request, wirejson.Value) *field.Error{
+var readers = field.Readers[*Request]{
 	"model":         (*Request).ReadModel,
 	"messages":      func(r *Request, v wirejson.Value) *field.Error { r.messages = v; return nil },
 	"system":        func(r *Request, v wirejson.Value) *field.Error { r.system = v; return nil },
@@ -84,31 +84,17 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"cache_control":      unusedField("", "", wirejson.KindObject),
 	"context_management": unusedField("", "", wirejson.KindObject),
 
-	"fallbacks":             accept,
-	"fallback_credit_token": accept,
-	"billing_policy":        accept,
-	"diagnostics":           accept,
+	"fallbacks":             nil,
+	"fallback_credit_token": nil,
+	"billing_policy":        nil,
+	"diagnostics":           nil,
 
-	"container":   refusedField("code runs at Anthropic only, and there are no containers here"),
+	"container":   field.Refused[*Request]("code runs at Anthropic only, and there are no containers here"),
 	"mcp_servers": refuseServers,
 	"thread":      refuseThread,
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
-// kind of the value. If the value would change the answer of Anthropic, the reader also records the
-// field as ignored. The parameters are those of [prompt.Conversation.Skip].
-func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
-	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
-}
-
-// accept reads a field that has no effect on the answer. Its value may be anything.
-func accept(*Request, wirejson.Value) *field.Error { return nil }
-
-// refusedField returns the reader of a field that is not supported. The message of the error ends
-// with the reason.
-func refusedField(reason string) func(*Request, wirejson.Value) *field.Error {
-	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, reason) }
-}
+var unusedField = prompt.Unused[*Request]
 
 // refuseServers refuses MCP servers, since only Anthropic could call them. It accepts an empty
 // list.
@@ -154,9 +140,6 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	r.chooseEffort()
 	return r.CheckRemoteImages().In("messages")
 }
-
-// Choices returns 1: this API has one answer for each request.
-func (*Request) Choices() int { return 1 }
 
 // billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The block
 // differs in each conversation, and the model does not get it.

@@ -66,7 +66,7 @@ func (r *Request) readOutputConfig(v wirejson.Value) *field.Error {
 	return field.Members(v, r, outputReaders)
 }
 
-var outputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+var outputReaders = field.Readers[*Request]{
 	"effort": (*Request).ReadReasoningEffort,
 	"format": (*Request).readFormat,
 }

@@ -7,6 +7,7 @@ package ollama
 
 import (
 	"cmp"
+	"maps"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -59,8 +60,7 @@ func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Er
 	})
 }
 
-// readers are the readers of the fields of a body.
-type readers = map[string]func(*Request, wirejson.Value) *field.Error
+type readers = field.Readers[*Request]
 
 // settings are the readers of the fields that both routes have.
 var settings = readers{
@@ -75,9 +75,9 @@ var settings = readers{
 	"num_predict":       (*Request).readLimit, // sent by Open WebUI
 	"max_output_tokens": (*Request).readLimit, // sent by the AI SDK's provider
 
-	"top_logprobs": accept,
-	"truncate":     accept,
-	"shift":        accept,
+	"top_logprobs": nil,
+	"truncate":     nil,
+	"shift":        nil,
 }
 
 var chatReaders = withSettings(readers{
@@ -91,21 +91,16 @@ var generateReaders = withSettings(readers{
 	"images": func(r *Request, v wirejson.Value) *field.Error { r.images = v; return nil },
 	"suffix": readSuffix,
 
-	"raw":      accept,
-	"template": accept,
-	"context":  accept,
+	"raw":      nil,
+	"template": nil,
+	"context":  nil,
 })
 
 // withSettings adds the readers in settings to routeReaders, and returns routeReaders.
 func withSettings(routeReaders readers) readers {
-	for name, read := range settings {
-		routeReaders[name] = read
-	}
+	maps.Copy(routeReaders, settings)
 	return routeReaders
 }
-
-// accept reads a field that has no effect here. Its value may be anything.
-func accept(*Request, wirejson.Value) *field.Error { return nil }
 
 // readPrompt makes a conversation from the system prompt, the prompt and the images of a
 // completion. If there is no prompt and no image, the client only wants a model to be loaded or
@@ -132,19 +127,17 @@ func (r *Request) readPrompt() *field.Error {
 // unload a model.
 func (r *Request) Loads() bool { return r.onlyLoads }
 
-// Choices returns 1: this API has one answer for each request.
-func (*Request) Choices() int { return 1 }
-
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort and mostEffort are
 // the least and the most effort of the model, for the values false and "max" of the field think.
 // Each is empty if it is not known.
 func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
-	opts.Resolve = r.resolver(opts.Resolve, leastEffort)
-	if r.Effort = r.think; r.think == "max" {
+	switch r.Effort = r.think; r.think {
+	case "max":
 		r.Effort = cmp.Or(mostEffort, "high")
-	}
-	if r.think == "true" || r.think == "false" {
+	case "true":
 		r.Effort = ""
+	case "false":
+		r.Effort, opts.Effort = "", cmp.Or(leastEffort, "low")
 	}
 	p, apiErr := r.Conversation.Plan(opts)
 	if apiErr != nil {
@@ -154,20 +147,4 @@ func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*pr
 		p.SetSummary("none")
 	}
 	return p, nil
-}
-
-// resolver wraps resolve. If the field think is false and the operator has set no effort for the
-// model's name, the returned function returns leastEffort as the effort, or "low" if leastEffort is
-// empty.
-func (r *Request) resolver(resolve func(string) (string, string, bool), leastEffort string) func(string) (string, string, bool) {
-	return func(model string) (string, string, bool) {
-		codexModel, effort, forced := model, "", false
-		if resolve != nil {
-			codexModel, effort, forced = resolve(model)
-		}
-		if r.think == "false" {
-			effort = cmp.Or(effort, leastEffort, "low")
-		}
-		return codexModel, effort, forced
-	}
 }

@@ -72,6 +72,9 @@ func (c *Conversation) InstructionsContain(s string) bool {
 // ModelID returns the client's name of the model.
 func (c *Conversation) ModelID() string { return c.Model }
 
+// Choices returns how many answers the client wants, each in a turn of its own; at least 1.
+func (c *Conversation) Choices() int { return max(1, c.Settings.Choices) }
+
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
@@ -84,6 +87,17 @@ func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejso
 		c.Ignore(name)
 	}
 	return f
+}
+
+// Unused returns the reader of a field for which Codex has no setting. The parameters are those of
+// [Conversation.Skip].
+func Unused[R skipper](name, neutral string, kind wirejson.Kind) func(R, wirejson.Value) *field.Error {
+	return func(r R, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+}
+
+// skipper is a request that embeds a Conversation.
+type skipper interface {
+	Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error
 }
 
 // Ignore adds a parameter to Ignored.

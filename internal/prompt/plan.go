@@ -13,8 +13,9 @@ import (
 
 // Options are what a plan depends on besides the request.
 type Options struct {
-	NoReasoning bool // the model is asked for no summaries of its reasoning
-	SerialTools bool // the model may make at most one tool call, whatever the request says
+	NoReasoning bool   // the model is asked for no summaries of its reasoning
+	SerialTools bool   // the model may make at most one tool call, whatever the request says
+	Effort      string // the effort if neither the request nor Resolve names one; empty: the model's default
 	// Resolve returns Codex's name of a client's model, and the effort for requests that name none.
 	// An empty effort means the model's default. If forced is true, the effort also replaces an
 	// effort that a request names. If Resolve is nil, clients use Codex's names.
@@ -96,7 +97,7 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 		Picture:     c.Picture,
 		ServiceTier: c.ServiceTier(),
 	}
-	p.Choices, p.SerialTools = max(1, p.Choices), serial
+	p.Choices, p.SerialTools = c.Choices(), serial
 	if opts.NoReasoning {
 		p.SetSummary("none")
 	}
@@ -138,7 +139,7 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 		c.Ignore(cmp.Or(c.EffortField, "reasoning_effort"))
 		return model, effort
 	}
-	return model, cmp.Or(c.Effort, effort)
+	return model, cmp.Or(c.Effort, effort, opts.Effort)
 }
 
 // oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only

@@ -16,7 +16,7 @@ func (r *Request) readText(v wirejson.Value) *field.Error {
 	return field.Members(v, r, textReaders)
 }
 
-var textReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+var textReaders = field.Readers[*Request]{
 	"format": func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
 			r.echoed.Text.Format = v
@@ -31,7 +31,7 @@ func (r *Request) readReasoning(v wirejson.Value) *field.Error {
 	return field.Members(v, r, reasoningReaders)
 }
 
-var reasoningReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+var reasoningReaders = field.Readers[*Request]{
 	"effort": func(r *Request, v wirejson.Value) *field.Error {
 		r.EffortField = "reasoning.effort"
 		return r.ReadReasoningEffort(v)

@@ -82,7 +82,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return cmp.Or(field.Members(root, r, readers), r.check())
 }
 
-var readers = map[string]func(*Request, wirejson.Value) *field.Error{
+var readers = field.Readers[*Request]{
 	"model":                (*Request).ReadModel,
 	"input":                (*Request).readInput,
 	"instructions":         (*Request).readInstructions,
@@ -105,8 +105,8 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"background":   func(r *Request, v wirejson.Value) *field.Error { return field.Bool(&r.Background, v) },
 	"top_logprobs": (*Request).readTopLogprobs,
 	"conversation": (*Request).readConversation,
-	"prompt":       refusedField(noPromptsReason),
-	"messages":     refusedField("it belongs to POST /v1/chat/completions; here it is 'input'"),
+	"prompt":       field.Refused[*Request](noPromptsReason),
+	"messages":     field.Refused[*Request]("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
 	"temperature":            echoedField("temperature", "1", func(e *responseSettings) *wirejson.Value { return &e.Temperature }, wirejson.KindNumber),
 	"top_p":                  echoedField("top_p", "1", func(e *responseSettings) *wirejson.Value { return &e.TopP }, wirejson.KindNumber),
@@ -120,12 +120,7 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. The reader checks the
-// kind of the value. If the value would change the answer of OpenAI, the reader also records the
-// field as ignored. The parameters are those of [prompt.Conversation.Skip].
-func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
-	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
-}
+var unusedField = prompt.Unused[*Request]
 
 // echoedField is unusedField for a field whose value the Response repeats. member returns a pointer
 // to the member of the Response that gets the value.
@@ -136,12 +131,6 @@ func echoedField(name, neutral string, member func(*responseSettings) *wirejson.
 		}
 		return r.Skip(v, name, neutral, kind)
 	}
-}
-
-// refusedField returns the reader of a field that is not supported. The message of the error ends
-// with the reason.
-func refusedField(reason string) func(*Request, wirejson.Value) *field.Error {
-	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, reason) }
 }
 
 // noPromptsReason is the reason in the error for the field prompt.
@@ -251,7 +240,7 @@ func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	return r, nil
 }
 
-var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+var inputReaders = field.Readers[*Request]{
 	"input":             (*Request).readInput,
 	"instructions":      (*Request).readInstructions,
 	"text":              (*Request).readText,
@@ -266,9 +255,9 @@ var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 		}
 		return field.Optional(wirejson.KindBool, v)
 	},
-	"conversation":         refusedField(notStoredReason),
-	"previous_response_id": refusedField(notStoredReason),
-	"prompt":               refusedField(noPromptsReason),
+	"conversation":         field.Refused[*Request](notStoredReason),
+	"previous_response_id": field.Refused[*Request](notStoredReason),
+	"prompt":               field.Refused[*Request](noPromptsReason),
 }
 
 // notStoredReason is the reason in the errors for members that refer to stored responses.
