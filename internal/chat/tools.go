@@ -19,7 +19,7 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 // toolList is a list of tools with different names.
 type toolList struct {
 	tools []prompt.Tool
-	names map[string]struct{}
+	names map[string]bool
 	forms map[string]ToolForm // by the name of a custom tool: the form of its calls
 }
 
@@ -87,15 +87,8 @@ func (l *toolList) readCustom(v wirejson.Value, form ToolForm) *field.Error {
 }
 
 func (l *toolList) add(t prompt.Tool) *field.Error {
-	if _, twice := l.names[t.Name]; twice {
-		return field.Invalid("the name %q is used twice", t.Name).In("name")
-	}
-	if l.names == nil {
-		l.names = map[string]struct{}{}
-	}
-	l.names[t.Name] = struct{}{}
 	l.tools = append(l.tools, t)
-	return nil
+	return prompt.AddName(&l.names, t.Name, true)
 }
 
 // readChoice reads a tool_choice that is an object. If its type is allowed_tools

@@ -136,25 +136,14 @@ func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 		m.Text, m.Size = v, len(v)
 		return h.add(m)
 	}
-	var c contentReader
 	f := h.eachBlock(v, func(_ int, b *rawBlock) *field.Error {
 		if b.kind == "tool_result" {
 			return h.readResult(b)
 		}
 		m.Size += len(b.value)
-		return h.addParts(&m, &c, b)
+		return h.readBlock(&m, b)
 	})
-	if f != nil {
-		return f
-	}
-	return h.add(m)
-}
-
-// addParts adds the parts of a block to a message.
-func (h *history) addParts(m *prompt.Message, c *contentReader, b *rawBlock) *field.Error {
-	parts, f := c.readBlock(h, b)
-	m.Content = append(m.Content, parts...)
-	return f
+	return cmp.Or(f, h.add(m))
 }
 
 // readResult reads the result of a call.
@@ -169,11 +158,8 @@ func (h *history) readResult(b *rawBlock) *field.Error {
 	}
 	delete(h.pendingCalls, id.Text())
 	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(b.value)}
-	c := contentReader{inResult: true}
 	if b.content.Given() {
-		f = h.eachBlock(b.content, func(_ int, b *rawBlock) *field.Error {
-			return h.addParts(&m, &c, b)
-		}).In("content")
+		f = h.eachBlock(b.content, func(_ int, b *rawBlock) *field.Error { return h.readBlock(&m, b) }).In("content")
 	}
 	switch {
 	case len(m.Content) == 0:

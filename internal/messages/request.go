@@ -188,7 +188,9 @@ const claudePrefix = "claude"
 // the model is one of Anthropic's and the operator has set no alias for its name, Plan uses the
 // default model. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	opts.Resolve = resolveWithDefault(opts.Resolve)
+	if opts.Resolve != nil && IsClaude(r.Model) {
+		opts.Resolve = resolveWithDefault(opts.Resolve)
+	}
 	p, apiErr := r.Conversation.Plan(opts)
 	if apiErr != nil {
 		return nil, apiErr
@@ -203,19 +205,13 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's
-// models, the returned function uses the default model instead.
+// resolveWithDefault wraps resolve. If resolve does not change a name, the returned function uses the
+// default model instead.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
-		codexModel, effort, forced := model, "", false
-		if resolve != nil {
-			codexModel, effort, forced = resolve(model)
-		}
-		if codexModel == model && IsClaude(model) {
-			codexModel = ""
-			if resolve != nil {
-				codexModel, effort, forced = resolve(prompt.DefaultModel)
-			}
+		codexModel, effort, forced := resolve(model)
+		if codexModel == model {
+			return resolve(prompt.DefaultModel)
 		}
 		return codexModel, effort, forced
 	}

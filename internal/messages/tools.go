@@ -12,9 +12,9 @@ import (
 // readTools reads the tools: the client's functions, tools that Anthropic has designed and the
 // client runs, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
-	names := make(map[string]bool)
+	var names map[string]bool
 	if f := field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
-		return r.readTool(v, names)
+		return r.readTool(v, &names)
 	}); f != nil {
 		return f
 	}
@@ -22,7 +22,7 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error {
+func (r *Request) readTool(v wirejson.Value, names *map[string]bool) *field.Error {
 	var kind, name, deferred wirejson.Value
 	if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("name", &name), wirejson.Into("defer_loading", &deferred)); f != nil {
 		return f
@@ -38,13 +38,9 @@ func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error
 	if f == nil {
 		f = prompt.ReadToolName(&t.Name, name).In("name")
 	}
-	switch {
-	case f != nil:
+	if f = cmp.Or(f, prompt.AddName(names, t.Name, true)); f != nil {
 		return f
-	case names[t.Name]:
-		return field.Invalid("the name %q is used twice", t.Name).In("name")
 	}
-	names[t.Name] = true
 	if deferred.IsTrue() {
 		r.deferred.add(t)
 	} else {

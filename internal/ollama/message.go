@@ -41,12 +41,11 @@ type history struct {
 	messageIndex int  // the index of the message that is being read
 	started      bool // a user's or an assistant's message was read; false: results are left out, see readResult
 
-	callMessage       int               // the index of the newest assistant's message; the fields below are about its calls
-	calls             []callState       // in their order
-	unansweredCount   int               // how many of the calls have no result
-	allAnsweredBefore int               // all calls before this index have results
-	indexByID         map[string]int    // by the id of a call: the index of the call
-	indexesByName     map[string]*[]int // by the name of a tool: the indexes of its calls; those of calls with results may be missing
+	callMessage   int               // the index of the newest assistant's message; the fields below are about its calls
+	calls         []callState       // in their order
+	indexByID     map[string]int    // by the id of a call: the index of the call
+	indexesByName map[string]*[]int // by the name of a tool: the indexes of its calls; those of calls with results may be missing
+	indexes       []int             // the same for the calls of all tools
 }
 
 // callState is a call of the newest assistant's message.
@@ -124,9 +123,9 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 // readCalls reads the calls of a message. A call without an id, or with the id of an earlier call
 // in the message, gets an id made from its position in the conversation.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
-	h.callMessage, h.calls, h.unansweredCount, h.allAnsweredBefore = h.messageIndex, h.calls[:0], 0, 0
+	h.callMessage, h.calls, h.indexes = h.messageIndex, h.calls[:0], nil
 	h.indexByID, h.indexesByName = make(map[string]int), make(map[string]*[]int)
-	f := field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v wirejson.Value) *field.Error {
+	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v wirejson.Value) *field.Error {
 		var id, function, name, arguments wirejson.Value
 		f := field.Object(v, wirejson.Into("id", &id), wirejson.Into("function", &function))
 		f = cmp.Or(f, field.Optional(wirejson.KindString, id).In("id"))
@@ -154,18 +153,16 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 		m.Calls = append(m.Calls, call)
 		return nil
 	})
-	h.unansweredCount = len(h.calls)
-	return f
 }
 
-// addCall adds a call, which has no result yet.
 func (h *history) addCall(id wirejson.Value, name string) {
 	h.indexByID[id.Text()] = len(h.calls)
 	if h.indexesByName[name] == nil {
 		h.indexesByName[name] = new([]int)
 	}
-	indexes := h.indexesByName[name]
-	*indexes = append(*indexes, len(h.calls))
+	for _, indexes := range []*[]int{h.indexesByName[name], &h.indexes} {
+		*indexes = append(*indexes, len(h.calls))
+	}
 	h.calls = append(h.calls, callState{id: id})
 }
 
@@ -188,15 +185,14 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	if f != nil {
 		return f
 	}
-	if h.unansweredCount == 0 {
-		if !h.started {
-			return nil
-		}
+	index, waits := h.callIndex(m)
+	switch {
+	case !waits && !h.started:
+		return nil
+	case !waits:
 		return field.Invalid("there is no call in the assistant message before that waits for a result")
 	}
-	index := h.callIndex(m)
 	h.calls[index].answered = true
-	h.unansweredCount--
 	message := prompt.Message{Role: prompt.RoleTool, CallID: h.calls[index].id, Size: size}
 	if f := addParts(&message, m.content, m.images); f != nil {
 		return f
@@ -211,37 +207,26 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	return h.request.Count(&message)
 }
 
-// callIndex returns the index of the call to which a result belongs. It requires that at least one
-// call has no result.
-func (h *history) callIndex(m *messageFields) int {
+// callIndex returns the index of the call to which a result belongs. If all calls have results, it
+// reports false.
+func (h *history) callIndex(m *messageFields) (at int, ok bool) {
 	if m.callID.Given() {
 		if at, ok := h.indexByID[m.callID.Text()]; ok && !h.calls[at].answered {
-			return at
+			return at, true
 		}
 	}
 	if m.toolName.Given() {
-		if indexes := h.indexesByName[m.toolName.Text()]; indexes != nil {
-			if at, ok := h.firstUnansweredOf(indexes); ok {
-				return at
-			}
+		if at, ok := h.firstUnanswered(h.indexesByName[m.toolName.Text()]); ok {
+			return at, true
 		}
 	}
-	return h.firstUnanswered()
+	return h.firstUnanswered(&h.indexes)
 }
 
-// firstUnanswered returns the index of the first call that has no result. It requires that there is
-// such a call.
-func (h *history) firstUnanswered() int {
-	for h.calls[h.allAnsweredBefore].answered {
-		h.allAnsweredBefore++
-	}
-	return h.allAnsweredBefore
-}
-
-// firstUnansweredOf returns the first of the indexes whose call has no result. It removes the
-// indexes before that one. If the calls of all indexes have results, it reports false.
-func (h *history) firstUnansweredOf(indexes *[]int) (at int, ok bool) {
-	for len(*indexes) > 0 {
+// firstUnanswered returns the first of the indexes whose call has no result. It removes the indexes
+// before that one. If the calls of all indexes have results, or indexes is nil, it reports false.
+func (h *history) firstUnanswered(indexes *[]int) (at int, ok bool) {
+	for indexes != nil && len(*indexes) > 0 {
 		if at = (*indexes)[0]; !h.calls[at].answered {
 			return at, true
 		}
@@ -253,8 +238,9 @@ func (h *history) firstUnansweredOf(indexes *[]int) (at int, ok bool) {
 // checkResults returns an error if a call still has no result. Without the error, Codex would
 // silently invent a result.
 func (h *history) checkResults() *field.Error {
-	if h.unansweredCount == 0 {
+	at, waits := h.firstUnanswered(&h.indexes)
+	if !waits {
 		return nil
 	}
-	return field.Invalid("must be followed by a message of the role tool for each call").At(h.firstUnanswered()).In("tool_calls").At(h.callMessage)
+	return field.Invalid("must be followed by a message of the role tool for each call").At(at).In("tool_calls").At(h.callMessage)
 }

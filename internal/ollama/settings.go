@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,7 +142,7 @@ func readSuffix(r *Request, v wirejson.Value) *field.Error {
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools = nil
-	names := make(map[string]bool)
+	var names map[string]bool
 	return field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		var kind, function wirejson.Value
 		if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("function", &function)); f != nil {
@@ -151,12 +152,8 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 			return field.Unsupported("must be 'function'").In("type")
 		}
 		t, f := prompt.ReadFunction(function)
-		if f == nil && names[t.Name] {
-			f = field.Invalid("the name %q is used twice", t.Name).In("name")
-		}
-		names[t.Name] = true
 		r.Tools = append(r.Tools, t)
-		return f.In("function")
+		return cmp.Or(f, prompt.AddName(&names, t.Name, true)).In("function")
 	})
 }
 

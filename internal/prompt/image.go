@@ -188,8 +188,8 @@ const maxFetchedBytes = 64 << 20
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]bool{}
-	for m, k := range c.remoteParts {
-		if url := c.Messages[m].Content[k].URL.Text(); !seen[url] {
+	for _, p := range c.remoteParts {
+		if url := p.URL.Text(); !seen[url] {
 			seen[url] = true
 			urls = append(urls, url)
 		}
@@ -211,14 +211,13 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 // SetImages returns false and changes nothing.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
-	for m, k := range c.remoteParts {
-		if total += len(data[c.Messages[m].Content[k].URL.Text()]); total > maxFetchedBytes {
+	for _, p := range c.remoteParts {
+		if total += len(data[p.URL.Text()]); total > maxFetchedBytes {
 			return false
 		}
 	}
 	encoded := make(map[string]Part, len(data)) // by URL: each image is encoded once
-	for m, k := range c.remoteParts {
-		p := &c.Messages[m].Content[k]
+	for m, p := range c.remoteParts {
 		url := p.URL.Text()
 		fetched, ok := data[url]
 		if !ok {
@@ -230,18 +229,18 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 			image.pixels, _ = CheckImage(fetched) // the caller has checked the image
 			encoded[url] = image
 		}
-		c.Messages[m].Size += len(image.URL) - len(p.URL)
+		m.Size += len(image.URL) - len(p.URL)
 		p.URL, p.pixels, p.remote = image.URL, image.pixels, false
 	}
 	return true
 }
 
-// remoteParts iterates over the images that have to be fetched. It yields the index of a message,
-// and the index of a part in the message's content.
-func (c *Conversation) remoteParts(yield func(message, part int) bool) {
+// remoteParts iterates over the images that have to be fetched, and their messages.
+func (c *Conversation) remoteParts(yield func(*Message, *Part) bool) {
 	for i := range c.Messages {
-		for k := range c.Messages[i].Content {
-			if c.Messages[i].Content[k].remote && !yield(i, k) {
+		m := &c.Messages[i]
+		for k := range m.Content {
+			if m.Content[k].remote && !yield(m, &m.Content[k]) {
 				return
 			}
 		}
@@ -251,9 +250,9 @@ func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 // ImageParam returns the path of the first remote image with this URL, or "" if there is none. An empty URL
 // stands for any URL.
 func (c *Conversation) ImageParam(url string) string {
-	for i, k := range c.remoteParts {
-		if v := c.Messages[i].Content[k].URL; url == "" || v.Is(url) {
-			return c.at(v, new(field.Error)).Path
+	for _, p := range c.remoteParts {
+		if url == "" || p.URL.Is(url) {
+			return c.at(p.URL, new(field.Error)).Path
 		}
 	}
 	return ""
@@ -261,8 +260,8 @@ func (c *Conversation) ImageParam(url string) string {
 
 // checkFetched returns an error if a remote image was not fetched.
 func (c *Conversation) checkFetched() *apierror.Error {
-	for i, k := range c.remoteParts {
-		return c.at(c.Messages[i].Content[k].URL, field.Invalid("is an image elsewhere, and this server does not fetch images "+
+	for _, p := range c.remoteParts {
+		return c.at(p.URL, field.Invalid("is an image elsewhere, and this server does not fetch images "+
 			"unless image_fetch is on; send it as a data URL (data:image/png;base64,…)")).APIError()
 	}
 	return nil

@@ -198,6 +198,18 @@ func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
+// AddName adds what belongs to the name of a tool to a map. A name that is there already is an error.
+func AddName[V any](byName *map[string]V, name string, v V) *field.Error {
+	if _, twice := (*byName)[name]; twice {
+		return field.Invalid("the name %q is used twice", name).In("name")
+	}
+	if *byName == nil {
+		*byName = make(map[string]V)
+	}
+	(*byName)[name] = v
+	return nil
+}
+
 func isToolName(s string) bool {
 	for _, b := range []byte(s) {
 		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' {

@@ -76,16 +76,12 @@ func (r *Request) skipHostedTool(f *field.Error) {
 }
 
 func (r *Request) addTool(t declaredTool) *field.Error {
-	if _, again := r.originalTools[t.Name]; again {
-		return field.Invalid("the name %q is used twice", t.Name).In("name")
+	if f := prompt.AddName(&r.originalTools, t.Name, t.original); f != nil {
+		return f
 	}
 	if len(r.Tools) == prompt.MaxTools {
 		return field.Invalid("there must be at most %d tools", prompt.MaxTools)
 	}
-	if r.originalTools == nil {
-		r.originalTools = map[string]originalTool{}
-	}
-	r.originalTools[t.Name] = t.original
 	r.Tools = append(r.Tools, t.Tool)
 	return nil
 }
@@ -114,13 +110,16 @@ func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 
 // addInputTools adds the tools of the input items to the tools of the request, except those that
 // the request has already.
-func (r *Request) addInputTools() (f *field.Error) {
+func (r *Request) addInputTools() *field.Error {
 	for _, t := range r.inputTools {
-		if _, declared := r.originalTools[t.Name]; !declared {
-			f = cmp.Or(f, r.addTool(t))
+		if _, declared := r.originalTools[t.Name]; declared {
+			continue
+		}
+		if f := r.addTool(t); f != nil {
+			return f
 		}
 	}
-	return f
+	return nil
 }
 
 // codeHosted is the code of readTool's error for a tool that the client does not run. The callers
