@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.responsesBody != nil { // it is a body of the Responses API, whose input was already read as the conversation
+	if r.hasInput { // the conversation was read already
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -94,7 +94,6 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 	return readMessageFunctionCall(m, fields.functionCall, index).In("function_call")
 }
 
-// addRefusal appends the text of a refusal to the content.
 func addRefusal(m *prompt.Message, refusal wirejson.Value) {
 	switch {
 	case !refusal.Given() || len(refusal.RawText()) == 0:

@@ -23,7 +23,7 @@ type Request struct {
 	functionCall     prompt.ToolChoice   // the older form of tool_choice
 	hasStreamOptions bool                // the request has stream_options
 	Forms            map[string]ToolForm // by the name of a custom tool: the form of its calls
-	responsesBody    *responses.Request  // the body, if it is a body of the Responses API; otherwise nil
+	hasInput         bool                // the body is of the Responses API: its input is the conversation
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -60,7 +60,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		if f != nil {
 			return f
 		}
-		r.responsesBody, r.Conversation = body, body.Conversation
+		r.hasInput, r.Conversation = true, body.Conversation
 	}
 	r.Body = root
 	if f := field.MembersKnowing(messages, root, r, readers); f != nil {
@@ -81,7 +81,7 @@ var readers = field.Readers[*Request]{
 	"service_tier":        (*Request).ReadServiceTier,
 	"stream":              (*Request).ReadStream,
 	"stream_options":      (*Request).readStreamOptions,
-	"n":                   (*Request).readN,
+	"n":                   func(r *Request, v wirejson.Value) *field.Error { return r.ReadChoices(v, maxChoices) },
 	"logprobs":            (*Request).readLogprobs,
 	"top_logprobs":        (*Request).ReadTopLogprobs,
 	"modalities":          (*Request).readModalities,
@@ -140,21 +140,8 @@ func (r *Request) check() *field.Error {
 // ConversationField returns the name of the field with the conversation: messages, or input if the
 // body is of the Responses API.
 func (r *Request) ConversationField() string {
-	if r.responsesBody != nil {
+	if r.hasInput {
 		return "input"
 	}
 	return apierror.ParamMessages
-}
-
-// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. It
-// fails if a remote image has not been fetched, see [prompt.Conversation.SetImages].
-func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	p, apiErr := r.Conversation.Plan(opts)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	if r.responsesBody != nil && r.responsesBody.Summary != "" && !opts.NoReasoning {
-		p.SetSummary(r.responsesBody.Summary)
-	}
-	return p, nil
 }

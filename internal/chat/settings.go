@@ -28,7 +28,6 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readModalities checks that the client wants no other form of output than text.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
 		f := field.Expect(wirejson.KindString, v)
@@ -63,14 +62,6 @@ func (r *Request) WithoutSearch() *apierror.Error {
 
 // maxChoices is the most choices that a request may ask for. Each choice is a separate turn.
 const maxChoices = 8
-
-func (r *Request) readN(v wirejson.Value) *field.Error {
-	f := field.Limit(&r.Settings.Choices, v)
-	if r.Settings.Choices > maxChoices {
-		return field.Invalid("must be at most %d", maxChoices)
-	}
-	return f
-}
 
 // readStop reads the member stop (StopConfiguration): one stop sequence or a list of them.
 func (r *Request) readStop(v wirejson.Value) *field.Error {

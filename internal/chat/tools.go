@@ -125,7 +125,6 @@ func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	return name, f.In(t.objectName)
 }
 
-// readChosenName reads {"name":…}.
 func readChosenName(v wirejson.Value) (string, *field.Error) {
 	var name wirejson.Value
 	if f := cmp.Or(field.Object(v, wirejson.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
@@ -193,7 +192,6 @@ func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *fi
 	return f
 }
 
-// hasFunctionCall reports whether the message has a function_call.
 func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
 // toToolMessage turns a message with the role function into a tool message: the result of the

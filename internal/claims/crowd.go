@@ -61,7 +61,6 @@ func (r *recentUsers) record(user string) {
 	r[0].user, r[0].at = user, time.Now()
 }
 
-// hasOther reports whether another user has sent a request within the window.
 func (r *recentUsers) hasOther(user string) bool {
 	other := r[0]
 	if other.user == user {

@@ -13,7 +13,6 @@ func (q *Queue) user(name string) *queueUser {
 	return u
 }
 
-// forget removes the entry u if it has neither slots nor waiting requests.
 func (q *Queue) forget(u *queueUser) {
 	if u.running == 0 && u.waiters.Len() == 0 {
 		delete(q.users, u.name)
@@ -37,7 +36,6 @@ func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 // first returns the request of u that has waited longest. u must have a waiting request.
 func (u *queueUser) first() *waiter { return u.waiters.Front().Value.(*waiter) }
 
-// useSlots adds weight to the number of slots that u uses, and to that of the whole queue.
 func (q *Queue) useSlots(u *queueUser, weight int) {
 	q.running += weight
 	u.running += weight
@@ -103,7 +101,6 @@ func (q *Queue) makeRoom(u *queueUser) bool {
 	return true
 }
 
-// dequeue removes a request from its line.
 func (q *Queue) dequeue(w *waiter) {
 	u := w.user
 	u.waiters.Remove(w.elem)
@@ -139,7 +136,6 @@ func (q *Queue) grantFreeSlots() {
 	}
 }
 
-// endWait ends the wait of a request. err is nil if the request has got its slots.
 func (q *Queue) endWait(w *waiter, err error) {
 	w.err = err
 	close(w.done)
@@ -149,7 +145,6 @@ func (q *Queue) endWait(w *waiter, err error) {
 // shareOfFree slots for each slot that is still free afterwards.
 const shareOfFree = 7
 
-// mayHold reports whether the user u may hold weight more slots, see [Queue].
 func (q *Queue) mayHold(u *queueUser, weight int) bool {
 	if q.opts.PerUser > 0 {
 		return u.running+weight <= q.opts.PerUser

@@ -139,18 +139,10 @@ func Optional(want wirejson.Kind, v wirejson.Value) *Error {
 }
 
 // Limit reads an optional integer of at least 1, such as a limit of tokens. If the value is absent
-// or null, the result is 0. Otherwise Limit does the same as [Count].
+// or null, the result is 0. If it is larger than math.MaxInt32, the result is math.MaxInt32.
 func Limit(limit *int, v wirejson.Value) *Error {
-	if *limit = 0; !v.Given() {
-		return nil
-	}
-	return Count(limit, v)
-}
-
-// Count reads an integer of at least 1. If it is larger than math.MaxInt32, the result is
-// math.MaxInt32.
-func Count(count *int, v wirejson.Value) *Error {
-	if f := Expect(wirejson.KindNumber, v); f != nil {
+	*limit = 0
+	if f := Optional(wirejson.KindNumber, v); f != nil || !v.Given() {
 		return f
 	}
 	// The error is ignored: if the number is out of range, n is an infinity.
@@ -158,7 +150,7 @@ func Count(count *int, v wirejson.Value) *Error {
 	if n != math.Trunc(n) || n < 1 {
 		return Invalid("must be an integer of at least 1")
 	}
-	*count = int(min(n, math.MaxInt32))
+	*limit = int(min(n, math.MaxInt32))
 	return nil
 }
 

@@ -55,7 +55,7 @@ func TestReaders(t *testing.T) {
 	if limit != 7 || name != "b" {
 		t.Errorf("limit %d, name %q", limit, name)
 	}
-	if f := Count(&limit, value(`1e300`)); f != nil || limit != 1<<31-1 {
+	if f := Limit(&limit, value(`1e300`)); f != nil || limit != 1<<31-1 {
 		t.Errorf("%d, %+v", limit, f)
 	}
 }

@@ -114,7 +114,6 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) b
 	return images, nil
 }
 
-// image fetches one image and returns it as a data URL.
 func (f *Fetcher) image(ctx context.Context, url string, total *allowance) (string, error) {
 	u, err := f.checkURL(url)
 	if err != nil {
@@ -214,7 +213,6 @@ type allowance struct {
 	taken int64
 }
 
-// take counts n bytes of an image. The error means that there is no room for them.
 func (a *allowance) take(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -95,7 +95,6 @@ func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkRedirect applies the rules for URLs to the target of a redirect.
 func (f *Fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
@@ -106,7 +105,6 @@ func (f *Fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	return err
 }
 
-// redactURL returns at most maxURLInMessage bytes of a URL, without user, query and fragment.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -46,14 +46,12 @@ func DecodeGeneration(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, newRequest(false), (*Request).read)
 }
 
-// newRequest returns an empty request.
 func newRequest(edit bool) *Request {
 	r := &Request{isEdit: edit}
 	r.Picture = true
 	return r
 }
 
-// read reads the members of a body.
 func (r *Request) read(root wirejson.Value) *field.Error {
 	r.Body = root
 	if f := field.Members(root, r, readers); f != nil {
@@ -103,7 +101,7 @@ func (r *Request) instructions() string {
 var readers = field.Readers[*Request]{
 	"prompt":          (*Request).readPrompt,
 	"model":           (*Request).readModel,
-	"n":               (*Request).readN,
+	"n":               func(r *Request, v wirejson.Value) *field.Error { return r.ReadChoices(v, maxPictures) },
 	"response_format": readResponseFormat,
 	"stream":          (*Request).ReadStream,
 	"images":          (*Request).readImages,
@@ -142,17 +140,6 @@ func (r *Request) readPrompt(v wirejson.Value) *field.Error {
 		return field.Invalid("must have at most %d characters, not %d", maxPrompt, n)
 	}
 	r.prompt = v
-	return nil
-}
-
-// readN reads the number of pictures.
-func (r *Request) readN(v wirejson.Value) *field.Error {
-	if f := field.Limit(&r.Settings.Choices, v); f != nil {
-		return f
-	}
-	if r.Settings.Choices > maxPictures {
-		return field.Invalid("must be at most %d", maxPictures)
-	}
 	return nil
 }
 

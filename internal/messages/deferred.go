@@ -27,7 +27,6 @@ func (d *deferredTools) add(t prompt.Tool) {
 	d.tools[t.Name] = t
 }
 
-// has reports whether a tool is deferred.
 func (d *deferredTools) has(name string) bool {
 	_, ok := d.tools[name]
 	return ok

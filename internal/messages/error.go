@@ -81,7 +81,6 @@ type errorDetails struct {
 	Unsupported []string      `json:"unsupported"`
 }
 
-// errorJSON returns an error as a JSON object.
 func errorJSON(e *apierror.Error, requestID string) []byte {
 	object := errorObject{Type: errorType(errorStatus(e)), Message: errorMessage(e)}
 	if e.Code == codeThread {

@@ -119,7 +119,6 @@ func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *fie
 	return field.WrongType("a string or an array of blocks", v)
 }
 
-// add adds a message to the conversation, unless the message is empty.
 func (h *history) add(m prompt.Message) *field.Error {
 	if m.Empty() && len(m.Calls) == 0 && m.Item == nil {
 		return nil

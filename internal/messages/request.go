@@ -191,18 +191,10 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if opts.Resolve != nil && IsClaude(r.Model) {
 		opts.Resolve = resolveWithDefault(opts.Resolve)
 	}
-	p, apiErr := r.Conversation.Plan(opts)
-	if apiErr != nil {
-		return nil, apiErr
+	if r.Thinking != ThinkingShown {
+		opts.Summary = "none"
 	}
-	if !opts.NoReasoning {
-		summary := "none"
-		if r.Thinking == ThinkingShown {
-			summary = "auto"
-		}
-		p.SetSummary(summary)
-	}
-	return p, nil
+	return r.Conversation.Plan(opts)
 }
 
 // resolveWithDefault wraps resolve. If resolve does not change a name, the returned function uses the

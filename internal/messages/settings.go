@@ -60,7 +60,6 @@ func (r *Request) chooseEffort() {
 	}
 }
 
-// readOutputConfig reads output_config: the effort and the format of the answer.
 func (r *Request) readOutputConfig(v wirejson.Value) *field.Error {
 	r.Effort, r.EffortField = "", "output_config.effort"
 	return field.Members(v, r, outputReaders)
@@ -71,7 +70,6 @@ var outputReaders = field.Readers[*Request]{
 	"format": (*Request).readFormat,
 }
 
-// readFormat reads the format of the answer: JSON that follows a schema.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -86,7 +84,6 @@ func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	return r.Format.ReadSchema(schema).In("schema")
 }
 
-// readSpeed reads speed. The value fast becomes the service tier priority.
 func (r *Request) readSpeed(v wirejson.Value) *field.Error {
 	var speed string
 	f := field.OneOf(&speed, []string{"standard", "fast"}, v)
@@ -101,7 +98,6 @@ func (r *Request) readStops(v wirejson.Value) *field.Error {
 	return field.Elements(v, prompt.MaxStops, "strings", r.AddStop)
 }
 
-// readChoice reads tool_choice.
 func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	r.SerialTools = false
 	if !v.Given() {

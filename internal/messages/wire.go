@@ -157,7 +157,6 @@ type citation struct {
 	Encrypted string `json:"encrypted_index"` // always empty
 }
 
-// citations returns the citations in the annotations of a message.
 func citations(annotations string) (all []citation) {
 	var decoded []struct{ Type, URL, Title string }
 	_ = json.Unmarshal([]byte(annotations), &decoded) // annotations that cannot be read are left out

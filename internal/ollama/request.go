@@ -96,7 +96,6 @@ var generateReaders = withSettings(readers{
 	"context":  nil,
 })
 
-// withSettings adds the readers in settings to routeReaders, and returns routeReaders.
 func withSettings(routeReaders readers) readers {
 	maps.Copy(routeReaders, settings)
 	return routeReaders
@@ -137,14 +136,7 @@ func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*pr
 	case "true":
 		r.Effort = ""
 	case "false":
-		r.Effort, opts.Effort = "", cmp.Or(leastEffort, "low")
+		r.Effort, opts.Effort, opts.Summary = "", cmp.Or(leastEffort, "low"), "none"
 	}
-	p, apiErr := r.Conversation.Plan(opts)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	if r.think == "false" {
-		p.SetSummary("none")
-	}
-	return p, nil
+	return r.Conversation.Plan(opts)
 }

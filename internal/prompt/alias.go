@@ -56,8 +56,6 @@ func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
 }
 
-// prefix returns what precedes the * of the ID, and true, if the ID is a pattern. Otherwise it
-// returns false.
 func (a *Alias) prefix() (prefix string, isPattern bool) { return strings.CutSuffix(a.ID, "*") }
 
 // FindAlias returns the alias for a name: the alias with exactly this name, or else the first one
@@ -76,7 +74,6 @@ func FindAlias(aliases []Alias, id string) *Alias {
 	return nil
 }
 
-// isAlias reports whether an alias has exactly this name.
 func isAlias(aliases []Alias, id string) bool {
 	return slices.ContainsFunc(aliases, func(a Alias) bool { return a.ID == id })
 }

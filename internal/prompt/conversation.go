@@ -25,6 +25,7 @@ type Conversation struct {
 	Picture  bool       // the turn makes one picture with Codex's own tool, and ends with it
 	Format   Format
 	Effort   string // the reasoning effort that the request asks for; empty: it asks for no particular effort
+	Summary  string // the form of the summaries of the model's reasoning: auto, concise, detailed; empty: it asks for none
 
 	Body    wirejson.Value // the body of the request; most values of the conversation are parts of it
 	Earlier string         // the field that refers to messages which are not in the body; empty: there are none
@@ -124,6 +125,15 @@ func (c *Conversation) ReadModel(v wirejson.Value) *field.Error {
 // maxModelName is the maximum length of a model's name, in bytes. It is bounded since each chunk of
 // the answer repeats the name.
 const maxModelName = 1024
+
+// ReadChoices reads the number of answers, which is optional and at most limit.
+func (c *Conversation) ReadChoices(v wirejson.Value, limit int) *field.Error {
+	f := field.Limit(&c.Settings.Choices, v)
+	if f == nil && c.Settings.Choices > limit {
+		f = field.Invalid("must be at most %d", limit)
+	}
+	return f
+}
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
 func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {

@@ -98,7 +98,6 @@ func Base64Image(data wirejson.Value) (Part, *field.Error) {
 	return p, p.checkBase64(text)
 }
 
-// imageURL returns the URL of an image.
 func (p *Part) imageURL() string {
 	if p.urlPrefix == "" {
 		return p.URL.Text()
@@ -106,7 +105,6 @@ func (p *Part) imageURL() string {
 	return p.urlPrefix + string(p.URL.Bytes())
 }
 
-// appendURL appends the URL of an image as a JSON string.
 func (p *Part) appendURL(dst []byte) []byte {
 	if p.urlPrefix == "" {
 		return append(dst, p.URL...)
@@ -258,7 +256,6 @@ func (c *Conversation) ImageParam(url string) string {
 	return ""
 }
 
-// checkFetched returns an error if a remote image was not fetched.
 func (c *Conversation) checkFetched() *apierror.Error {
 	for _, p := range c.remoteParts {
 		return c.at(p.URL, field.Invalid("is an image elsewhere, and this server does not fetch images "+

@@ -22,7 +22,6 @@ const (
 	RoleItem Role = "item"
 )
 
-// isInstruction reports whether messages of the role are instructions.
 func (r Role) isInstruction() bool { return r == RoleSystem || r == RoleDeveloper }
 
 // ReadRole reads a role. For a known role, it allocates no memory.

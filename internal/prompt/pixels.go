@@ -200,7 +200,6 @@ func (r *partReader) read(n int) []byte {
 	return buf
 }
 
-// skipColors skips the table of colours, if flags say that there is one.
 func (r *partReader) skipColors(flags byte) {
 	if flags&0x80 != 0 {
 		r.read(3 << (1 + flags&7))

@@ -16,6 +16,7 @@ type Options struct {
 	NoReasoning bool   // the model is asked for no summaries of its reasoning
 	SerialTools bool   // the model may make at most one tool call, whatever the request says
 	Effort      string // the effort if neither the request nor Resolve names one; empty: the model's default
+	Summary     string // the [Conversation.Summary] of requests that have none; empty: auto
 	// Resolve returns Codex's name of a client's model, and the effort for requests that name none.
 	// An empty effort means the model's default. If forced is true, the effort also replaces an
 	// effort that a request names. If Resolve is nil, clients use Codex's names.
@@ -68,6 +69,10 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 	instructions, rest := SplitInstructions(c.Messages)
 	history, input := splitInput(rest)
 	model, effort := c.resolveModel(opts)
+	summary := cmp.Or(c.Summary, opts.Summary, "auto")
+	if opts.NoReasoning {
+		summary = "none"
+	}
 	serial, serialInstruction := c.SerialTools || opts.SerialTools, ""
 	if serial && len(offered) > 0 {
 		serialInstruction = oneCall
@@ -83,7 +88,7 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 			Ephemeral:             true,
 			ExperimentalRawEvents: true,
 			Environments:          []struct{}{},
-			Config:                c.threadConfig(effort),
+			Config:                c.threadConfig(effort, summary),
 			DynamicTools:          dynamicTools(offered, names),
 		},
 		History: historyItems(history, names),
@@ -98,19 +103,11 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 		ServiceTier: c.ServiceTier(),
 	}
 	p.Choices, p.SerialTools = c.Choices(), serial
-	if opts.NoReasoning {
-		p.SetSummary("none")
-	}
 	return p, nil
 }
 
-// SetSummary sets the form of the summaries of the model's reasoning: auto, concise,
-// detailed or none.
-func (p *Plan) SetSummary(summary string) { p.Thread.Config.Own[summaryKey] = summary }
-
-// threadConfig returns the configuration of the thread.
-func (c *Conversation) threadConfig(effort string) codexrpc.Config {
-	config := map[string]any{summaryKey: "auto", "web_search": "disabled", "tools": toolSettings}
+func (c *Conversation) threadConfig(effort, summary string) codexrpc.Config {
+	config := map[string]any{summaryKey: summary, "web_search": "disabled", "tools": toolSettings}
 	if effort != "" {
 		config[effortKey] = effort
 	}

@@ -139,7 +139,6 @@ func (s *schema) inferType() string {
 	return ""
 }
 
-// typesOf returns the types of the elements of a list, each type once, as JSON.
 func typesOf(list wirejson.Value) string {
 	var found []string
 	for _, v := range list.Elements() {

@@ -103,7 +103,6 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	return f
 }
 
-// maySearch reports whether the request has a web search and the model may use it.
 func (c *Conversation) maySearch() bool {
 	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
 }
@@ -113,7 +112,6 @@ func (c *Conversation) maySearch() bool {
 // WithoutSearch, which removes the search, or fails if the client needs it.
 func (*Conversation) WithoutSearch() *apierror.Error { return nil }
 
-// configure adds the settings for web searches to the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
 	if s.cachedOnly {

@@ -108,7 +108,6 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	return nil, err
 }
 
-// decode reads a body in an encoding to its end.
 func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	if encoding == "" {
 		return p.read(body, contentLength, claim)

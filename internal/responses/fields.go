@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readText reads the field text, which has the format and the verbosity of the answer.
 func (r *Request) readText(v wirejson.Value) *field.Error {
 	r.Format, r.echoed.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	return field.Members(v, r, textReaders)

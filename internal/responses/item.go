@@ -209,7 +209,6 @@ func itemNotFound(id string, index int) *apierror.Error {
 		In("id").At(index).In("input").APIError()
 }
 
-// readItemPart reads a part of the content of a message, or of the output of a call.
 func readItemPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
 	var t, text, refusal wirejson.Value
 	if f := field.Typed(&t, v, wirejson.Into("text", &text), wirejson.Into("refusal", &refusal)); f != nil {
@@ -227,7 +226,6 @@ func readItemPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Erro
 	}
 }
 
-// readImage reads an input_image.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	var image, detail, file wirejson.Value
 	f := field.Object(v, wirejson.Into("image_url", &image), wirejson.Into("detail", &detail), wirejson.Into("file_id", &file))

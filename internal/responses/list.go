@@ -150,7 +150,6 @@ func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 	}{id, "conversation", created, orElse(c.echoed.Metadata, "{}")})
 }
 
-// readConversation reads the field conversation: an id, or an object with an id.
 func (r *Request) readConversation(v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindObject {
 		var id wirejson.Value

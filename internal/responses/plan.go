@@ -80,14 +80,8 @@ func (r *Request) buildMessages(earlierItems []inputItem) {
 // model's reasoning is summarized only if the request asks for summaries. Plan fails if an image
 // still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	p, apiErr := r.Conversation.Plan(opts)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	if !opts.NoReasoning {
-		p.SetSummary(cmp.Or(r.Summary, "none"))
-	}
-	return p, nil
+	opts.Summary = "none"
+	return r.Conversation.Plan(opts)
 }
 
 // inputIndex returns the index of the input item from which a message of the conversation was made,

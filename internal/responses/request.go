@@ -27,7 +27,6 @@ type Request struct {
 	Store          bool   // the response is to be stored
 	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // the client wants no output
-	Summary        string // reasoning.summary: auto, concise or detailed; empty: it is not given
 
 	instructions wirejson.Value
 	input        []inputItem
@@ -162,7 +161,6 @@ func (r *Request) readInstructions(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindString, v)
 }
 
-// readID reads an id. If the value is absent or null, the id is empty.
 func readID(id *string, v wirejson.Value) *field.Error {
 	f := field.Text(id, v)
 	if f == nil && v.Given() {
@@ -263,7 +261,6 @@ var inputReaders = field.Readers[*Request]{
 // notStoredReason is the reason in the errors for members that refer to stored responses.
 const notStoredReason = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
 
-// checkChat refuses an item that a chat completion cannot have.
 func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
 	case typeReference:

@@ -93,7 +93,6 @@ func (l *Lexer) Step(b byte) Verdict {
 	return MoreJSON
 }
 
-// before reads a byte before the value, or the first byte of the value.
 func (l *Lexer) before(b byte) {
 	switch b {
 	case ' ', '\t', '\n', '\r':
@@ -106,7 +105,6 @@ func (l *Lexer) before(b byte) {
 	}
 }
 
-// token reads a byte of the value outside of its strings.
 func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':

@@ -209,7 +209,6 @@ func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c.PickTyped(kind, wanted...)
 }
 
-// unescaped returns the decoded text of raw, the inside of a JSON string.
 func unescaped(raw []byte) string {
 	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // Text may share the memory, since nobody else has the new slice
 }
