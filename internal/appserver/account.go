@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 const (
@@ -221,7 +220,7 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 // refusal returns the failure after the back end has refused the login twice, and Codex could not renew
 // it.
 func (p *Process) refusal() *codexrpc.TurnError {
-	if relay := p.files.currentRelay(); relay != nil && relay.IssuerFails() {
+	if relay := p.files.currentRelay(); relay != nil && relay.issuerFails() {
 		return errUnauthorized
 	}
 	return errRefused
@@ -283,7 +282,8 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 	if relay == nil || in == nil {
 		return nil // the app-server is not started by a command, or has not served yet
 	}
-	client, err := relay.Client()
+	issuer := relay.currentIssuer()
+	client, err := issuer.client()
 	if err != nil {
 		return nil // Codex reports the same error
 	}
@@ -329,8 +329,9 @@ func (in *instance) backend() string {
 // it has failed, Codex's request is lost, and Codex would repeat it only after five seconds. In that
 // case, awaitAccountBackend replaces the instance. A back end that has not failed must answer longer,
 // since a busy machine may only be slow.
-func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
-	client, err := relay.Client()
+func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in *instance) {
+	issuer := relay.currentIssuer()
+	client, err := issuer.client()
 	if err != nil {
 		return // Codex reports the same error
 	}

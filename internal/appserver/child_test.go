@@ -86,7 +86,7 @@ func runChild(mode string) int {
 	if is["deaf"] || is["stubborn"] {
 		signal.Notify(terminated, syscall.SIGTERM)
 	}
-	answer(is)
+	answerCalls(is)
 	switch {
 	case is["deaf"]: // to the end of its input
 		<-terminated
@@ -99,8 +99,8 @@ func runChild(mode string) int {
 	return 0
 }
 
-// answer answers requests until the input ends.
-func answer(is map[string]bool) {
+// answerCalls answers requests until the input ends.
+func answerCalls(is map[string]bool) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 // TestEnvironment checks that a program gets the variables that it may have, and no
@@ -63,10 +61,10 @@ func TestEnvironment(t *testing.T) {
 		}
 		delete(got, name)
 	}
-	if address := got[issuer.Variable]; p.files.relay == nil || address != p.files.relay.URL() {
+	if address := got[issuerVariable]; p.files.relay == nil || address != p.files.relay.url {
 		t.Errorf("new tokens are at %q", address)
 	}
-	delete(got, issuer.Variable)
+	delete(got, issuerVariable)
 	for _, name := range []string{"PWD", "SHLVL", "_", "OLDPWD"} { // the shell's own
 		delete(got, name)
 	}

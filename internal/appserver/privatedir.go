@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/caddy-codex/caddy-codex/internal/appserver/issuer"
 )
 
 const (
@@ -120,8 +118,8 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 // which the children get new tokens. Each of the two is made when a child first needs it.
 type childFiles struct {
 	mu      sync.Mutex
-	private *privateDir   // nil: there is none
-	relay   *issuer.Relay // nil: there is none
+	private *privateDir // nil: there is none
+	relay   *tokenRelay // nil: there is none
 }
 
 // workDir returns the working directory, or "" if there is none yet.
@@ -135,7 +133,7 @@ func (f *childFiles) workDir() string {
 }
 
 // currentRelay returns the relay, or nil.
-func (f *childFiles) currentRelay() *issuer.Relay {
+func (f *childFiles) currentRelay() *tokenRelay {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.relay
@@ -146,7 +144,7 @@ func (f *childFiles) remove() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.relay != nil {
-		f.relay.Close()
+		f.relay.close()
 	}
 	if f.private == nil {
 		return nil
@@ -209,15 +207,15 @@ func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.relay == nil {
-		relay, err := issuer.Listen(log)
+		relay, err := listenRelay(log)
 		if err != nil {
 			return nil, fmt.Errorf("listening for renewals of the login: %w", err)
 		}
 		f.relay = relay
 	}
-	f.relay.SetIssuer(issuer.Issuer{
+	f.relay.setIssuer(tokenIssuer{
 		File: filepath.Join(home.operatorHome, loginFiles[0]),
 		Env:  slices.Concat(env, home.variables), // as Codex sees it: Codex adds home.variables itself
 	})
-	return append(env, issuer.Variable+"="+f.relay.URL()), nil
+	return append(env, issuerVariable+"="+f.relay.url), nil
 }

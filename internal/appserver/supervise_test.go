@@ -228,7 +228,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.files.private.remove()
-		defer p.files.relay.Close()
+		defer p.files.relay.close()
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		if err != nil {
 			t.Fatal(err)

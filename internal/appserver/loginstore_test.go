@@ -1,4 +1,4 @@
-package issuer
+package appserver
 
 import (
 	"encoding/json"

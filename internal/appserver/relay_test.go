@@ -1,4 +1,4 @@
-package issuer
+package appserver
 
 import (
 	"bytes"
@@ -18,12 +18,9 @@ import (
 	"time"
 )
 
-// patience bounds each wait of a test.
-const patience = 20 * time.Second
-
 // world is a relay of a login, and its issuer.
 type world struct {
-	*Relay
+	*tokenRelay
 	t      *testing.T
 	token  string // the first refresh token
 	file   string
@@ -52,13 +49,13 @@ func newWorld(t *testing.T) *world {
 	}))
 	t.Cleanup(issuer.Close)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	relay, err := Listen(func() *slog.Logger { return log })
+	relay, err := listenRelay(func() *slog.Logger { return log })
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Relay = relay
-	t.Cleanup(relay.Close)
-	relay.SetIssuer(Issuer{File: w.file, Env: []string{Variable + "=http://not.used.invalid", Variable + "=" + issuer.URL + "/token"}})
+	w.tokenRelay = relay
+	t.Cleanup(relay.close)
+	relay.setIssuer(tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://not.used.invalid", issuerVariable + "=" + issuer.URL + "/token"}})
 	return w
 }
 
@@ -72,7 +69,7 @@ func (w *world) renewed(rw http.ResponseWriter) {
 
 // ask asks the relay for new tokens, and returns the answer with its status.
 func (w *world) ask(ctx context.Context, refresh string) (int, string) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), strings.NewReader(`{"client_id":"client","refresh_token":"`+refresh+`"}`))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(`{"client_id":"client","refresh_token":"`+refresh+`"}`))
 	if err != nil {
 		w.t.Error(err)
 		return 0, ""
@@ -102,12 +99,12 @@ func (w *world) await(n int64) {
 // are stored. Nobody can renew the new ones in the next moments.
 func TestAskedOnce(t *testing.T) {
 	w := newWorld(t)
-	second, err := Listen(w.Relay.log)
+	second, err := listenRelay(w.tokenRelay.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close()
-	second.SetIssuer(w.issuer)
+	defer second.close()
+	second.setIssuer(w.issuer)
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan int)
 	go func() {
@@ -128,7 +125,7 @@ func TestAskedOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() { check(w.token) })
 	}
-	other := &world{Relay: second, t: t}
+	other := &world{tokenRelay: second, t: t}
 	all.Go(func() {
 		if status, text := other.ask(t.Context(), w.token); status != http.StatusOK || !strings.Contains(text, w.next()) {
 			t.Errorf("at the other relay: %d %s", status, text)
@@ -138,7 +135,7 @@ func TestAskedOnce(t *testing.T) {
 	all.Wait()
 	check(w.token)
 	check(w.next())
-	w.Close() // it would leave an app-server the time to store them
+	w.close() // it would leave an app-server the time to store them
 	if n := w.asked.Load(); n != 1 || refreshIn(t, w.file) != w.next() {
 		t.Errorf("after %d questions the file has %s", n, refreshIn(t, w.file))
 	}
@@ -151,7 +148,7 @@ func TestCloseDuringTheRenewal(t *testing.T) {
 	w.await(1)
 	closed := make(chan struct{})
 	go func() {
-		w.Close()
+		w.close()
 		close(closed)
 	}()
 	select {
@@ -179,11 +176,11 @@ func TestFailures(t *testing.T) {
 	if !strings.Contains(w.log.String(), "500 Internal Server Error") || strings.Contains(w.log.String(), "secret") || strings.Contains(w.log.String(), w.token) {
 		t.Errorf("the log is %s", &w.log)
 	}
-	w.SetIssuer(Issuer{File: w.file, Env: []string{Variable + "=http://127.0.0.1:1/"}})
+	w.setIssuer(tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://127.0.0.1:1/"}})
 	if status, _ := w.ask(t.Context(), "another-"+w.token); status != http.StatusBadGateway {
 		t.Errorf("an issuer that cannot be reached is %d", status)
 	}
-	if !w.IssuerFails() {
+	if !w.issuerFails() {
 		t.Error("the issuer does not fail")
 	}
 	for want, answers := range map[time.Duration][]answer{
@@ -208,11 +205,11 @@ func TestStrangers(t *testing.T) {
 		method, url, body string
 		status            int
 	}{
-		"another path": {http.MethodPost, w.URL()[:len(w.URL())-1], body, http.StatusNotFound},
-		"a GET":        {http.MethodGet, w.URL(), "", http.StatusNotFound},
-		"no token":     {http.MethodPost, w.URL(), `{"grant_type":"refresh_token"}`, http.StatusBadRequest},
-		"no JSON":      {http.MethodPost, w.URL(), `refresh_token=r1`, http.StatusBadRequest},
-		"too long":     {http.MethodPost, w.URL(), body + strings.Repeat(" ", maxRequest), http.StatusBadRequest},
+		"another path": {http.MethodPost, w.url[:len(w.url)-1], body, http.StatusNotFound},
+		"a GET":        {http.MethodGet, w.url, "", http.StatusNotFound},
+		"no token":     {http.MethodPost, w.url, `{"grant_type":"refresh_token"}`, http.StatusBadRequest},
+		"no JSON":      {http.MethodPost, w.url, `refresh_token=r1`, http.StatusBadRequest},
+		"too long":     {http.MethodPost, w.url, body + strings.Repeat(" ", maxRequest), http.StatusBadRequest},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), c.method, c.url, strings.NewReader(c.body))
 		if err != nil {

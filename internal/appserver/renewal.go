@@ -1,13 +1,9 @@
-package issuer
+package appserver
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -67,7 +63,7 @@ var renewals = struct {
 // renew returns the renewal for a refresh token. If there is none, renew begins one, which calls
 // ask. After the renewal, the relay makes sure that the new tokens are in file. renew returns nil
 // if it cannot begin a renewal: there are too many, or the relay is closed.
-func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
+func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
 	now := time.Now()
@@ -111,7 +107,7 @@ func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 // storeTokens stores the new tokens of an answer in file. answered means that an app-server has got
 // the answer. In that case, storeTokens first waits storeWait, or until the relay is closing, so
 // that the app-server can store the tokens itself.
-func (r *Relay) storeTokens(file, spentToken string, ans answer, answered bool) {
+func (r *tokenRelay) storeTokens(file, spentToken string, ans answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)
 		defer timer.Stop()
@@ -155,12 +151,9 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// passedHeaders are the headers that are copied from Codex's request to the request to the issuer.
-var passedHeaders = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
-
 // ask asks the issuer for new tokens. If the issuer does not answer, ask returns an answer with the
 // status 502.
-func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
+func (r *tokenRelay) ask(i tokenIssuer, header http.Header, body []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	ans, err := i.post(ctx, header, body)
@@ -176,35 +169,4 @@ func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
 	}
 	r.log().Info("codex's login was renewed")
 	return ans
-}
-
-// post sends a request for new tokens to the issuer. If it returns an error, the answer has no
-// status.
-func (i *Issuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
-	client, err := i.client()
-	if err != nil {
-		return answer{}, err
-	}
-	defer client.CloseIdleConnections()
-	address, _ := lastValue(i.Env, Variable)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(address, DefaultURL), bytes.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	for _, name := range passedHeaders {
-		request.Header[name] = header[name]
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err == nil && len(text) > maxAnswer {
-		err = errors.New("its answer is too long")
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{response.StatusCode, response.Header.Get("Content-Type"), text}, nil
 }

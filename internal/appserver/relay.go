@@ -1,0 +1,128 @@
+package appserver
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxRequest bounds the body of a request for new tokens, and maxAnswer the body of the answer,
+	// in bytes. The usual sizes are some hundred bytes and some kilobytes.
+	maxRequest = 64 << 10
+	maxAnswer  = 64 << 10
+	// readTimeout bounds the reading of a request, which comes from this machine.
+	readTimeout = 10 * time.Second
+)
+
+// tokenRelay is a server between app-servers and the issuer of the tokens of their logins. It is an
+// HTTP server on loopback. Its URL has a secret path; requests with another path get a 404. All
+// methods are safe for concurrent use.
+//
+// An issuer accepts each refresh token only once. If Codex sends a token twice, the login is lost.
+// That can happen if Codex is killed during a renewal, if Codex gives up the call that needs the
+// renewal (some calls end after five seconds), or if several app-servers renew the same login at
+// the same time.
+//
+// So app-servers ask a relay instead. The relay asks the issuer only once for each refresh token,
+// and waits for the answer even if no app-server waits any more. It gives the same answer to all
+// app-servers with the old token. It stores the new tokens if no app-server stores them.
+type tokenRelay struct {
+	log        func() *slog.Logger
+	server     *http.Server
+	secretPath string
+	url        string         // which app-servers ask in place of the issuer's URL
+	running    sync.WaitGroup // the server, and renewals
+	closed     bool           // close was called; guarded by the lock of renewals
+	closing    chan struct{}  // closed when closed is set
+	fails      atomic.Bool    // at the last renewal, the issuer gave neither new tokens nor a refusal
+
+	mu     sync.Mutex
+	issuer tokenIssuer
+}
+
+// listenRelay starts a relay on a free port. The caller must set the relay's issuer with setIssuer, and
+// close the relay at the end.
+func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &tokenRelay{log: log, secretPath: "/" + rand.Text(), closing: make(chan struct{})}
+	r.url = "http://" + listener.Addr().String() + r.secretPath
+	r.server = &http.Server{
+		Handler: r, ReadTimeout: readTimeout, IdleTimeout: readTimeout, MaxHeaderBytes: maxRequest,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), // no errors about app-servers that disconnect
+	}
+	r.running.Go(func() { _ = r.server.Serve(listener) }) // returns on close
+	return r, nil
+}
+
+// issuerFails reports whether the issuer has failed at the last renewal, so that the login was neither
+// renewed nor refused.
+func (r *tokenRelay) issuerFails() bool { return r.fails.Load() }
+
+// setIssuer sets the issuer for later renewals.
+func (r *tokenRelay) setIssuer(i tokenIssuer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.issuer = i
+}
+
+// currentIssuer returns the issuer for a renewal.
+func (r *tokenRelay) currentIssuer() tokenIssuer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.issuer
+}
+
+// close ends the relay. It waits for the renewals under way, since their new tokens would otherwise
+// be lost. A renewal takes askTimeout at most.
+func (r *tokenRelay) close() {
+	renewals.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
+	renewals.Unlock()
+	_ = r.server.Close() // fails only if the listener is closed already
+	r.running.Wait()
+}
+
+// ServeHTTP implements [http.Handler].
+func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if subtle.ConstantTimeCompare([]byte(request.URL.Path), []byte(r.secretPath)) == 0 || request.Method != http.MethodPost {
+		http.NotFound(w, request)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(request.Body, maxRequest+1))
+	var fields struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err != nil || len(body) > maxRequest || json.Unmarshal(body, &fields) != nil || fields.Refresh == "" {
+		http.Error(w, "this is no renewal of a login", http.StatusBadRequest)
+		return
+	}
+	issuer := r.currentIssuer()
+	renewal := r.renew(fields.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
+	if renewal == nil {
+		r.fails.Store(true)
+		http.Error(w, "no login can be renewed now", http.StatusServiceUnavailable)
+		return
+	}
+	select {
+	case <-renewal.done:
+		r.fails.Store(renewal.answer.keepTime() == keepFailure)
+		renewal.answer.write(w)
+	case <-request.Context().Done():
+		r.fails.Store(true) // in time
+		renewal.removeRequest()
+	}
+}
