@@ -3,7 +3,6 @@ package conversation
 import (
 	"fmt"
 	"maps"
-	"sync"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
@@ -22,13 +21,6 @@ type Identity struct {
 	EffortMayVary bool
 }
 
-// parameterBuffers is a pool of buffers (*[]byte) for the encoded parameters of threads.
-var parameterBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
-
-// maxParameterBuffer is the size, in bytes, up to which a buffer goes back to the pool
-// parameterBuffers.
-const maxParameterBuffer = 64 << 10
-
 // hash returns the first hash in the chain of the conversation. It fails if the parameters cannot
 // be encoded as JSON.
 func (id *Identity) hash() (Hash, error) {
@@ -40,18 +32,11 @@ func (id *Identity) hash() (Hash, error) {
 		params.Config.Own = maps.Clone(params.Config.Own)
 		params.Config.Own[codexrpc.EffortSetting] = true
 	}
-	buffer := parameterBuffers.Get().(*[]byte)
-	thread, err := params.AppendJSON((*buffer)[:0])
-	if err != nil {
-		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
-	}
-	if cap(thread) <= maxParameterBuffer {
-		*buffer = thread
-		defer parameterBuffers.Put(buffer)
-	}
 	d := newDigest()
 	d.field(id.Site)
 	d.field(id.User)
-	d.bytes(thread)
+	if err := d.threadParams(&params); err != nil {
+		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
+	}
 	return d.sum(), nil
 }

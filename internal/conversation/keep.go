@@ -49,13 +49,15 @@ func (s *Session) Announce() {
 	}
 	s.withdrawAnnouncement()
 	s.historyHash = s.chain.After(&s.answer)
-	s.announcement = s.current.threads.announcements.announce(s.historyHash)
+	s.announced = s.current.threads.announce(s.historyHash)
 }
 
 // withdrawAnnouncement ends the announcement of the thread, if there is one.
 func (s *Session) withdrawAnnouncement() {
-	s.announcement.end()
-	s.announcement = nil
+	if s.announced != nil {
+		s.current.threads.withdraw(s.historyHash, s.announced)
+		s.announced = nil
+	}
 }
 
 // Keep keeps the thread for the next request. It does nothing if Announce has found that the thread
@@ -73,9 +75,9 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 		pendingCalls: state.PendingCalls, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
-	announcement := s.announcement
-	s.current.thread, s.announcement = nil, nil
-	current.threads.keepWhenIdle(kept, announcement)
+	announced := s.announced
+	s.current.thread, s.announced = nil, nil
+	current.threads.keepWhenIdle(kept, announced)
 	current.memory.Release()
 	current.onClose() // a kept thread does not count as a use of its process
 }

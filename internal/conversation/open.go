@@ -50,7 +50,8 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	var kept *keptThread
 	var threads *Threads
 	var link Link
-	countDropped := func() {}
+	var lostBy *Threads // dropped the thread that had the conversation; nil: none has
+	var reason Reason
 	member, done, found := lease.Resume(func(all *Threads) (found bool) {
 		chain := s.historyChain(lease)
 		if chain == nil {
@@ -60,13 +61,15 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 		if kept, link, found = all.claim(ctx, chain.Links); found {
 			return true
 		}
-		if count, dropped := all.wasDropped(chain.Links); dropped {
-			countDropped = count
+		if r := all.takeReason(chain.Links); r != "" {
+			lostBy, reason = all, r
 		}
 		return false
 	})
 	if !found {
-		countDropped()
+		if lostBy != nil {
+			lostBy.countFallback(reason)
+		}
 		return false
 	}
 	s.request.Memory.Hold()

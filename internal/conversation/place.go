@@ -40,8 +40,7 @@ type settings struct {
 	params    codexrpc.ThreadStartParams
 	provider  codexrpc.Constant // the settings that choose the model's provider
 	catalogue string            // the file with the properties of the model; empty: none
-	spareKind string            // the name of the kind of spare threads with these settings; empty: there is none
-	encoded   codexrpc.Constant // params as JSON; empty: not encoded yet
+	kind      *kind             // of the spare threads with these settings; nil: there is none
 }
 
 // settings returns the settings for the thread of a plan. The thread runs in the process's
@@ -64,7 +63,7 @@ func (s *settings) useCatalogue(path string) {
 		setting = append(setting, ',')
 	}
 	s.params.Config.Place = codexrpc.Constant(wirejson.AppendString(append(setting, `"`+catalogueKey+`":`...), path))
-	s.catalogue, s.encoded = path, ""
+	s.catalogue = path
 }
 
 // start starts a thread. Codex reads the thread's catalogue at the start. If Codex refuses the

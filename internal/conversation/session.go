@@ -77,9 +77,9 @@ type Session struct {
 	serialReason  error // the failure after which the turn was restarted with one tool call at a time; nil: there was no such restart
 	answered      bool  // the turn has had an output
 
-	answer       Answer        // what the client has got so far
-	historyHash  Hash          // hash of the history and the whole answer; zero: the thread will not be kept
-	announcement *announcement // the announcement of the thread under historyHash; nil: there is none
+	answer      Answer        // what the client has got so far
+	historyHash Hash          // hash of the history and the whole answer; zero: the thread will not be kept
+	announced   chan struct{} // the announcement of the thread under historyHash, see [Threads.announce]
 }
 
 // attempt describes one start of the turn of a session.

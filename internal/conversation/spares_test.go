@@ -101,6 +101,16 @@ func newTestThreads(t *testing.T, spares int) *Threads {
 	return c
 }
 
+// encoded returns the parameters of thread/start.
+func encoded(t *testing.T, s *settings) codexrpc.Constant {
+	t.Helper()
+	params, err := s.params.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codexrpc.Constant(params)
+}
+
 // request does what a request with instructions does: it takes a spare thread, or starts one,
 // and lets another be prepared. It returns the thread and whether that was a spare one.
 func request(t *testing.T, c *Threads, on *codexrpc.Conn, instructions string) (thread *codexrpc.Thread, spare bool) {
@@ -161,7 +171,7 @@ func TestSpareParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
 		c := newTestThreads(t, 3)
-		for _, instructions := range []string{"a \"short\" one", strings.Repeat("a long one\n", maxKindName), strings.Repeat("another one", maxKindName)} {
+		for _, instructions := range []string{"a \"short\" one", strings.Repeat("a long one\n", 32<<10), strings.Repeat("another one", 32<<10)} {
 			a.params = nil
 			for i, want := range []bool{false, false, true} {
 				if _, spare := request(t, c, on, instructions); spare != want {
@@ -258,19 +268,18 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 				s := &settings{place: Place{Conn: on}}
 				c.takeSpare(s)
 				c.takeSpare(s)
-				k, wanted := c.spares.reserve(s.spareKind)
-				if !wanted {
+				if !c.reserveSpare(s.kind) {
 					t.Fatal("no thread is wanted")
 				}
 				drop(c, other)
-				if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.addStarted(k, on, thread) }) {
+				if !on.PrepareThread(encoded(t, s), func(thread *codexrpc.Thread) { c.addSpare(s.kind, on, thread) }) {
 					t.Fatal("the call was not written")
 				}
 				if started, loaded := a.counts(); c.Stats().Spare != 0 || started != 4 || loaded != 2 {
 					t.Errorf("%d wait; of %d threads that were started, %d are loaded", c.Stats().Spare, started, loaded)
 				}
-				if c.spares.count != 0 {
-					t.Errorf("%d are counted", c.spares.count)
+				if c.spares != 0 {
+					t.Errorf("%d are counted", c.spares)
 				}
 			})
 		})
@@ -308,18 +317,17 @@ func TestFewerSpareThreadsThanStarted(t *testing.T) {
 		for range 4 {
 			c.takeSpare(s)
 		}
-		var k *kind
 		for range 3 {
-			k, _ = c.spares.reserve(s.spareKind)
+			c.reserveSpare(s.kind)
 		}
 		c.SetLimits(Limits{Max: 10, Spares: 1})
 		for range 3 {
-			if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.addStarted(k, on, thread) }) {
+			if !on.PrepareThread(encoded(t, s), func(thread *codexrpc.Thread) { c.addSpare(s.kind, on, thread) }) {
 				t.Fatal("the call was not written")
 			}
 		}
-		if _, loaded := a.counts(); loaded != 1 || c.Stats().Spare != 1 || c.spares.count != 1 {
-			t.Errorf("%d wait, %d are counted, %d are loaded; 1 may", c.Stats().Spare, c.spares.count, loaded)
+		if _, loaded := a.counts(); loaded != 1 || c.Stats().Spare != 1 || c.spares != 1 {
+			t.Errorf("%d wait, %d are counted, %d are loaded; 1 may", c.Stats().Spare, c.spares, loaded)
 		}
 	})
 }
@@ -340,8 +348,8 @@ func TestSpareThreadRefused(t *testing.T) {
 			c.startSpare(s)
 			synctest.Wait()
 		}
-		if c.spares.count != 0 || c.spares.kinds[s.spareKind].wanted != 0 {
-			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.spareKind].wanted)
+		if c.spares != 0 || s.kind.wanted != 0 {
+			t.Errorf("%d are counted, %d are wanted", c.spares, s.kind.wanted)
 		}
 	})
 }
@@ -365,8 +373,8 @@ func TestSpareThreadsAreBounded(t *testing.T) {
 			if random.IntN(10) == 0 {
 				time.Sleep(time.Duration(random.Int64N(int64(2 * spareLife))))
 			}
-			if got := c.Stats().Spare; got > most || len(c.spares.kinds) > maxKinds || c.spares.count != got {
-				t.Fatalf("%d threads wait, %d are counted, for %d settings", got, c.spares.count, len(c.spares.kinds))
+			if got := c.Stats().Spare; got > most || len(c.kinds) > maxKinds || c.spares != got {
+				t.Fatalf("%d threads wait, %d are counted, for %d settings", got, c.spares, len(c.kinds))
 			}
 		}
 		if c.Stats().Prepared == 0 {

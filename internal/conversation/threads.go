@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"maps"
@@ -9,260 +10,433 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Threads keeps threads of one app-server after their turns. The next requests of the same
-// conversations continue on these threads, so that the model's provider finds most of the prompt in
-// its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
-// safe for concurrent use.
+// Limits bound the kept threads of [Threads].
+type Limits struct {
+	// Max is the maximum number of kept threads; 0 keeps none.
+	Max int
+	// MaxBytes bounds the size of the histories of all kept threads together, in bytes.
+	MaxBytes int
+	// Idle is how long a thread is kept after its turn has completed.
+	Idle time.Duration
+	// Parked is how long a thread is kept while its turn waits for the results of tool calls; 0
+	// keeps no such threads.
+	Parked time.Duration
+	// Spares is the maximum number of spare threads, which are started in advance without a
+	// history.
+	Spares int
+}
+
+// Threads keeps threads of one app-server until requests need them. After a turn, its thread waits
+// for the next request of the same conversation, so that the model's provider finds most of the
+// prompt in its cache. A spare thread waits for the first request of a conversation, see spares.go.
+// If there are too many threads with a conversation, the oldest one of the user who has the most is
+// dropped. Like the app-server, a Threads stays in use when the configuration is reloaded. It is safe
+// for concurrent use.
 type Threads struct {
-	announcements announcements // of threads that will soon be kept
-	keeper        *keeper
-	spares        spares
-	memoryScarce  func() bool    // reports whether the app-server has little memory left
-	endingTurns   sync.WaitGroup // turns that keepWhenIdle waits for
+	memoryScarce func() bool       // reports whether the app-server has little memory left
+	unload       func(*keptThread) // unloads a thread; must not call the Threads
+	endingTurns  sync.WaitGroup    // turns that keepWhenIdle waits for
 
 	mu         sync.Mutex
-	parksTurns bool                 // threads are kept while their turns wait for results
-	lastShrink time.Time            // when shrink dropped threads last
-	stats      status.Conversations // without the counts of keeper and spares
+	limits     Limits
+	closed     bool
+	serving    *codexrpc.Conn         // the connection for new turns; nil: not known
+	order      list.List              // of *keptThread: all threads that wait for a request, the oldest first
+	byHash     map[Hash]*list.Element // the threads with a conversation
+	announced  map[Hash]chan struct{} // for each thread that will soon be kept: closed when that is decided
+	perUser    map[string]int         // threads with a conversation
+	bytes      int                    // the size of all histories together
+	parked     int                    // how many threads have a parked turn
+	kinds      map[Hash]*kind         // of spare threads
+	spares     int                    // how many spare threads wait or are being started
+	timer      *time.Timer            // calls expire
+	firesAt    time.Time              // when the timer fires; zero: the timer does not run
+	lastShrink time.Time              // when shrink dropped threads last
+	stats      status.Conversations   // the counts of events
+
+	dropReasons map[Hash]Reason // why threads were dropped, by the hashes of their histories
+	dropOrder   []Hash          // the keys of dropReasons, the oldest first
 }
+
+// Reason is the reason why a thread was dropped.
+type Reason string
+
+// The reasons.
+const (
+	Expired  Reason = "expired"       // no request continued the thread in time
+	Evicted  Reason = "evicted"       // the thread made room for newer threads
+	Unusable Reason = "process_ended" // the process of the thread ended or was replaced
+)
+
+// maxDropReasons is how many entries dropReasons may have.
+const maxDropReasons = 4096
 
 // NewThreads returns an empty Threads. memoryScarce reports whether the memory of the app-server is
 // scarce; if so, fewer threads are kept.
 func NewThreads(limits Limits, memoryScarce func() bool) *Threads {
-	t := &Threads{memoryScarce: memoryScarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
-	t.keeper = newKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
-	t.SetLimits(limits)
+	t := &Threads{
+		memoryScarce: memoryScarce,
+		unload:       func(kept *keptThread) { kept.thread.Close(nil) },
+		limits:       limits,
+		byHash:       make(map[Hash]*list.Element),
+		announced:    make(map[Hash]chan struct{}),
+		perUser:      make(map[string]int),
+		kinds:        make(map[Hash]*kind),
+		dropReasons:  make(map[Hash]Reason),
+		stats:        status.Conversations{Fallbacks: make(map[string]int)},
+	}
+	t.timer = time.AfterFunc(time.Hour, t.expire)
+	t.timer.Stop()
 	return t
 }
 
-// SetLimits changes the limits, and drops threads that exceed them.
+// SetLimits changes the limits, and drops threads that exceed them. Idle and Parked apply only to
+// threads that are kept later. If there are too many spare threads, all of them are dropped.
 func (t *Threads) SetLimits(limits Limits) {
 	t.mu.Lock()
-	t.parksTurns = limits.Parked > 0
-	t.mu.Unlock()
-	t.keeper.setLimits(limits)
-	t.spares.setLimit(limits.Spares)
+	defer t.mu.Unlock()
+	t.limits = limits
+	t.evict(limits.Max, limits.MaxBytes)
+	if t.spares > limits.Spares {
+		t.dropIf(Evicted, (*keptThread).isSpare)
+	}
 }
 
 // Stats returns how many threads there are now, and the counts of events since the start.
 func (t *Threads) Stats() status.Conversations {
-	kept, parked := t.keeper.counts()
-	spare, prepared := t.spares.counts()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	stats := t.stats
-	stats.Kept, stats.Parked, stats.Fallbacks = kept, parked, maps.Clone(stats.Fallbacks)
-	stats.Spare, stats.Prepared = spare, prepared
+	stats.Fallbacks = maps.Clone(stats.Fallbacks)
+	stats.Kept, stats.Parked, stats.Spare = len(t.byHash), t.parked, t.order.Len()-len(t.byHash)
 	return stats
 }
 
 // Parked returns the requests whose turns are parked (wait for the results of tool calls), the
 // oldest first.
-func (t *Threads) Parked() []status.Request {
-	var parked []status.Request
-	t.keeper.each(func(kept *keptThread) {
-		if kept.isParked() {
+func (t *Threads) Parked() (parked []status.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := t.order.Front(); e != nil; e = e.Next() {
+		if kept := e.Value.(*keptThread); kept.isParked() {
 			r := kept.request
 			r.State = status.Parked
 			parked = append(parked, r)
 		}
-	})
+	}
 	return parked
 }
 
 // Follow is called when the app-server has been replaced. It drops the threads on all connections
 // other than serving, the connection for new turns. The old app-server ends after its last thread.
 func (t *Threads) Follow(serving *codexrpc.Conn) {
-	t.keeper.dropIf(func(kept *keptThread) bool { return kept.place.Conn != serving })
-	t.spares.follow(serving)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.serving = serving
+	t.dropIf(Unusable, func(kept *keptThread) bool { return kept.place.Conn != serving })
+}
+
+// Close drops all threads. Threads that are added later are dropped immediately. Close waits until
+// those have been added whose turns still end.
+func (t *Threads) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.timer.Stop()
+	t.dropIf(Unusable, func(*keptThread) bool { return true })
+	t.mu.Unlock()
+	t.endingTurns.Wait()
+}
+
+// announce announces that the thread whose history has this hash will soon be kept. A client may
+// send its next request before the turn of its previous request has completely ended; the next
+// request then waits for the thread. When the thread is kept, or when it is clear that it will not
+// be kept, the caller must call withdraw with the result. If another thread with the same history is
+// announced already, announce returns nil.
+func (t *Threads) announce(hash Hash) (announced chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.announced[hash] == nil {
+		announced = make(chan struct{})
+		t.announced[hash] = announced
+	}
+	return announced
+}
+
+// withdraw ends an announcement, unless it is nil or has ended before. The requests that wait for it
+// then go on.
+func (t *Threads) withdraw(hash Hash, announced chan struct{}) {
+	if announced == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.announced[hash] == announced {
+		delete(t.announced, hash)
+		close(announced)
+	}
+}
+
+// announcementTimeout bounds how long a request waits for a thread that will soon be kept. After
+// that, the request goes on without the thread.
+const announcementTimeout = 2 * time.Second
+
+// awaitAnnounced waits until the thread of the newest answer is kept, if it is announced, but at
+// most announcementTimeout.
+func (t *Threads) awaitAnnounced(ctx context.Context, links []Link) {
+	if len(links) == 0 {
+		return
+	}
+	t.mu.Lock()
+	announced := t.announced[links[len(links)-1].Hash]
+	t.mu.Unlock()
+	if announced == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, announcementTimeout)
+	defer cancel()
+	select {
+	case <-announced:
+	case <-ctx.Done():
+	}
+}
+
+// keepWhenIdle keeps a thread as soon as it is idle. It unloads a thread that does not become idle
+// in time. After that, it withdraws the announcement, and so wakes the requests that wait for the
+// thread. keepWhenIdle itself does not wait: if the thread is not idle yet, a goroutine does all
+// this.
+func (t *Threads) keepWhenIdle(kept *keptThread, announced chan struct{}) {
+	if kept.isIdle() {
+		t.keep(kept)
+		t.withdraw(kept.hash, announced)
+		return
+	}
+	t.endingTurns.Go(func() {
+		defer t.withdraw(kept.hash, announced)
+		kept.awaitIdle()
+		t.keep(kept)
+	})
+}
+
+// keep keeps a thread. It unloads the thread instead if it is not idle.
+func (t *Threads) keep(kept *keptThread) {
+	if !kept.isIdle() {
+		t.unload(kept) // interrupts a turn that still runs
+		return
+	}
+	t.add(kept)
+	if serving := kept.place.Process.Serving(); serving != kept.place.Conn {
+		t.Follow(serving) // the app-server was replaced meanwhile
+	}
+}
+
+// add adds a thread with a conversation, and makes room for it. It unloads the thread instead if it
+// may not be kept.
+func (t *Threads) add(kept *keptThread) {
+	scarce := t.memoryScarce()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed, kept.isParked() && t.limits.Parked <= 0:
+		t.unload(kept)
+		return
+	case scarce:
+		t.shrink()
+	}
+	if t.limits.Max == 0 || kept.size > t.limits.MaxBytes {
+		t.recordReason(kept.hash, Evicted)
+		t.unload(kept)
+		return
+	}
+	if old := t.byHash[kept.hash]; old != nil { // a thread with the same history
+		t.unload(t.remove(old))
+	}
+	t.evict(t.limits.Max-1, t.limits.MaxBytes-kept.size)
+	life := t.limits.Idle
+	if kept.isParked() {
+		life = t.limits.Parked
+		t.parked++
+	}
+	delete(t.dropReasons, kept.hash)
+	t.perUser[kept.user]++
+	t.bytes += kept.size
+	t.byHash[kept.hash] = t.push(kept, life)
+}
+
+// claim removes and returns a thread whose history is the beginning of the request's history. If
+// there are several, it returns the one with the longest history. links are the answers in the
+// request's history. link is the last of these answers that the thread has. If the thread of the
+// newest answer is announced, claim first waits for that thread.
+func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, link Link, found bool) {
+	t.awaitAnnounced(ctx, links)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := len(links) - 1; i >= 0; i-- {
+		if e := t.byHash[links[i].Hash]; e != nil {
+			return t.remove(e), links[i], true
+		}
+	}
+	return nil, Link{}, false
+}
+
+// push appends a thread to the list for the time life. The caller holds the lock.
+func (t *Threads) push(kept *keptThread, life time.Duration) *list.Element {
+	kept.expiry = time.Now().Add(life)
+	t.setTimer(kept.expiry)
+	return t.order.PushBack(kept)
+}
+
+// remove removes and returns a thread. The caller holds the lock.
+func (t *Threads) remove(e *list.Element) *keptThread {
+	kept := t.order.Remove(e).(*keptThread)
+	if kept.isSpare() {
+		kept.kind.count--
+		t.spares--
+		return kept
+	}
+	delete(t.byHash, kept.hash)
+	if t.perUser[kept.user]--; t.perUser[kept.user] == 0 {
+		delete(t.perUser, kept.user)
+	}
+	t.bytes -= kept.size
+	if kept.isParked() {
+		t.parked--
+	}
+	return kept
+}
+
+// dropFor removes and unloads a thread. It records the reason or, for a spare thread, that fewer are
+// wanted. The caller holds the lock.
+func (t *Threads) dropFor(e *list.Element, reason Reason) {
+	kept := t.remove(e)
+	switch {
+	case !kept.isSpare():
+		t.recordReason(kept.hash, reason)
+	case reason == Expired:
+		kept.kind.wanted = max(kept.kind.wanted-1, 0)
+	default:
+		kept.kind.wanted = 0
+	}
+	t.unload(kept)
+}
+
+// dropIf drops the threads for which match returns true. The caller holds the lock.
+func (t *Threads) dropIf(reason Reason, match func(*keptThread) bool) {
+	for e, next := t.order.Front(), (*list.Element)(nil); e != nil; e = next {
+		next = e.Next()
+		if match(e.Value.(*keptThread)) {
+			t.dropFor(e, reason)
+		}
+	}
+}
+
+// evict drops threads with a conversation until there are at most maxThreads, and their histories
+// have at most maxBytes bytes together. The caller holds the lock.
+func (t *Threads) evict(maxThreads, maxBytes int) {
+	for len(t.byHash) > 0 && (len(t.byHash) > maxThreads || t.bytes > maxBytes) {
+		t.dropFor(t.victim(), Evicted)
+	}
+}
+
+// victim returns the thread to evict first: the oldest thread of the user who has the most threads.
+// There must be a thread with a conversation. The caller holds the lock.
+func (t *Threads) victim() *list.Element {
+	most := 0
+	for _, n := range t.perUser {
+		most = max(most, n)
+	}
+	for e := t.order.Front(); ; e = e.Next() {
+		if kept := e.Value.(*keptThread); !kept.isSpare() && t.perUser[kept.user] == most {
+			return e
+		}
+	}
 }
 
 // shrinkPause is the minimum time between two calls of shrink that drop threads. The app-server
 // needs this time to free memory.
 const shrinkPause = 10 * time.Second
 
-// shrink drops half of the kept threads and all spare threads, if memory is scarce and shrink has
-// not dropped threads within the last shrinkPause.
+// shrink drops all spare threads and half of the others, because memory is scarce, unless it has
+// done so within the last shrinkPause. The caller holds the lock.
 func (t *Threads) shrink() {
-	if !t.memoryScarce() {
-		return
-	}
-	t.mu.Lock()
-	due := time.Since(t.lastShrink) >= shrinkPause
-	if due {
+	if time.Since(t.lastShrink) >= shrinkPause {
 		t.lastShrink = time.Now()
-	}
-	t.mu.Unlock()
-	if due {
-		t.spares.dropIf(func(spare) bool { return true })
-		t.keeper.shrink()
+		t.dropIf(Evicted, (*keptThread).isSpare)
+		t.evict(len(t.byHash)/2, t.limits.MaxBytes)
 	}
 }
 
-// Close drops all threads. It waits for the turns that keepWhenIdle waits for, and drops their
-// threads, too.
-func (t *Threads) Close() {
-	t.keeper.close()
-	t.spares.close()
-	t.endingTurns.Wait()
-}
-
-// keptThread is a thread that is kept for the next request of its conversation, with the hash of
-// its history.
-type keptThread struct {
-	hash         Hash   // identifies the history
-	user         string // the owner of the conversation
-	size         int    // of the history, in bytes
-	thread       *codexrpc.Thread
-	place        Place
-	usage        codexrpc.Usage // the tokens of all turns so far
-	pendingCalls []string       // the ids of the calls whose results the parked turn waits for; empty: it is not parked
-	schema       string         // the JSON Schema of the answer of the last turn; empty: none
-	effort       string         // the reasoning effort of the last turn; empty: the model's default
-	request      status.Request // the last request, as of the end of its answer
-	expiry       time.Time      // when the keeper drops the thread
-}
-
-// isParked reports whether the thread's turn waits for the results of tool calls.
-func (k *keptThread) isParked() bool { return len(k.pendingCalls) > 0 }
-
-// isIdle reports whether the thread does nothing until the next request: its turn has completed, or
-// waits for results.
-func (k *keptThread) isIdle() bool {
-	if k.isParked() {
-		return k.thread.HasParked(k.pendingCalls)
+// recordReason records why the thread with this history was dropped. The caller holds the lock.
+func (t *Threads) recordReason(hash Hash, reason Reason) {
+	if t.dropReasons[hash] == "" {
+		if len(t.dropOrder) == maxDropReasons {
+			delete(t.dropReasons, t.dropOrder[0])
+			t.dropOrder = t.dropOrder[1:]
+		}
+		t.dropOrder = append(t.dropOrder, hash)
 	}
-	return k.thread.Completed()
+	t.dropReasons[hash] = reason
 }
 
-// endTimeout bounds the wait for the end of a turn after its model response is complete.
-const endTimeout = 5 * time.Second
-
-// awaitIdle waits until the thread is idle or cannot become idle any more, but at most endTimeout.
-func (k *keptThread) awaitIdle() {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if k.isParked() {
-		_ = k.thread.Parked(ctx, k.pendingCalls) // an error does not matter: the caller then calls isIdle
-		return
-	}
-	select {
-	case <-k.thread.Ended():
-	case <-k.place.Conn.Done():
-	case <-ctx.Done():
+// setTimer makes the timer call expire at the given time or earlier. When a request claims a
+// thread, the timer keeps its time, so expire may find nothing to do. The caller holds the lock.
+func (t *Threads) setTimer(at time.Time) {
+	if !t.closed && (t.firesAt.IsZero() || at.Before(t.firesAt)) {
+		t.firesAt = at
+		t.timer.Reset(max(0, time.Until(at)))
 	}
 }
 
-// keepWhenIdle keeps a thread as soon as it is idle. It unloads a thread that does not become idle
-// in time. After that, it ends the announcement, and so wakes the requests that wait for the
-// thread. keepWhenIdle itself does not wait: if the thread is not idle yet, a goroutine does all
-// this.
-func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
-	if kept.isIdle() {
-		t.store(kept)
-		announcement.end()
-		return
-	}
-	t.endingTurns.Go(func() {
-		defer announcement.end()
-		kept.awaitIdle()
-		t.store(kept)
-	})
-}
-
-// claim removes and returns a kept thread for the history with these links, see [keeper.claim]. If
-// the thread of the newest answer is announced, claim first waits for that thread.
-func (t *Threads) claim(ctx context.Context, links []Link) (*keptThread, Link, bool) {
-	t.announcements.wait(ctx, links)
-	return t.keeper.claim(links)
-}
-
-// takeSpare removes and returns a spare thread with these settings. It returns nil if there is
-// none.
-func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
-	var buffer wirejson.Buffer
-	defer buffer.Release()
-	params, err := s.params.AppendJSON(buffer.Take())
-	if err != nil {
-		return nil // the start of a new thread will report the error
-	}
-	buffer.Keep(params)
-	thread, kind := t.spares.claim(kindName(params), s.place.Conn)
-	if s.spareKind = kind; len(params) <= maxKindName {
-		s.encoded = codexrpc.Constant(kind)
-	}
-	return thread
-}
-
-// startSpare starts a spare thread with these settings in the background, if one more is wanted.
-// takeSpare must have been called with the same settings before.
-func (t *Threads) startSpare(s *settings) {
-	k, wanted := t.spares.reserve(s.spareKind)
-	if !wanted {
-		return
-	}
-	conn := s.place.Conn
-	add := func(thread *codexrpc.Thread) { t.spares.addStarted(k, conn, thread) }
-	params, err := s.encode()
-	if err != nil || t.memoryScarce() || !conn.PrepareThread(params, add) {
-		add(nil)
-	}
-}
-
-// encode returns the parameters of thread/start.
-func (s *settings) encode() (codexrpc.Constant, error) {
-	if s.encoded != "" {
-		return s.encoded, nil
-	}
-	params, err := s.params.AppendJSON(nil)
-	return codexrpc.Constant(params), err
-}
-
-// store keeps a thread. It unloads the thread instead if it is not idle, or if its turn is parked
-// and parked turns are not kept.
-func (t *Threads) store(kept *keptThread) {
+// expire drops the threads that no request has claimed in time.
+func (t *Threads) expire() {
 	t.mu.Lock()
-	parksTurns := t.parksTurns
-	t.mu.Unlock()
-	if kept.isParked() && !parksTurns || !kept.isIdle() {
-		kept.thread.Close(nil) // Close interrupts a turn that still runs
-		return
+	defer t.mu.Unlock()
+	t.firesAt = time.Time{}
+	now := time.Now()
+	t.dropIf(Expired, func(kept *keptThread) bool { return !kept.expiry.After(now) })
+	for e := t.order.Front(); e != nil; e = e.Next() {
+		t.setTimer(e.Value.(*keptThread).expiry)
 	}
-	t.shrink()
-	t.keeper.add(kept)
-	if serving := kept.place.Process.Serving(); serving != kept.place.Conn {
-		t.Follow(serving) // the app-server was replaced meanwhile
+}
+
+// takeReason returns and forgets why the thread was dropped whose history ends with the last of
+// links. It returns "" if no such thread was dropped, or if maxDropReasons others were dropped since
+// then.
+func (t *Threads) takeReason(links []Link) Reason {
+	if len(links) == 0 {
+		return ""
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hash := links[len(links)-1].Hash
+	reason := t.dropReasons[hash]
+	delete(t.dropReasons, hash)
+	return reason
 }
 
 // countClaim counts a claimed thread: as resumed if its turn was parked, otherwise as continued. If
 // err is not nil, the conversation could not use the thread, and countClaim counts the reason
 // instead.
 func (t *Threads) countClaim(parked bool, err error) {
+	if err != nil {
+		t.countFallback(fallbackReason(err))
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case err != nil:
-		t.stats.Fallbacks[fallbackReason(err)]++
-	case parked:
+	if parked {
 		t.stats.Resumed++
-	default:
+	} else {
 		t.stats.Continued++
 	}
 }
 
-// wasDropped reports whether the thread for a history was dropped. If so, the caller calls count,
-// which counts the reason.
-func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
-	reason := t.keeper.takeReason(links)
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.stats.Fallbacks[string(reason)]++
-	}, reason != ""
+// countFallback counts a conversation that could not continue in its thread, by the reason.
+func (t *Threads) countFallback(reason Reason) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stats.Fallbacks[string(reason)]++
 }
 
 // errFollowUpMismatch means that the request does not continue the parked turn, so the turn cannot
@@ -270,12 +444,12 @@ func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
 var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
 // fallbackReason returns a word for the reason why a conversation could not continue in its thread.
-func fallbackReason(err error) string {
+func fallbackReason(err error) Reason {
 	switch {
 	case errors.Is(err, errFollowUpMismatch):
 		return "other_results"
 	case errors.Is(err, codexrpc.ErrClosed):
-		return string(Unusable)
+		return Unusable
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, codexrpc.ErrTimeout):
 		return "timeout"
 	}

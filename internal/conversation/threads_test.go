@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,7 @@ func keptFor(user, name string) *keptThread {
 	return &keptThread{hash: named(name), user: user, size: 10, request: status.Request{ID: name}}
 }
 
-// dropped collects what a keeper lets go of.
+// dropped collects the threads that are unloaded.
 type dropped struct {
 	mu   sync.Mutex
 	gone []string
@@ -44,23 +45,37 @@ func (d *dropped) expect(t *testing.T, want ...string) {
 	d.gone = nil
 }
 
+// keeping returns a Threads that keeps threads within limits, and unloads them with a function.
+func keeping(unload func(*keptThread)) *Threads {
+	k := NewThreads(limits, func() bool { return false })
+	k.unload = unload
+	return k
+}
+
+// dropNow drops the threads for which match returns true, as those of an app-server that has ended.
+func dropNow(k *Threads, match func(*keptThread) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.dropIf(Unusable, match)
+}
+
 var limits = Limits{Max: 4, MaxBytes: 1000, Idle: time.Minute, Parked: time.Hour}
 
 func TestClaim(t *testing.T) {
 	var gone dropped
-	k := newKeeper(limits, gone.drop)
-	defer k.close()
+	k := keeping(gone.drop)
+	defer k.Close()
 	k.add(keptFor("ann", "short"))
 	k.add(keptFor("ann", "long"))
 	links := []Link{{Hash: named("short"), Items: 2}, {Hash: named("long"), Items: 4}, {Hash: named("longer"), Items: 6}}
-	one, at, found := k.claim(links)
+	one, at, found := k.claim(t.Context(), links)
 	if !found || one.request.ID != "long" || at.Items != 4 {
 		t.Errorf("claimed %q at %d, %t; want the longest", one.request.ID, at.Items, found)
 	}
-	if one, _, found = k.claim(links); !found || one.request.ID != "short" {
+	if one, _, found = k.claim(t.Context(), links); !found || one.request.ID != "short" {
 		t.Errorf("then claimed %q, %t", one.request.ID, found)
 	}
-	if _, _, found = k.claim(links); found {
+	if _, _, found = k.claim(t.Context(), links); found {
 		t.Error("claimed a thread twice")
 	}
 	k.add(keptFor("ann", "short"))
@@ -70,8 +85,8 @@ func TestClaim(t *testing.T) {
 
 func TestFairShares(t *testing.T) {
 	var gone dropped
-	k := newKeeper(limits, gone.drop)
-	defer k.close()
+	k := keeping(gone.drop)
+	defer k.Close()
 	k.add(keptFor("bob", "b1"))
 	for i := range 4 {
 		k.add(keptFor("ann", "a"+strconv.Itoa(i)))
@@ -93,8 +108,8 @@ func TestFairShares(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone dropped
-		k := newKeeper(limits, gone.drop)
-		defer k.close()
+		k := keeping(gone.drop)
+		defer k.Close()
 		parked := keptFor("ann", "parked")
 		parked.pendingCalls = []string{"call"}
 		k.add(parked)
@@ -107,8 +122,8 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		gone.expect(t, "later")
-		if all, waiting := k.counts(); all != 1 || waiting != 1 {
-			t.Errorf("kept %d, %d of them parked", all, waiting)
+		if got := k.Stats(); got.Kept != 1 || got.Parked != 1 {
+			t.Errorf("kept %d, %d of them parked", got.Kept, got.Parked)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -118,21 +133,23 @@ func TestExpiry(t *testing.T) {
 
 func TestLettingGo(t *testing.T) {
 	var gone dropped
-	k := newKeeper(limits, gone.drop)
+	k := keeping(gone.drop)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		k.add(keptFor("ann", name))
 	}
+	k.mu.Lock()
 	k.shrink()
+	k.mu.Unlock()
 	gone.expect(t, "a", "b")
-	k.dropIf(func(one *keptThread) bool { return one.request.ID == "c" })
+	dropNow(k, func(one *keptThread) bool { return one.request.ID == "c" })
 	gone.expect(t, "c")
-	k.setLimits(Limits{})
+	k.SetLimits(Limits{})
 	gone.expect(t, "d")
 	k.add(keptFor("ann", "e"))
 	gone.expect(t, "e")
-	k.setLimits(limits)
+	k.SetLimits(limits)
 	k.add(keptFor("ann", "f"))
-	k.close()
+	k.Close()
 	k.add(keptFor("ann", "g"))
 	gone.expect(t, "f", "g")
 }
@@ -140,14 +157,14 @@ func TestLettingGo(t *testing.T) {
 // TestLost checks why threads are gone: each is asked for once.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(limits, func(*keptThread) {})
-		defer k.close()
+		k := keeping(func(*keptThread) {})
+		defer k.Close()
 		lost := func(name string) Reason { return k.takeReason([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
 		for _, name := range []string{"evicted", "claimed", "ended", "again", "expired"} {
 			k.add(keptFor("ann", name))
 		}
-		k.claim([]Link{{Hash: named("claimed")}})
-		k.dropIf(func(one *keptThread) bool { return one.request.ID == "ended" || one.request.ID == "again" })
+		k.claim(t.Context(), []Link{{Hash: named("claimed")}})
+		dropNow(k, func(one *keptThread) bool { return one.request.ID == "ended" || one.request.ID == "again" })
 		k.add(keptFor("ann", "again"))
 		if n := len(k.dropReasons); n != 2 || lost("again") != "" || lost("claimed") != "" || k.takeReason(nil) != "" {
 			t.Errorf("%d are lost: %v", n, k.dropReasons)
@@ -173,6 +190,49 @@ func TestLost(t *testing.T) {
 		}
 		if n := len(k.dropReasons); n != maxDropReasons || len(k.dropOrder) > maxDropReasons || lost(strconv.Itoa(2*maxDropReasons-1)) != Expired {
 			t.Errorf("%d are remembered, %d of them in order", n, len(k.dropOrder))
+		}
+	})
+}
+
+// TestComing waits for threads that are announced.
+func TestComing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := keeping(func(*keptThread) {})
+		defer c.Close()
+		wait := func(ctx context.Context, links []Link) (took time.Duration) {
+			began := time.Now()
+			c.awaitAnnounced(ctx, links)
+			return time.Since(began)
+		}
+		links := []Link{{Hash: named("a")}, {Hash: named("b")}}
+		if wait(t.Context(), nil) > 0 || wait(t.Context(), links) > 0 {
+			t.Error("waited for nothing")
+		}
+		older := c.announce(named("a"))
+		if wait(t.Context(), links) > 0 {
+			t.Error("waited for the thread of an older answer")
+		}
+		c.withdraw(named("a"), older)
+		arrived := c.announce(named("b"))
+		c.withdraw(named("b"), c.announce(named("b"))) // does not end the first one
+		time.AfterFunc(time.Second, func() { c.withdraw(named("b"), arrived) })
+		if took := wait(t.Context(), links); took != time.Second {
+			t.Errorf("waited for %s", took)
+		}
+		c.withdraw(named("b"), arrived)
+		if len(c.announced) > 0 {
+			t.Error("threads that have arrived are remembered")
+		}
+		again := c.announce(named("b"))
+		c.withdraw(named("b"), arrived)
+		defer c.withdraw(named("b"), again)
+		ctx, cancel := context.WithTimeout(t.Context(), announcementTimeout/2)
+		defer cancel()
+		if wait(ctx, links); ctx.Err() == nil {
+			t.Error("did not wait until the end of the context")
+		}
+		if took := wait(t.Context(), links); took != announcementTimeout {
+			t.Errorf("waited for %s", took)
 		}
 	})
 }

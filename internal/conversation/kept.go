@@ -9,8 +9,60 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
+
+// keptThread is a thread that waits for the next request of its conversation or, as a spare thread,
+// for the first request of one.
+type keptThread struct {
+	thread *codexrpc.Thread
+	place  Place     // of a spare thread, only Conn is set
+	expiry time.Time // when the thread is dropped
+	kind   *kind     // of a spare thread, which has none of the following; nil: it is not a spare thread
+
+	hash         Hash           // identifies the history
+	user         string         // the owner of the conversation
+	size         int            // of the history, in bytes
+	usage        codexrpc.Usage // the tokens of all turns so far
+	pendingCalls []string       // the ids of the calls whose results the parked turn waits for; empty: it is not parked
+	schema       string         // the JSON Schema of the answer of the last turn; empty: none
+	effort       string         // the reasoning effort of the last turn; empty: the model's default
+	request      status.Request // the last request, as of the end of its answer
+}
+
+// isSpare reports whether the thread has no conversation yet.
+func (k *keptThread) isSpare() bool { return k.kind != nil }
+
+// isParked reports whether the thread's turn waits for the results of tool calls.
+func (k *keptThread) isParked() bool { return len(k.pendingCalls) > 0 }
+
+// isIdle reports whether the thread does nothing until the next request: its turn has completed, or
+// waits for results.
+func (k *keptThread) isIdle() bool {
+	if k.isParked() {
+		return k.thread.HasParked(k.pendingCalls)
+	}
+	return k.thread.Completed()
+}
+
+// endTimeout bounds the wait for the end of a turn after its model response is complete.
+const endTimeout = 5 * time.Second
+
+// awaitIdle waits until the thread is idle or cannot become idle any more, but at most endTimeout.
+func (k *keptThread) awaitIdle() {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if k.isParked() {
+		_ = k.thread.Parked(ctx, k.pendingCalls) // an error does not matter: the caller then calls isIdle
+		return
+	}
+	select {
+	case <-k.thread.Ended():
+	case <-k.place.Conn.Done():
+	case <-ctx.Done():
+	}
+}
 
 // resumeTimeout bounds the time that startOrResume may take. After that, the turn starts on another
 // thread.
