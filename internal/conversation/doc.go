@@ -1,8 +1,8 @@
 // Package conversation manages the threads of conversations. A thread is Codex's conversation with
-// the model, and a turn is one answer in it. A [Session] runs the turn of one request. It finds a
-// thread that already has the conversation, or starts a new thread. If the turn fails before its
-// first output, the Session may start it again. At the end, the Session keeps the thread for the
-// next request, or unloads it. [Threads] has the kept threads of an app-server.
+// the model, and a turn is one answer in it. [Opener.Open] starts the turn of a request: in a thread
+// that already has the conversation, or in a new one. [Turn.Run] runs it. If it fails before its
+// first output, Run may start it again, see the table of remedies. [Turn.Close] keeps the thread for
+// the next request, or unloads it. [Threads] has the kept threads of an app-server.
 //
 // A request carries its whole conversation. If a kept thread has all of it except the newest
 // messages, only those messages are sent to the thread, and the provider finds the rest in its

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -21,62 +20,61 @@ func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// RecordOutputs records in s.answer the outputs that the client gets. If the thread will not be
-// kept, RecordOutputs does nothing. mode is the form in which the client gets tool calls.
-func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
-	if s.current.threads == nil {
+// recordOutputs records in t.answer the outputs that the client gets. If the thread will not be
+// kept, recordOutputs does nothing.
+func (t *Turn) recordOutputs(outputs []turn.Output) {
+	if t.current.threads == nil {
 		return
 	}
 	for i := range outputs {
 		switch out := &outputs[i]; {
 		case out.Kind == turn.OutputText && out.Gap && out.Text == "":
-			s.answer.Gap()
+			t.answer.Gap()
 		case out.Kind == turn.OutputText:
-			s.answer.Text(out.Text)
-		case mode == turn.ModeXML: // the calls are a part of the text
+			t.answer.Text(out.Text)
+		case t.request.Options.OutputMode == turn.ModeXML: // the calls are a part of the text
 		case out.Kind == turn.OutputCall:
-			s.answer.Call(s.tools.Codex(out.Name), out.Text)
+			t.answer.Call(t.tools.Codex(out.Name), out.Text)
 		}
 	}
 }
 
-// Announce announces that the thread will soon be kept for the next request, if it can be kept. It
+// announce announces that the thread will soon be kept for the next request, if it can be kept. It
 // is called before the client gets the end of the answer, because the client may send its next
 // request as soon as it has that end.
-func (s *Session) Announce() {
-	if s.current.threads == nil || s.answer.Mixed() || s.chain == nil {
+func (t *Turn) announce() {
+	if t.current.threads == nil || t.answer.Mixed() || t.chain == nil {
 		return
 	}
-	s.withdrawAnnouncement()
-	s.historyHash = s.chain.After(&s.answer)
-	s.announced = s.current.threads.announce(s.historyHash)
+	t.withdrawAnnouncement()
+	t.historyHash = t.chain.After(&t.answer)
+	t.announced = t.current.threads.announce(t.historyHash)
 }
 
 // withdrawAnnouncement ends the announcement of the thread, if there is one.
-func (s *Session) withdrawAnnouncement() {
-	if s.announced != nil {
-		s.current.threads.withdraw(s.historyHash, s.announced)
-		s.announced = nil
+func (t *Turn) withdrawAnnouncement() {
+	if t.announced != nil {
+		t.current.threads.withdraw(t.historyHash, t.announced)
+		t.announced = nil
 	}
 }
 
-// Keep keeps the thread for the next request. It does nothing if Announce has found that the thread
-// cannot be kept, or if the thread differs from what the client got. It is called when the client
-// has got the whole answer. state describes the thread after the turn. usage counts the tokens of
-// the turn.
-func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
-	if s.historyHash == (Hash{}) || !state.InSync {
+// keep keeps the thread for the next request. It does nothing if announce has found that the thread
+// cannot be kept, or if the thread differs from what the client got.
+func (t *Turn) keep() {
+	state := t.request.Machine.ThreadState()
+	if t.historyHash == (Hash{}) || t.current.thread == nil || !state.InSync {
 		return
 	}
-	current := s.current
+	current := t.current
 	kept := &keptThread{
-		hash: s.historyHash, user: s.request.User, size: s.chain.Size + s.answer.Size(),
-		thread: current.thread, place: current.place, usage: current.usageBefore.Add(usage),
-		pendingCalls: state.PendingCalls, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
+		hash: t.historyHash, user: t.request.User, size: t.chain.Size + t.answer.Size(),
+		thread: current.thread, place: current.place, usage: current.usageBefore.Add(t.usage),
+		pendingCalls: state.PendingCalls, schema: t.schema, effort: t.effort, request: t.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
-	announced := s.announced
-	s.current.thread, s.announced = nil, nil
+	announced := t.announced
+	t.current.thread, t.announced = nil, nil
 	current.threads.keepWhenIdle(kept, announced)
 	current.memory.Release()
 	current.onClose() // a kept thread does not count as a use of its process

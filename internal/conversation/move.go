@@ -34,63 +34,63 @@ func noPicturesLeft(err error) bool {
 
 // recordPicture records for the login that it has no pictures left, if the failure of a turn shows
 // this.
-func (s *Session) recordPicture(failure error) {
+func (t *Turn) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
-		s.current.login.SpendPictures(refused.ResetsAt)
+		t.current.member.Login.SpendPictures(refused.ResetsAt)
 	}
 }
 
 // avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the
 // login has none left, or the provider refuses the model to the login. refusal is the failure of the
 // turn with which the provider has refused the model.
-func (s *Session) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
-	refusal = login.ModelRefusal(s.model)
-	return refusal, refusal != nil || s.request.Plan.Picture && login.PicturesSpent()
+func (t *Turn) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
+	refusal = login.ModelRefusal(t.model)
+	return refusal, refusal != nil || t.request.Plan.Picture && login.PicturesSpent()
 }
 
 // startWithOtherLogin starts the turn with another login. It uses no login that rests after a
 // failure. If another login could be used, it returns true and the error of the start, or nil.
 // Otherwise it returns false and an error: the failure of the turn or, if another login is likely
 // to work sooner, the failure of that login.
-func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (started bool, err error) {
-	if !s.current.hasOtherLogins {
+func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
+	if !t.current.hasOtherLogins {
 		return false, f.err
 	}
-	lease, err := s.opener.Upstream.Lease()
+	lease, err := t.opener.Upstream.Lease()
 	if err != nil {
 		return false, f.err // f.err has more details than err
 	}
 	defer lease.Release()
-	next, opened, other := s.openWithOtherLogin(ctx, lease)
+	next, opened, other := t.openWithOtherLogin(ctx, lease, t.current.member)
 	switch {
 	case !opened && other != nil:
 		return false, loginstate.MoreHopeful(f.err, other)
 	case !opened:
 		return false, f.err
 	}
-	s.current.close()
-	return true, s.start(ctx, next)
+	t.current.close()
+	return true, t.start(ctx, next)
 }
 
-// openWithOtherLogin opens a thread on a process with another login. It uses no login that rests
+// openWithOtherLogin opens a thread on a process with another login than that of member. It uses no login that rests
 // after a failure. If it opens no thread, the result other is the error of a process that will
 // start again soon, or of a login that rests, if there is one. In all other cases, other is nil.
-func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
-	avoid := []*appserver.Process{s.current.place.Process}
+func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Member) (next attempt, opened bool, other error) {
+	avoid := []*appserver.Process{member.Process}
 	for range lease.Len() {
 		picked, done := lease.Pick(avoid...)
 		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if _, avoids := s.avoidsLogin(picked.Login); avoids || picked.Login == s.current.login {
+		if _, avoids := t.avoidsLogin(picked.Login); avoids || picked.Login == member.Login {
 			done()
 			avoid = append(avoid, picked.Process)
 			continue
 		}
-		next, err := s.openThread(ctx, lease, picked, false)
+		next, err := t.openThread(ctx, lease, picked, false)
 		if err == nil {
-			return s.withLogin(next, lease, picked.Login, done), true, nil
+			return t.withLease(next, lease, done), true, nil
 		}
 		done()
 		if !isGone(err) && !noPicturesLeft(err) || ctx.Err() != nil {

@@ -11,39 +11,51 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Open starts the turn. It uses the kept thread that has the history of the request, if there is
-// one. Otherwise it uses a spare thread, which was started in advance without a history. If there
-// is no spare thread, or the turn cannot start on it, Open starts a new thread.
-func (s *Session) Open(ctx context.Context, lease Lease) error {
-	if s.startOnKept(ctx, lease) {
-		return nil
+// Open starts the turn of a request. It uses the kept thread that has the history of the request, if
+// there is one. Otherwise it uses a spare thread, which was started in advance without a history. If
+// there is no spare thread, Open starts a new thread. After a failure, it tries the remedies for a
+// turn that could not be started.
+//
+// If Open fails and t is not nil, the turn has got a thread, so the model was probably asked. The
+// caller must close t in any case.
+func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err error) {
+	plan := r.Plan
+	t = &Turn{
+		opener: o, request: r,
+		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), model: plan.Thread.Model,
 	}
-	first, err := s.openLeastBusy(ctx, lease, true)
-	if err != nil {
-		return err
+	if !t.startOnKept(ctx, lease) {
+		f := turnFailure{opening: &opening{lease: lease, useSpare: true}}
+		f.err = t.startOnLeastBusy(ctx, f.opening)
+		for started := true; started && f.err != nil && ctx.Err() == nil; {
+			started, f.err = t.tryRemedies(ctx, &f)
+		}
+		if f.err != nil && t.current.thread == nil {
+			return nil, f.err
+		}
+		if f.err != nil {
+			return t, f.err
+		}
 	}
-	if err = s.start(ctx, first); err == nil || first.origin != Prepared || ctx.Err() != nil {
-		return err
-	}
-	// The spare thread or its process may have ended unnoticed while the thread waited. So try a
-	// new thread.
-	s.current.close()
-	next, err := s.openLeastBusy(ctx, lease, false)
-	if err != nil {
-		return err
-	}
-	next.spareSettings = first.spareSettings
-	return s.start(ctx, next)
+	t.prepareToRun()
+	return t, nil
+}
+
+// opening is what Open has for its remedies.
+type opening struct {
+	lease         Lease
+	useSpare      bool      // a spare thread may be used
+	spareSettings *settings // those of the spare thread that has failed; nil: none has
+	moved         bool      // another process was tried, in place of one that was gone
 }
 
 // startOnKept starts the turn on a kept thread that has the request's history except the newest
 // messages. It returns false if there is no such thread, or if the turn cannot start there. Only
 // requests for one answer can use kept threads.
-func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
-	plan := s.request.Plan
+func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
+	plan := t.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
 		return false
 	}
@@ -53,7 +65,7 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	var lostBy *Threads // dropped the thread that had the conversation; nil: none has
 	var reason Reason
 	member, done, found := lease.Resume(func(all *Threads) (found bool) {
-		chain := s.historyChain(lease)
+		chain := t.historyChain(lease)
 		if chain == nil {
 			return false
 		}
@@ -72,71 +84,84 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 		}
 		return false
 	}
-	s.request.Memory.Hold()
-	kept.thread.OnInput(s.request.OnInput)
+	t.request.Memory.Hold()
+	kept.thread.OnInput(t.request.OnInput)
 	err := kept.startOrResume(ctx, plan, link)
 	threads.countClaim(kept.isParked(), err)
 	if err != nil {
-		s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
-		kept.thread.Close(releaseThen(s.request.Memory, done))
+		t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
+		kept.thread.Close(releaseThen(t.request.Memory, done))
 		return false
 	}
-	next := attempt{origin: Continued, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads, memory: s.request.Memory}
+	next := attempt{origin: Continued, member: member, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads, memory: t.request.Memory}
 	if kept.isParked() {
 		next.origin = Resumed
 	}
-	s.current = s.withLogin(next, lease, member.Login, done)
+	t.current = t.withLease(next, lease, done)
 	return true
 }
 
-// openLeastBusy opens a thread on the least busy process. If the turn may make pictures and the
-// login of that process can make none, openLeastBusy prefers a process with another login. If the
-// process does not work, openLeastBusy tries another process that is ready. If no other process is
-// ready, but the first one has just ended, openLeastBusy waits until a process has started.
-func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool) (attempt, error) {
-	picked, done := lease.Pick()
+// startOnLeastBusy starts the turn on the least busy process. If the turn should avoid the login of
+// that process, startOnLeastBusy prefers a process with another login.
+func (t *Turn) startOnLeastBusy(ctx context.Context, o *opening) error {
+	picked, done := o.lease.Pick()
 	if picked.Rests != nil {
 		done()
-		return attempt{}, picked.Rests // even the best login rests
+		return picked.Rests // even the best login rests
 	}
-	if refusal, avoids := s.avoidsLogin(picked.Login); avoids && lease.Logins() > 1 {
-		s.current.place.Process, s.current.login = picked.Process, picked.Login
-		next, opened, other := s.openWithOtherLogin(ctx, lease)
+	if refusal, avoids := t.avoidsLogin(picked.Login); avoids && o.lease.Logins() > 1 {
+		next, opened, other := t.openWithOtherLogin(ctx, o.lease, picked)
 		switch {
 		case opened:
 			done()
-			return next, nil
+			return t.start(ctx, next)
 		case refusal != nil:
 			done()
-			return attempt{}, loginstate.MoreHopeful(refusal, cmp.Or(other, refusal))
+			return loginstate.MoreHopeful(refusal, cmp.Or(other, refusal))
 		}
 	}
-	next, err := s.openThread(ctx, lease, picked, useSpare)
-	if errors.Is(err, turn.ErrNoPictures) {
-		done()
-		s.current.place.Process, s.current.login = picked.Process, picked.Login
-		if next, opened, _ := s.openWithOtherLogin(ctx, lease); opened {
-			return next, nil
-		}
-		return attempt{}, err
-	}
-	if err != nil && isGone(err) && ctx.Err() == nil {
-		done()
-		picked, done = lease.Pick(picked.Process)
-		ready, ended := picked.Process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
-		if ended && !ready {
-			done()
-			picked, done = lease.Pick()
-		}
-		if ended || ready {
-			next, err = s.openThread(ctx, lease, picked, useSpare)
-		}
-	}
+	return t.startOn(ctx, o, picked, done)
+}
+
+// startOn starts the turn on the process of a member. It calls done if it cannot open a thread there.
+func (t *Turn) startOn(ctx context.Context, o *opening, member Member, done func()) error {
+	t.current = attempt{member: member}
+	next, err := t.openThread(ctx, o.lease, member, o.useSpare)
 	if err != nil {
 		done()
-		return attempt{}, err
+		return err
 	}
-	return s.withLogin(next, lease, picked.Login, done), nil
+	if next.spareSettings == nil && next.threads != nil {
+		next.spareSettings = o.spareSettings
+	}
+	return t.start(ctx, t.withLease(next, o.lease, done))
+}
+
+// restartOnOtherProcess starts a turn on a process that is ready, in place of one that does not work.
+// If no other process is ready, but the first one has just ended, restartOnOtherProcess waits until a
+// process has started.
+func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
+	o := f.opening
+	o.moved = true
+	picked, done := o.lease.Pick(t.current.member.Process)
+	ready, ended := picked.Process.Status().State == appserver.StateReady, errors.Is(f.err, codexrpc.ErrClosed)
+	if ended && !ready {
+		done()
+		picked, done = o.lease.Pick()
+	}
+	if !ended && !ready {
+		done()
+		return false, f.err
+	}
+	return true, t.startOn(ctx, o, picked, done)
+}
+
+// restartWithoutSpare starts a turn anew that could not start on a spare thread.
+func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
+	f.opening = &opening{lease: f.opening.lease, spareSettings: t.current.spareSettings}
+	t.current.close()
+	t.current = attempt{}
+	return true, t.startOnLeastBusy(ctx, f.opening)
 }
 
 // isGone reports whether an error means that the process does not work. If the process refuses a
@@ -149,16 +174,16 @@ func isGone(err error) bool {
 // openThread opens a thread on the process of member. If useSpare is true and there is a spare
 // thread (one that was started in advance) with the right settings, openThread uses it. Otherwise
 // it starts a new thread.
-func (s *Session) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
-	place, err := s.awaitPlace(ctx, member.Process)
+func (t *Turn) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
+	place, err := t.awaitPlace(ctx, member.Process)
 	if err != nil {
 		return attempt{}, err
 	}
-	plan := s.request.Plan
-	next := attempt{origin: New, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
+	plan := t.request.Plan
+	next := attempt{origin: New, member: member, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
 	if plan.Choices == 1 && member.Threads != nil && !plan.Picture {
 		next.threads = member.Threads
-		s.historyChain(lease)
+		t.historyChain(lease)
 	}
 	settings := place.settings(plan)
 	if useSpare && next.threads != nil {
@@ -168,7 +193,7 @@ func (s *Session) openThread(ctx context.Context, lease Lease, member Member, us
 			return next, nil
 		}
 	}
-	next.thread, err = settings.start(ctx, s.opener.Logger)
+	next.thread, err = settings.start(ctx, t.opener.Logger)
 	return next, err
 }
 
@@ -183,13 +208,13 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin adds the login and onClose to an attempt. onClose calls done. If the login has failed
-// before, the turn is a trial of the login, and onClose also ends this trial. The process counts as
-// in use until onClose is called, when the thread is kept or unloaded.
-func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
-	s.request.Live.SetProcess(next.place.Process)
-	next.login, next.hasOtherLogins, next.onClose = login, lease.Logins() > 1, done
-	if tried := login.Try(); tried != nil {
+// withLease adds onClose to an attempt, and what the lease says of other logins. onClose calls done.
+// If the login has failed before, the turn is a trial of the login, and onClose also ends this trial.
+// The process counts as in use until onClose is called, when the thread is kept or unloaded.
+func (t *Turn) withLease(next attempt, lease Lease, done func()) attempt {
+	t.request.Live.SetProcess(next.member.Process)
+	next.hasOtherLogins, next.onClose = lease.Logins() > 1, done
+	if tried := next.member.Login.Try(); tried != nil {
 		next.onClose = func() {
 			tried()
 			done()
@@ -200,22 +225,22 @@ func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, 
 
 // start puts the history into the thread of an attempt and starts the turn. It then starts a spare
 // thread for a later request, if one is wanted.
-func (s *Session) start(ctx context.Context, next attempt) error {
-	s.withdrawAnnouncement()
+func (t *Turn) start(ctx context.Context, next attempt) error {
+	t.withdrawAnnouncement()
 	next.begun = time.Now()
-	next.memory = s.request.Memory
+	next.memory = t.request.Memory
 	next.memory.Hold()
-	s.answer, s.historyHash, s.current = Answer{}, Hash{}, next
-	if err := s.injectHistory(ctx); err != nil {
+	t.answer, t.historyHash, t.current = Answer{}, Hash{}, next
+	if err := t.injectHistory(ctx); err != nil {
 		return err
 	}
-	s.current.thread.OnInput(s.request.OnInput)
-	if err := s.current.thread.StartTurn(ctx, s.request.Plan.Turn); err != nil {
+	t.current.thread.OnInput(t.request.OnInput)
+	if err := t.current.thread.StartTurn(ctx, t.request.Plan.Turn); err != nil {
 		return err
 	}
 	if next.spareSettings != nil {
 		next.threads.startSpare(next.spareSettings)
-		s.current.spareSettings = nil
+		t.current.spareSettings = nil
 	}
 	return nil
 }
@@ -226,15 +251,15 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 const maxInjectedBytes = 1 << 20
 
 // injectHistory injects the history of the request into the thread.
-func (s *Session) injectHistory(ctx context.Context) error {
-	_, history := s.request.Plan.WithPlacement(s.current.place.Instructions)
+func (t *Turn) injectHistory(ctx context.Context) error {
+	_, history := t.request.Plan.WithPlacement(t.current.place.Instructions)
 	for len(history) > 0 {
 		n, size := 1, len(history[0])
 		for n < len(history) && size+len(history[n]) <= maxInjectedBytes {
 			size += len(history[n])
 			n++
 		}
-		if err := s.current.thread.InjectItems(ctx, history[:n]); err != nil {
+		if err := t.current.thread.InjectItems(ctx, history[:n]); err != nil {
 			return err
 		}
 		history = history[n:]

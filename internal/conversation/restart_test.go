@@ -48,11 +48,11 @@ func TestRemedies(t *testing.T) {
 		"socket overloaded":       {f: turnFailure{err: appserver.ErrSocketOverloaded}, want: []string{"HTTP instead of a WebSocket"}},
 		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
 	} {
-		c.now.place.Process = process
-		s := &Session{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
+		c.now.place.Process, c.now.member.Process = process, process
+		s := &Turn{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {
-			if remedies[i].fits(s, &c.f) {
+			if !remedies[i].opening && remedies[i].fits(s, &c.f) {
 				got = append(got, remedies[i].name)
 			}
 		}

@@ -18,24 +18,24 @@ var errSilent = &codexrpc.TurnError{
 // Without a rest, the next request with this login would wait just as long.
 const silentRestTime = time.Minute
 
-// countedWaitDivisor determines which waits WatchSilence counts. If a client leaves before a sign,
+// countedWaitDivisor determines which waits watchSilence counts. If a client leaves before a sign,
 // the wait counts only if it was at least Process.FirstSign divided by countedWaitDivisor.
 const countedWaitDivisor = 6
 
-// WatchSilence starts a timer. If the model has given no sign when Process.FirstSign has passed,
+// watchSilence starts a timer. If the model has given no sign when Process.FirstSign has passed,
 // the login rests (no turn uses it for a while). If another login is free, the turn also fails, so
 // that it is started again with that login. The waits of clients that leave before a sign are added
 // up; when the sum reaches Process.FirstSign, the login rests, too.
 //
-// WatchSilence does nothing if there is no other login, or if Process.FirstSign is 0. It also
+// watchSilence does nothing if there is no other login, or if Process.FirstSign is 0. It also
 // does nothing if the provider has already failed once, and another login was then tried for the
 // turn. The caller calls stop when the turn has ended.
-func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
-	firstSign := s.current.place.Process.FirstSign()
-	if !s.current.hasOtherLogins || s.loginSwitches > 0 || firstSign == 0 {
+func (t *Turn) watchSilence(ctx context.Context) (stop func()) {
+	firstSign := t.current.place.Process.FirstSign()
+	if !t.current.hasOtherLogins || t.loginSwitches > 0 || firstSign == 0 {
 		return func() {}
 	}
-	opener, conn, thread, login, began := s.opener, s.current.place.Conn, s.current.thread.ID(), s.current.login, time.Now()
+	opener, conn, thread, login, began := t.opener, t.current.place.Conn, t.current.thread.ID(), t.current.member.Login, time.Now()
 	restLogin := func() {
 		opener.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRestTime.String()))
 		login.Fail(errSilent, silentRestTime)

@@ -15,16 +15,14 @@ import (
 // choice is one of the answers to a request. It has its own turn, and consumes the outputs of that
 // turn.
 type choice struct {
-	index         int
-	options       *turn.Options // of this choice
-	session       conversation.Session
-	machine       turn.Machine
-	statusEntry   *status.Entry
-	imagesDecoded func()     // called at the first output, since the images are decoded then; nil: no memory is claimed for decoding
-	group         *turnGroup // shared by all choices of the request
+	index       int
+	options     *turn.Options      // of this choice
+	turn        *conversation.Turn // nil: the model was not asked
+	machine     turn.Machine
+	statusEntry *status.Entry
+	group       *turnGroup // shared by all choices of the request
 
 	firstOutput time.Time       // when the first output came; zero: there was none
-	failure     error           // why the turn failed; nil: it has not failed
 	apiErr      *apierror.Error // why the answer lacks this choice; nil: the answer has it
 	end         turnEnd         // how the turn ended; zero until then
 	account     turnAccount
@@ -43,49 +41,31 @@ type turnAccount struct {
 	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	input       int64        // estimated tokens of the input
 	outputChars int          // characters of the answer so far
-	driven      bool         // the method drive was called for the turn, so the model was probably asked
 	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
 }
 
-// resetMachine resets the machine for a turn that was started.
-func (c *choice) resetMachine() {
-	c.options.Spent = c.session.Spent()
-	c.machine.Reset(c.options)
-}
-
-// Consume passes outputs to the responder. A failure is not passed on, but kept for
-// [runningRequest.runChoice].
+// Consume passes outputs to the responder, except a failure.
 func (c *choice) Consume(outputs []turn.Output) error {
-	failed := outputs[0].Kind == turn.OutputFailure
-	if c.firstOutput.IsZero() && !failed {
-		c.session.RecordSuccess()
-	}
-	if c.imagesDecoded != nil && !failed {
-		// When the first output comes, Codex has decoded all images, so the memory for decoding can be
-		// released, also if an event that shows this earlier has not come. After a failure, Codex may
-		// still be decoding, or have to do it again.
-		c.imagesDecoded()
-		c.imagesDecoded = nil // after an output, the turn is not started again
-	}
 	c.observe(outputs)
 	chars := countCharacters(outputs)
 	c.account.outputChars += chars
 	c.statusEntry.Add(chars)
-	c.session.RecordOutputs(outputs, c.options.OutputMode)
-	if !failed {
-		c.group.forgetPlan(c)
-	}
 	switch last := len(outputs) - 1; outputs[last].Kind {
 	case turn.OutputFinish:
 		c.settle(true)
-		c.session.Announce()
 		c.group.addToTally(c)
 	case turn.OutputFailure:
-		outputs, c.failure = outputs[:last], outputs[last].Err
+		outputs = outputs[:last]
 		c.group.addToTally(c)
 	}
 	return c.group.write(c.index, outputs)
 }
+
+// Committed drops what was needed to start the turn, when no other choice needs it.
+func (c *choice) Committed() { c.group.forgetPlan() }
+
+// Restarted tells the responder that the turn was started again.
+func (c *choice) Restarted() { c.group.restart() }
 
 // observe records the time of the first output, the final usage and the final report.
 func (c *choice) observe(outputs []turn.Output) {

@@ -120,7 +120,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	g := &Gateway{
 		upstream: upstream,
 		opener: conversation.Opener{
-			Upstream: upstream, Instructions: opts.Instructions, Logger: opts.Logger,
+			Upstream: upstream, Instructions: opts.Instructions, IdleTimeout: opts.IdleTimeout, Logger: opts.Logger,
 		},
 		opts:  opts,
 		crowd: crowd,

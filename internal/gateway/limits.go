@@ -114,7 +114,7 @@ func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {
-		c.settle(clientLeft && (c.account.driven || c.session.Thread() != nil)) // the thread alone does not tell: a session that cannot be kept has already closed it
+		c.settle(clientLeft && c.turn != nil)
 	}
 }
 

@@ -73,7 +73,7 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
 	}
-	all, err := c.session.Models(ctx)
+	all, err := c.turn.Models(ctx)
 	if err != nil {
 		return apiErr // a list of only the aliases would mislead
 	}

@@ -16,7 +16,7 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	ex.setHeaders(req)
 	g.setLimitHeaders(run)
 	defer responder.close()
-	run.group.setUp(run.choices, req, responder)
+	run.group.responder = responder
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
@@ -30,9 +30,7 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	outcome := responder.finish(err)
 	for _, c := range run.choices {
 		outcome.turns = append(outcome.turns, newRecord(ex, req, c, outcome.apiErr))
-		if outcome.apiErr == nil && outcome.deliveryErr == nil {
-			c.session.Keep(c.machine.ThreadState(), c.end.usage)
-		}
+		c.turn.Close(outcome.apiErr == nil && outcome.deliveryErr == nil)
 	}
 	if req.limits != nil {
 		outcome.turns[0].Limits = req.limits.States()

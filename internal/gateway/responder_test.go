@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -64,10 +65,10 @@ func TestWakeAfterFailure(t *testing.T) {
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
-		if err := failed.Consume([]turn.Output{failureOutput}); err != nil || failed.failure == nil {
-			t.Errorf("the failed choice: %v, %v", err, failed.failure)
+		if err := failed.Consume([]turn.Output{failureOutput}); err != nil {
+			t.Errorf("the failed choice: %v", err)
 		}
-		broken := failures.APIError(failed.failure)
+		broken := failures.APIError(failureOutput.Err)
 		if err := group.fail(failed, broken); !errors.Is(err, broken) {
 			t.Errorf("the request: %v", err)
 		}
@@ -241,7 +242,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(x, &request{plan: new(prompt.Plan)}, new(choice), outcome.apiErr)
+	r := newRecord(x, &request{plan: new(prompt.Plan)}, &choice{turn: new(conversation.Turn)}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}

@@ -31,7 +31,8 @@ type runningRequest struct {
 // They end when the exchange is closed.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
-	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(g, ex, req)}
+	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(ex, req)}
+	run.group.setUp(run.choices, req)
 	ex.releaseOnClose(run)
 	err := run.forEachChoice(ctx, (*runningRequest).startChoice)
 	lease.Release() // each turn holds its own process now
@@ -51,101 +52,66 @@ func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []u
 }
 
 // newChoices returns the choices of a request. Their turns are not started.
-func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
+func newChoices(ex *exchange, req *request) []*choice {
 	choices := ex.prealloc.choices[:]
 	if req.plan.Choices != 1 {
 		choices = make([]*choice, req.plan.Choices)
 	}
-	compute := func(f func()) { g.compute(ex, req.body.Size(), f) }
 	for i := range choices {
 		options := &req.options
 		if i > 0 {
 			options = new(req.options)
 		}
 		options.Choice = i
-		c := &choice{index: i, options: options, statusEntry: req.statusEntry, imagesDecoded: ex.memory.choiceDone(i), account: turnAccount{input: req.input}}
+		c := &choice{index: i, options: options, statusEntry: req.statusEntry, account: turnAccount{input: req.input}}
 		if len(req.grants) > 0 {
 			if c.account.grant = req.grants[i]; c.account.grant.LimitsTokens() {
 				options.Budget = c.account.grant
 			}
 		}
-		request := conversation.Request{
-			Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Compute: compute, OnInput: c.imagesDecoded, Memory: ex.memory,
-		}
-		if c.imagesDecoded != nil {
-			request.BeforeRestart = func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, i) }
-		}
-		c.session.Reset(&g.opener, request)
 		choices[i] = c
 	}
 	return choices
 }
 
-// Release closes the sessions of all choices. Threads that are kept for later requests stay loaded.
+// Release closes the turns of all choices. Threads that are kept for later requests stay loaded.
 func (run *runningRequest) Release() {
 	for _, c := range run.choices {
-		c.session.Close()
+		if c.turn != nil {
+			c.turn.Close(false)
+		}
 	}
 }
 
 // place returns the place where the first choice runs.
-func (run *runningRequest) place() *conversation.Place { return run.choices[0].session.Place() }
+func (run *runningRequest) place() *conversation.Place { return run.choices[0].turn.Place() }
 
 // startChoice starts the turn of one choice.
-func (run *runningRequest) startChoice(ctx context.Context, c *choice) error {
-	if _, err := run.g.awaitDecoder(ctx, run.ex, c.index); err != nil {
+func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err error) {
+	g, ex, req := run.g, run.ex, run.req
+	if _, err = g.awaitDecoder(ctx, ex, c.index); err != nil {
 		return err
 	}
-	err := c.session.Open(ctx, run.lease)
-	if err == nil {
-		c.resetMachine()
+	request := conversation.Request{
+		Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Consumer: c, Machine: &c.machine, Options: c.options,
+		Compute: func(f func()) { g.compute(ex, req.body.Size(), f) },
+		OnInput: ex.memory.choiceDone(c.index), Memory: ex.memory,
 	}
+	if request.OnInput != nil {
+		request.BeforeRestart = func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, c.index) }
+	}
+	c.turn, err = g.opener.Open(ctx, run.lease, request)
 	return err
 }
 
-// maxAttempts bounds how often a turn is started.
-const maxAttempts = 8
-
-// runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Restart]
-// decides that a new start may help. The error is an *apierror.Error if the request has failed. Any
+// runChoice runs the turn of a choice. The error is an *apierror.Error if the request has failed. Any
 // other error is the reason why the client did not get the answer.
 func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
-	defer c.session.CloseUnlessKeepable()
-	group := &run.group
-	failure, err := run.drive(ctx, c)
-	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
-		failure = c.session.Explain(ctx, failure) // Explain may take a moment; other choices go on
-		started, failed := c.session.Restart(ctx, failure)
-		if started && failed != nil {
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
-				return cause
-			}
-		}
-		if failed != nil {
-			failure = failed
-			break
-		}
-		c.resetMachine()
-		if !c.session.Repeatable() {
-			group.forgetPlan(c)
-		}
-		group.restart()
-		failure, err = run.drive(ctx, c)
-	}
+	failure, err := c.turn.Run(ctx)
 	if failure == nil {
 		return err
 	}
-	group.forgetPlan(c)
-	return group.fail(c, run.nameModels(ctx, c, run.req.answer.APIError(failure)))
-}
-
-// drive runs the turn of a choice. failure is why the turn failed. err is the error of the
-// responder, or why ctx ended.
-func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err error) {
-	c.failure, c.account.driven = nil, true
-	defer c.session.WatchSilence(ctx)()
-	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, run.g.opts.IdleTimeout)
-	return c.failure, err
+	return run.group.fail(c, run.nameModels(ctx, c, run.req.answer.APIError(failure)))
 }
 
 // turnGroup is what the turns of one request share: the responder, and the request, which is needed
@@ -168,27 +134,21 @@ type tally struct {
 	budgetSpent bool        // the limits of the key have cut an answer short
 }
 
-// setUp sets up the group for turns that were started.
-func (t *turnGroup) setUp(choices []*choice, req *request, responder *responder) {
-	t.responder, t.req, t.restartable = responder, req, len(choices)
+// setUp sets up the group for the turns of a request, without the responder.
+func (t *turnGroup) setUp(choices []*choice, req *request) {
+	t.req, t.restartable = req, len(choices)
 	if req.form.Partial {
 		t.allowedFailures = len(choices) - 1
 	}
 	for _, c := range choices {
 		c.group = t
-		if !c.session.Repeatable() {
-			t.forgetPlan(c)
-		}
 	}
 }
 
 // forgetPlan records that the turn of a choice will not be started again. When this is so for all
 // choices, forgetPlan drops what was needed to start turns, and releases the memory of the body
 // that nothing else uses.
-func (t *turnGroup) forgetPlan(c *choice) {
-	if !c.session.ForgetPlan() {
-		return
-	}
+func (t *turnGroup) forgetPlan() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.restartable--; t.restartable > 0 {

@@ -2,13 +2,13 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -24,10 +24,11 @@ const (
 	InstructionsAppend  Instructions = "append"  // behind Codex's own prompt
 )
 
-// Opener opens the sessions of a gateway.
+// Opener opens the turns of a gateway.
 type Opener struct {
 	Upstream     Upstream
 	Instructions Instructions
+	IdleTimeout  time.Duration // how long the model may be silent within a turn
 	Logger       *slog.Logger
 }
 
@@ -38,6 +39,11 @@ type Request struct {
 	Host, User string
 	// Live is the request's entry in the list of running requests.
 	Live *status.Entry
+	// Consumer gets the outputs of the turn. Machine makes them, with Options; both are reset at each
+	// start of the turn.
+	Consumer Consumer
+	Machine  *turn.Machine
+	Options  *turn.Options
 	// Compute calls its argument, a function that takes long because it reads the whole history.
 	// Compute may wait before the call, so that not too many such functions run at the same time.
 	Compute func(func())
@@ -58,11 +64,22 @@ type TurnMemory interface {
 	Release()
 }
 
-// Session runs the turn of one choice of a request. It has the thread on which the turn runs, until
-// the thread is kept for a later request or unloaded. A Session is not safe for concurrent use.
-type Session struct {
+// Consumer gets the outputs of a turn. Its method Consume also gets a failure, the last output of a
+// turn that may then be started again.
+type Consumer interface {
+	turn.Consumer
+	// Restarted is called when a turn that had no output yet was started again.
+	Restarted()
+	// Committed is called once, when it is clear that the turn will not be started again, perhaps
+	// before Open returns. The turn does not need the plan any more.
+	Committed()
+}
+
+// Turn is the turn of one choice of a request. It has the thread on which the turn runs, until the
+// thread is kept for a later request or unloaded. A Turn is not safe for concurrent use.
+type Turn struct {
 	opener  *Opener
-	request Request // its Plan is nil after ForgetPlan: the turn will not be started again
+	request Request // its Plan is nil if the turn will not be started again
 	tools   prompt.ToolNames
 	schema  string // the JSON Schema of the answer; empty: none
 	effort  string // the reasoning effort of the turn; empty: the model's default
@@ -75,16 +92,18 @@ type Session struct {
 	retries       int   // how often the turn was started again after a wait
 	loginSwitches int   // how often another login was tried because the provider failed
 	serialReason  error // the failure after which the turn was restarted with one tool call at a time; nil: there was no such restart
-	answered      bool  // the turn has had an output
 
-	answer      Answer        // what the client has got so far
-	historyHash Hash          // hash of the history and the whole answer; zero: the thread will not be kept
-	announced   chan struct{} // the announcement of the thread under historyHash, see [Threads.announce]
+	answered    bool           // the turn has had an output
+	answer      Answer         // what the client has got so far
+	usage       codexrpc.Usage // of the turn, after its end
+	historyHash Hash           // hash of the history and the whole answer; zero: the thread will not be kept
+	announced   chan struct{}  // the announcement of the thread under historyHash, see [Threads.announce]
 }
 
-// attempt describes one start of the turn of a session.
+// attempt describes one start of a turn.
 type attempt struct {
 	origin             Origin
+	member             Member // may have no Threads
 	place              Place
 	thread             *codexrpc.Thread // nil: there is none
 	usageBefore        codexrpc.Usage   // what earlier turns of the thread have used
@@ -93,7 +112,6 @@ type attempt struct {
 	threads            *Threads         // where the thread may be kept later; nil: the thread will not be kept
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
-	login          *loginstate.Login
 	hasOtherLogins bool       // there are app-servers with another login
 	memory         TurnMemory // held by the thread
 	onClose        func()     // is called when the thread is kept or unloaded
@@ -110,60 +128,138 @@ const (
 	Resumed   Origin = "resumed"   // the turn waited for the results of tool calls, and goes on
 )
 
+// failedToOpen reports whether the attempt has got no thread.
+func (a *attempt) failedToOpen() bool { return a.member.Process != nil && a.thread == nil }
+
 // wasKept reports whether the thread was kept after an earlier request.
 func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == Resumed }
 
-// Reset makes s a new session for a request. The session has no thread yet.
-func (s *Session) Reset(o *Opener, r Request) {
-	plan := r.Plan
-	*s = Session{
-		opener: o, request: r,
-		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), model: plan.Thread.Model,
+// Place returns where the thread runs.
+func (t *Turn) Place() *Place { return &t.current.place }
+
+// Origin returns where the thread comes from.
+func (t *Turn) Origin() Origin { return t.current.origin }
+
+// maxAttempts bounds how often a turn is started.
+const maxAttempts = 8
+
+// Run runs the turn to its end. If the turn fails before its first output, Run starts it again if a
+// new start may help. failure is why the turn has failed; nil: it has not failed. err is the error of
+// the consumer, or why ctx ended.
+func (t *Turn) Run(ctx context.Context) (failure, err error) {
+	defer func() {
+		if t.current.threads == nil {
+			t.Close(false)
+		}
+	}()
+	failure, err = t.drive(ctx)
+	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
+		failure = t.explain(ctx, failure)
+		started, failed := t.restart(ctx, failure)
+		if started && failed != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+				return nil, cause
+			}
+		}
+		if failed != nil {
+			failure = failed
+			break
+		}
+		t.prepareToRun()
+		t.request.Consumer.Restarted()
+		failure, err = t.drive(ctx)
+	}
+	if failure != nil {
+		t.commit()
+	}
+	return failure, err
+}
+
+// drive runs the turn as it was started.
+func (t *Turn) drive(ctx context.Context) (failure, err error) {
+	defer t.watchSilence(ctx)()
+	outputs := &observer{Consumer: t.request.Consumer, t: t}
+	err = turn.Drive(ctx, t.current.thread, t.request.Machine, outputs, t.opener.IdleTimeout)
+	return outputs.failure, err
+}
+
+// prepareToRun is called when the turn was started. The turn may have used tokens before this
+// request, if the request has the results of tool calls for which the turn waited.
+func (t *Turn) prepareToRun() {
+	t.request.Options.Spent = t.current.usageBefore
+	t.request.Machine.Reset(t.request.Options)
+	if !t.repeatable() {
+		t.commit()
 	}
 }
 
-// Thread returns the thread of the turn, or nil if there is none.
-func (s *Session) Thread() *codexrpc.Thread { return s.current.thread }
+// commit records that the turn will not be started again.
+func (t *Turn) commit() {
+	if t.request.Plan != nil {
+		t.request.Plan = nil
+		t.request.Consumer.Committed()
+	}
+}
 
-// Place returns where the thread runs.
-func (s *Session) Place() *Place { return &s.current.place }
+// observer passes the outputs of a turn to its consumer. Before that, it records what they mean for
+// the conversation.
+type observer struct {
+	Consumer
+	t       *Turn
+	failure error // why the turn failed; nil: it has not failed
+}
 
-// Spent returns the tokens that the thread had used before this request. If the request has the
-// results of tool calls for which the turn waited, the tokens of the turn before the wait are
-// included.
-func (s *Session) Spent() codexrpc.Usage { return s.current.usageBefore }
-
-// Origin returns where the thread comes from.
-func (s *Session) Origin() Origin { return s.current.origin }
+// Consume implements [turn.Consumer].
+func (o *observer) Consume(outputs []turn.Output) error {
+	t := o.t
+	if !t.answered && outputs[0].Kind != turn.OutputFailure {
+		t.recordSuccess()
+		if decoded := t.request.OnInput; decoded != nil {
+			// When the first output comes, Codex has decoded all images, also if an event that shows
+			// this earlier has not come. After a failure, Codex may still be decoding.
+			decoded()
+		}
+		t.commit()
+	}
+	t.recordOutputs(outputs)
+	switch last := &outputs[len(outputs)-1]; last.Kind {
+	case turn.OutputFinish:
+		t.usage = last.End.Usage
+		t.announce()
+	case turn.OutputFailure:
+		o.failure = last.Err
+	}
+	return o.Consumer.Consume(outputs)
+}
 
 // explainTimeout bounds the time of each request that asks Codex for details about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain returns failure. If a usage limit has caused it and Codex knows when that limit ends, the
+// explain returns failure. If a usage limit has caused it and Codex knows when that limit ends, the
 // returned error also says when. If a WebSocket was refused and the turn can still be started
-// again, Explain returns the failure unchanged, since [Session.Restart] looks for that error.
-func (s *Session) Explain(ctx context.Context, failure error) error {
-	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
+// again, explain returns the failure unchanged, since restart looks for that error.
+func (t *Turn) explain(ctx context.Context, failure error) error {
+	if t.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	return s.current.thread.ExplainLimit(ctx, failure)
+	return t.current.thread.ExplainLimit(ctx, failure)
 }
 
 // Models returns the models of the app-server. The error for a failed turn may list them.
-func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
+func (t *Turn) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	return s.current.place.Process.Models(ctx, s.current.place.Conn)
+	return t.current.place.Process.Models(ctx, t.current.place.Conn)
 }
 
-// RecordSuccess is called at the first output of the turn. It records that the login works, and
+// recordSuccess is called at the first output of the turn. It records that the login works, and
 // which forms of request the provider has accepted.
-func (s *Session) RecordSuccess() {
-	s.answered = true
-	current := &s.current
-	current.login.Worked(s.model)
+func (t *Turn) recordSuccess() {
+	t.answered = true
+	current := &t.current
+	current.member.Login.Worked(t.model)
 	if current.thread != nil && !current.wasKept() && !current.place.OverHTTP {
 		if process := current.place.Process; current.thread.FellBack() {
 			process.SocketFailed(current.begun)
@@ -171,42 +267,31 @@ func (s *Session) RecordSuccess() {
 			process.SocketWorked()
 		}
 	}
-	if s.request.Plan == nil {
+	if t.request.Plan == nil {
 		return // the turn could not be started again, so no form was tried that the provider may refuse
 	}
 	accepts, model := current.place.Acceptance, current.place.Model
-	if s.mayAppendInstructions() {
+	if t.mayAppendInstructions() {
 		accepts.InstructionsAccepted(model)
 	}
 	switch {
 	case current.triesParallelCalls:
 		accepts.ParallelCallsAccepted(model)
-	case s.serialReason != nil && accepts.ParallelCallsRefused(model):
-		s.opener.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
-			"model", model, "error", s.serialReason)
+	case t.serialReason != nil && accepts.ParallelCallsRefused(model):
+		t.opener.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
+			"model", model, "error", t.serialReason)
 	}
 }
 
-// ForgetPlan drops the plan to free memory, since the turn will not be started again. It returns
-// false if the plan was dropped before.
-func (s *Session) ForgetPlan() (dropped bool) {
-	dropped = s.request.Plan != nil
-	s.request.Plan = nil
-	return dropped
-}
-
-// Close ends the session. If the thread was not kept, Close unloads it in the background, and
-// interrupts a turn that still runs.
-func (s *Session) Close() {
-	s.withdrawAnnouncement()
-	s.current.close()
-}
-
-// CloseUnlessKeepable ends the session if its thread cannot be kept for a later request.
-func (s *Session) CloseUnlessKeepable() {
-	if s.current.threads == nil {
-		s.Close()
+// Close ends the turn. If delivered is true, the client has got the whole answer, and the thread is
+// kept for the next request, if it can be kept. Otherwise Close unloads the thread in the background,
+// and interrupts a turn that still runs. Further calls do nothing.
+func (t *Turn) Close(delivered bool) {
+	if delivered {
+		t.keep()
 	}
+	t.withdrawAnnouncement()
+	t.current.close()
 }
 
 // close unloads the thread, if there is one. Its memory is released now if its turn has ended, and
@@ -235,26 +320,26 @@ func releaseThen(memory TurnMemory, done func()) func() {
 
 // historyChain returns the hashes of the request's history, or nil if the history cannot be hashed.
 // Only the first call computes them.
-func (s *Session) historyChain(lease Lease) *Chain {
-	if s.chainComputed {
-		return s.chain
+func (t *Turn) historyChain(lease Lease) *Chain {
+	if t.chainComputed {
+		return t.chain
 	}
-	s.chainComputed = true
-	plan := s.request.Plan
-	s.request.Compute(func() {
-		id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}
+	t.chainComputed = true
+	plan := t.request.Plan
+	t.request.Compute(func() {
+		id := Identity{Site: strings.ToLower(t.request.Host), User: t.request.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}
 		chain, err := NewChain(id, plan.History, plan.Turn.Input)
 		if err != nil {
-			s.opener.Logger.Warn("a conversation is not kept", "error", err)
+			t.opener.Logger.Warn("a conversation is not kept", "error", err)
 		}
-		s.chain = chain
+		t.chain = chain
 	})
-	return s.chain
+	return t.chain
 }
 
 // awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan
 // names no model, the place has the app-server's default model.
-func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
+func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {
 		return Place{}, err
@@ -262,7 +347,7 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 	if conn, err = process.AwaitAccount(ctx, conn); err != nil {
 		return Place{}, err
 	}
-	plan := s.request.Plan
+	plan := t.request.Plan
 	if plan.Picture {
 		if err := checkPictures(ctx, conn); err != nil {
 			return Place{}, err
@@ -280,8 +365,8 @@ func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (P
 	return Place{
 		Process: process, Conn: conn, Acceptance: accepts, Model: model,
 		Instructions: prompt.Placement{
-			Append: s.opener.Instructions == InstructionsAppend ||
-				s.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),
+			Append: t.opener.Instructions == InstructionsAppend ||
+				t.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),
 			EmptyBase:   modelInfo.Lite && len(plan.Thread.DynamicTools) == 0,
 			CodexPrompt: modelInfo.Prompt,
 		},
