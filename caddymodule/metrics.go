@@ -151,8 +151,8 @@ func newModelMetrics(label string) *modelMetrics {
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
-	if conn, err := p.Conn(ctx); err == nil {
-		models, _ := p.Models(ctx, conn)
+	if in, err := p.Instance(ctx); err == nil {
+		models, _ := in.Models(ctx)
 		for _, model := range models {
 			modelLabels.add(model.ID)
 		}

@@ -13,7 +13,7 @@ import (
 // connection. A change of the login empties the record, since another login may have another
 // provider. All methods are safe for concurrent use.
 type Acceptance struct {
-	conn *codexrpc.Conn
+	conn *codexrpc.Conn // of the instance
 
 	mu                sync.Mutex
 	logins            uint64   // conn.LoginChanges() at the last call of lock
@@ -23,34 +23,8 @@ type Acceptance struct {
 	serialModels      modelSet // lite models with which several tool calls at a time were refused
 }
 
-// acceptances has the records of the connections of a process.
-type acceptances struct {
-	mu     sync.Mutex
-	byConn map[*codexrpc.Conn]*Acceptance
-}
-
-// find returns the record of a connection, or nil.
-func (records *acceptances) find(conn *codexrpc.Conn) *Acceptance {
-	records.mu.Lock()
-	defer records.mu.Unlock()
-	return records.byConn[conn]
-}
-
-// Acceptance returns the record of what the provider has accepted and refused over a connection of
-// the process. If there is none, Acceptance makes one, and removes the records of connections that
-// have ended.
-func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
-	records := &p.acceptance
-	records.mu.Lock()
-	defer records.mu.Unlock()
-	a := records.byConn[conn]
-	if a == nil {
-		maps.DeleteFunc(records.byConn, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
-		a = &Acceptance{conn: conn}
-		records.byConn[conn] = a
-	}
-	return a
-}
+// Acceptance returns the record of what the provider has accepted and refused over the connection.
+func (in *Instance) Acceptance() *Acceptance { return &in.acceptance }
 
 // lock locks the record. If the login has changed since the last call, lock empties the record.
 func (a *Acceptance) lock() {

@@ -12,11 +12,11 @@ import (
 // dropped when the login changes.
 func TestAcceptance(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
-		conn, err := p.Conn(t.Context())
+		in, err := p.Instance(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := p.Acceptance(conn)
+		a := in.Acceptance()
 		check := func(when string, strict, instructions, parallel bool, serial ...string) {
 			t.Helper()
 			accepted, refused := a.ParallelCalls("m")
@@ -41,20 +41,15 @@ func TestAcceptance(t *testing.T) {
 		d.last().say(`{"method":"account/updated","params":{"authMode":"chatgpt"}}`)
 		synctest.Wait()
 		check("with another login", false, false, false)
-		if a.ParallelCallsRefused("m"); p.Acceptance(conn) != a {
-			t.Error("a connection has two records")
-		}
+		a.ParallelCallsRefused("m")
 		check("refused by another login", false, false, false, "m")
 
 		d.last().kill()
 		synctest.Wait()
-		next, err := p.Conn(t.Context())
-		if err != nil {
+		if in, err = p.Instance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if a = p.Acceptance(next); len(p.acceptance.byConn) != 1 {
-			t.Errorf("%d records are kept", len(p.acceptance.byConn))
-		}
+		a = in.Acceptance()
 		check("over another connection", false, false, false)
 	})
 }

@@ -35,26 +35,26 @@ const signInAgain = "sign in again"
 const maxAccountWait = 3 * time.Second
 
 // AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
-// For other logins it does not wait. It returns the connection for the turn: conn or, if another
-// instance serves by now, the connection of that instance.
+// For other logins it does not wait. It returns the instance for the turn: in or, if another one
+// serves by now, that one.
 //
 // The error is a *NotReadyError if the back end does not answer or refuses the login, also if only the
 // issuer of the login has failed. It is the cause of ctx if ctx ends. If the back end fails in another
 // way, AwaitAccount returns no error:
 // Codex asks again in the turn, and reports the failure immediately.
-func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
-	for conn.HasPlan() {
+func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, error) {
+	for in.conn.HasPlan() {
 		p.published.mu.Lock()
-		in, changed, serving := p.published.latest, p.published.changed, p.published.connLocked()
-		known, failure := in.accountKnown, in.accountFailure
+		latest, changed, serving := p.published.latest, p.published.changed, p.published.servingLocked()
+		known, failure := latest.accountKnown, latest.accountFailure
 		p.published.mu.Unlock()
-		left := time.Until(in.servingSince.Add(maxAccountWait))
+		left := time.Until(latest.servingSince.Add(maxAccountWait))
 		switch {
-		case serving != nil && serving != conn:
-			conn = serving
+		case serving != nil && &serving.Instance != in:
+			in = &serving.Instance
 			continue
-		case in.conn != conn || known || failure != nil && !refusesTurns(failure):
-			return conn, nil
+		case &latest.Instance != in || known || failure != nil && !refusesTurns(failure):
+			return in, nil
 		case failure == errRefused:
 			return nil, &NotReadyError{State: StateReady, Reason: errRefused.Message, SignedOut: true}
 		case failure != nil || left <= 0:
@@ -71,7 +71,7 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 			return nil, context.Cause(ctx)
 		}
 	}
-	return conn, nil
+	return in, nil
 }
 
 // learnAccount asks Codex for the account of an instance until a request succeeds or the instance's

@@ -314,23 +314,23 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
-// catalogue returns the catalogue of the instance that serves or served last, or nil.
-func (p *Process) catalogue() *catalogue {
-	if in := p.published.latestInstance(); in != nil {
-		return in.models
-	}
-	return nil
-}
-
 // Model returns what is known of a model.
-func (p *Process) Model(name string) Model { return p.catalogue().find(name) }
+func (in *Instance) Model(name string) Model { return in.models.find(name) }
+
+// Model returns what is known of a model, by the app-server that serves or served last.
+func (p *Process) Model(name string) Model {
+	if in := p.published.latestInstance(); in != nil {
+		return in.Model(name)
+	}
+	return Model{}
+}
 
 // FallbackCatalogue returns the path of a file like [Model].Catalogue, for a model that neither
 // Codex nor the back end of the login knows. Without this file, Codex would replace a long history
 // by a summary. Empty: there is no file.
-func (p *Process) FallbackCatalogue() string {
-	if c := p.catalogue(); c != nil {
-		return c.fallbackPath
+func (in *Instance) FallbackCatalogue() string {
+	if in.models == nil {
+		return ""
 	}
-	return ""
+	return in.models.fallbackPath
 }

@@ -386,7 +386,7 @@ func childrenOfThis(t *testing.T) (n int) {
 func TestPrompt(t *testing.T) {
 	local := New(Config{Command: []string{"codex"}}, nil)
 	lite, full := Model{Slug: "lite", Prompt: "L", Lite: true}, Model{Slug: "full", Prompt: "F"}
-	local.published.latest = &instance{models: &catalogue{models: []Model{lite, full}}}
+	local.published.latest = &instance{Instance: Instance{models: &catalogue{models: []Model{lite, full}}}}
 	for model, want := range map[string]Model{
 		"lite": lite, "lite-2026-01-01": lite, "full": full, "other": {}, "": {},
 	} {

@@ -22,6 +22,7 @@ const (
 func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) {
 	in.program = program
 	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), codexrpc.Options{Logger: logger})
+	in.acceptance.conn = in.conn
 	in.copier.Go(func() {
 		in.stderr.copy(program.Stderr, logger, in.handleLogLine)
 		_ = program.Stderr.Close()

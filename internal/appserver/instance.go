@@ -11,8 +11,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
+// Instance is what turns need of one app-server. A turn keeps it while another app-server takes over
+// in the process, since that one may have other models and other settings. All methods are safe for
+// concurrent use.
+type Instance struct {
+	conn       *codexrpc.Conn
+	models     *catalogue       // the catalogue; nil: there is none; valid after the start
+	settings   providerSettings // valid since the instance began to serve
+	list       modelList
+	acceptance Acceptance
+}
+
+// Conn returns the connection to the app-server.
+func (in *Instance) Conn() *codexrpc.Conn { return in.conn }
+
 // instance is one app-server in use: a child of this program or, with Config.Start, a part of it.
 type instance struct {
+	Instance
 	program    *Program
 	exited     chan struct{} // closed when the program has exited
 	exitState  string        // how the program exited; valid after exited was closed
@@ -21,16 +36,13 @@ type instance struct {
 	copier     sync.WaitGroup // the goroutine that copies the program's stderr to stderr
 	home       *privateHome   // nil with Config.Start
 	login      LoginFile      // the version of the login when the program was started
-	conn       *codexrpc.Conn
-	startDone  chan struct{} // closed when the start has ended, with success or not
+	startDone  chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid after startDone was closed.
 	version string
-	models  *catalogue // the catalogue; nil: there is none
-	err     error      // why the instance cannot be used; nil: it can
+	err     error // why the instance cannot be used; nil: it can
 
-	servingSince time.Time        // when the instance began to serve
-	settings     providerSettings // valid while the instance serves
+	servingSince time.Time // when the instance began to serve
 
 	// What is known of the account of the login. learnAccount sends the requests for it. Only the
 	// supervisor changes these fields; while the instance serves, it holds the lock of publishedStatus.

@@ -107,7 +107,7 @@ const loginRetry = 30 * time.Second
 func (p *Process) LoginFiles() LoginFiles {
 	s := &p.published
 	s.mu.Lock()
-	files, home := LoginFiles{Tried: s.triedLogin, Ready: s.connLocked() != nil}, s.operatorHome
+	files, home := LoginFiles{Tried: s.triedLogin, Ready: s.servingLocked() != nil}, s.operatorHome
 	if s.latest != nil {
 		files.Serving = s.latest.login
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxListAge is how long modelLists uses a list of models before it asks the app-server again.
+	// maxListAge is how long modelList uses a list of models before it asks the app-server again.
 	maxListAge = 30 * time.Second
 	// listTimeout bounds one request for the list. Codex waits five seconds for the back end of its
 	// login, and then lists the models that it knows without the back end.
@@ -18,10 +18,9 @@ const (
 	firstListWait = time.Second
 )
 
-// modelLists is the last list of models that an app-server has returned.
-type modelLists struct {
+// modelList is the last list of models that an app-server has returned.
+type modelList struct {
 	mu      sync.Mutex
-	conn    *codexrpc.Conn // the connection over which the list was asked for; nil: it was never asked for
 	models  []codexrpc.Model
 	askedAt time.Time    // when the list was last asked for
 	pending *listRequest // the request under way; nil: no request is under way
@@ -36,15 +35,12 @@ type listRequest struct {
 	err    error
 }
 
-// get returns the list that came over a connection, or nil. If there is no list, or the list is
-// older than maxListAge, get asks for a new one in the background, unless a request is under way. It
-// also returns the request under way, or nil; if there is no list, the request is not nil.
-func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, pending *listRequest) {
+// get returns the list, or nil. If there is no list, or the list is older than maxListAge, get asks
+// for a new one over conn in the background, unless a request is under way. It also returns the
+// request under way, or nil; if there is no list, the request is not nil.
+func (l *modelList) get(conn *codexrpc.Conn) (models []codexrpc.Model, pending *listRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != conn {
-		l.conn, l.models, l.pending = conn, nil, nil
-	}
 	if l.pending == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
 		l.pending, l.askedAt = &listRequest{answered: make(chan struct{})}, time.Now()
 		go l.fetch(conn, l.pending)
@@ -52,9 +48,8 @@ func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, pending 
 	return l.models, l.pending
 }
 
-// fetch asks the app-server for its models, and stores the answer in request. It also stores it in
-// l, unless l has another connection by then.
-func (l *modelLists) fetch(conn *codexrpc.Conn, request *listRequest) {
+// fetch asks the app-server for its models, and stores the answer in request and in l.
+func (l *modelList) fetch(conn *codexrpc.Conn, request *listRequest) {
 	defer close(request.answered)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
 	defer cancel()
@@ -64,29 +59,25 @@ func (l *modelLists) fetch(conn *codexrpc.Conn, request *listRequest) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != conn {
-		return
-	}
 	if l.pending = nil; err == nil {
 		l.models = request.models
 	}
 }
 
-// Models returns the models that an app-server of the process lists. If the list is older than
-// maxListAge, Models also asks for a new one in the background. The caller must not change the
-// models.
+// Models returns the models that the app-server lists. If the list is older than maxListAge, Models
+// also asks for a new one in the background. The caller must not change the models.
 //
 // If there is no list yet, Models waits for it. With a catalogue, it waits up to firstListWait, and
 // returns the models of the catalogue if it gets no list. Without a catalogue, it waits until the
 // app-server answers, and fails if the answer is no list. It also fails if ctx ends while it waits.
-func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
-	models, request := p.models.get(conn)
+func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
+	models, request := in.list.get(in.conn)
 	if models != nil {
 		return models, nil
 	}
 	var builtIn []codexrpc.Model // the models of the catalogue; nil: there is no catalogue
 	timeout := make(<-chan time.Time)
-	if c := p.catalogue(); c != nil {
+	if c := in.models; c != nil {
 		builtIn, timeout = c.list(), time.After(firstListWait)
 	}
 	select {
@@ -104,15 +95,14 @@ func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.M
 	return builtIn, nil
 }
 
-// DefaultModel returns the model that an app-server of the process uses if a request names none:
-// the model in the app-server's configuration, or else the default of its list. Empty: Codex
-// chooses.
-func (p *Process) DefaultModel(ctx context.Context, conn *codexrpc.Conn) (string, error) {
-	model, err := conn.ConfiguredModel(ctx)
+// DefaultModel returns the model that the app-server uses if a request names none: the model in the
+// app-server's configuration, or else the default of its list. Empty: Codex chooses.
+func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
+	model, err := in.conn.ConfiguredModel(ctx)
 	if err != nil || model != "" {
 		return model, err
 	}
-	models, err := p.Models(ctx, conn)
+	models, err := in.Models(ctx)
 	return DefaultOf(models), err
 }
 

@@ -9,23 +9,22 @@ import (
 )
 
 // TestModelsOfAReplaced checks that a request for the models of an app-server fails if that ends
-// before it has answered, also if the list of the next one was asked for meanwhile.
+// before it has answered.
 func TestModelsOfAReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, doubles := newDoubles(t)
-		next, others := newDoubles(t)
 		doubles.mute = map[string]bool{"model/list": true}
-		others.mute = doubles.mute
 		p.Start()
-		next.Start()
-		old, fresh := conn(t, p), conn(t, next)
+		old, err := p.Instance(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Models(t.Context(), old)
+			_, err := old.Models(t.Context())
 			failed <- err
 		}()
 		synctest.Wait()
-		p.models.get(fresh)
 		doubles.last().kill()
 		if err := <-failed; !errors.Is(err, codexrpc.ErrClosed) {
 			t.Error("the list of the ended app-server:", err)

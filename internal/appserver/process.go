@@ -38,11 +38,9 @@ type Process struct {
 	tasks      chan func(*supervisor) // run by the supervisor
 	background sync.WaitGroup         // goroutines that end before the process does
 
-	published  publishedStatus
-	files      childFiles
-	models     modelLists
-	sockets    socketPause
-	acceptance acceptances
+	published publishedStatus
+	files     childFiles
+	sockets   socketPause
 }
 
 // times are the waits of a process. Tests use other waits.
@@ -63,11 +61,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 			drainLimit:   drainLimit,
 			drainGrace:   drainGrace,
 		},
-		done:       make(chan struct{}),
-		backoff:    newBackoff(),
-		tasks:      make(chan func(*supervisor)),
-		published:  publishedStatus{changed: make(chan struct{})},
-		acceptance: acceptances{byConn: make(map[*codexrpc.Conn]*Acceptance)},
+		done:      make(chan struct{}),
+		backoff:   newBackoff(),
+		tasks:     make(chan func(*supervisor)),
+		published: publishedStatus{changed: make(chan struct{})},
 	}
 	p.cfg.startTimeout = cmp.Or(cfg.startTimeout, defaultStartTimeout)
 	p.cfg.stopTimeout = cmp.Or(cfg.stopTimeout, defaultStopTimeout)
@@ -129,15 +126,15 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// Conn returns the connection to a ready app-server. If none is ready, Conn waits for one. It fails
-// with a *NotReadyError if the process was stopped, if nobody is signed in, or if the next start is
-// more than maxRetryWait away. It fails with the cause of ctx if ctx ends.
-func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
+// Instance returns the app-server that accepts turns. If none is ready, Instance waits for one. It
+// fails with a *NotReadyError if the process was stopped, if nobody is signed in, or if the next
+// start is more than maxRetryWait away. It fails with the cause of ctx if ctx ends.
+func (p *Process) Instance(ctx context.Context) (*Instance, error) {
 	for {
-		status, conn, changed := p.published.read()
+		status, in, changed := p.published.read()
 		switch {
-		case status.State == StateReady && conn.Err() == nil:
-			return conn, nil
+		case status.State == StateReady && in.conn.Err() == nil:
+			return &in.Instance, nil
 		case p.ctx.Err() != nil, status.State == StateBackoff && (status.SignedOut || time.Until(status.RetryAt) > maxRetryWait):
 			return nil, status.notReady()
 		}
@@ -149,11 +146,31 @@ func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	}
 }
 
+// Ready returns the app-server that accepts turns, or nil if none is ready.
+func (p *Process) Ready() *Instance {
+	status, in, _ := p.published.read()
+	if status.State != StateReady || in.conn.Err() != nil {
+		return nil
+	}
+	return &in.Instance
+}
+
+// Conn returns the connection of [Process.Instance].
+func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
+	in, err := p.Instance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.conn, nil
+}
+
 // Serving returns the connection of the serving instance in StateReady and in StateUnresponsive. It
 // returns nil in the other states.
 func (p *Process) Serving() *codexrpc.Conn {
-	_, conn, _ := p.published.read()
-	return conn
+	if _, in, _ := p.published.read(); in != nil {
+		return in.conn
+	}
+	return nil
 }
 
 // Dir returns the working directory of the app-server: an empty directory that is made at the first
@@ -162,9 +179,9 @@ func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.
 func (p *Process) Status() Status {
-	status, conn := p.published.summary()
-	if a := p.acceptance.find(conn); a != nil {
-		status.Strict, status.SerialModels = a.Strict(), a.SerialModels()
+	status, in := p.published.summary()
+	if in != nil {
+		status.Strict, status.SerialModels = in.acceptance.Strict(), in.acceptance.SerialModels()
 	}
 	return status
 }

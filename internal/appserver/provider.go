@@ -105,31 +105,20 @@ func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	return codexrpc.Constant(members[1 : len(members)-1])
 }
 
-// providerSettings returns the settings of the instance that serves or served last.
-func (p *Process) providerSettings() providerSettings {
-	if in := p.published.latestInstance(); in != nil {
-		return in.settings
-	}
-	return providerSettings{}
-}
-
 // ProviderSettings returns those settings of a new thread that choose the model's provider and how
 // Codex reaches it: over HTTP only, or over a WebSocket if the provider has WebSockets. They are
 // members of a JSON object without its braces, and empty if the app-server's own configuration
 // decides, as it does with Config.Start.
-func (p *Process) ProviderSettings(overHTTP bool) codexrpc.Constant {
-	settings := p.providerSettings()
+func (in *Instance) ProviderSettings(overHTTP bool) codexrpc.Constant {
 	if overHTTP {
-		return settings.httpMembers
+		return in.settings.httpMembers
 	}
-	return settings.socketMembers
+	return in.settings.socketMembers
 }
 
 // ProviderRetries returns how often, at most, the caller restarts a turn that fails before its
 // answer begins. It returns 0 if Codex itself repeats requests to the provider.
-func (p *Process) ProviderRetries() int {
-	return p.providerSettings().retries
-}
+func (in *Instance) ProviderRetries() int { return in.settings.retries }
 
 // FirstSign returns how long the model may take to begin a turn. After that, the caller treats the
 // provider as not answering. In this time, Codex may wait for two handshakes, and perhaps for the

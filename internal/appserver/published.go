@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // publishedStatus has everything that the supervisor publishes: the status, the instance for new
@@ -24,11 +22,11 @@ type publishedStatus struct {
 	loginFailed  time.Time // when that instance could not take over; zero: it can
 }
 
-// connLocked returns the connection of the serving instance in StateReady and StateUnresponsive, and
-// nil in the other states. The caller holds the lock.
-func (s *publishedStatus) connLocked() *codexrpc.Conn {
+// servingLocked returns the serving instance in StateReady and StateUnresponsive, and nil in the
+// other states. The caller holds the lock.
+func (s *publishedStatus) servingLocked() *instance {
 	if s.status.State == StateReady || s.status.State == StateUnresponsive {
-		return s.latest.conn
+		return s.latest
 	}
 	return nil
 }
@@ -40,29 +38,29 @@ func (s *publishedStatus) latestInstance() *instance {
 	return s.latest
 }
 
-// read returns the status, the serving connection if there is one, and a channel that is closed at
-// the next change.
-func (s *publishedStatus) read() (Status, *codexrpc.Conn, <-chan struct{}) {
+// read returns the status, the serving instance if there is one, and a channel that is closed at the
+// next change.
+func (s *publishedStatus) read() (Status, *instance, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.connLocked(), s.changed
+	return s.status, s.servingLocked(), s.changed
 }
 
-// summary returns the status and the serving connection. The returned status includes the memory
+// summary returns the status and the serving instance. The returned status includes the memory
 // and the counts of threads and draining instances.
-func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
+func (s *publishedStatus) summary() (Status, *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
 	status.Memory, status.Draining = s.memory, len(s.draining)
-	conn := s.connLocked()
-	if conn != nil {
-		status.Threads = conn.Threads()
+	serving := s.servingLocked()
+	if serving != nil {
+		status.Threads = serving.conn.Threads()
 	}
 	for _, in := range s.draining {
 		status.Threads += in.conn.Threads()
 	}
-	return status, conn
+	return status, serving
 }
 
 // update calls change with the lock held, and then wakes everybody who waits for a change.

@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	fakeserver.Main()
+	goleak.VerifyTestMain(m)
+}

@@ -204,7 +204,7 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 	if !place.allowsParallelCalls(plan) {
 		return false
 	}
-	accepted, _ := place.Acceptance.ParallelCalls(place.Model)
+	accepted, _ := place.Instance.Acceptance().ParallelCalls(place.Model)
 	return !accepted
 }
 

@@ -19,9 +19,9 @@ const catalogueKey = "model_catalog_json"
 // Place is the process that a thread runs on, and how the thread is set up there.
 type Place struct {
 	Process      *appserver.Process
-	Conn         *codexrpc.Conn
-	Acceptance   *appserver.Acceptance // what the provider has accepted or refused over Conn
-	Model        string                // Codex's name of the model
+	Instance     *appserver.Instance // the app-server of the process
+	Conn         *codexrpc.Conn      // of Instance
+	Model        string              // Codex's name of the model
 	Instructions prompt.Placement
 	Serial       bool // the provider has refused the model's full form, see allowsParallelCalls
 	OverHTTP     bool // Codex asks the model's provider over HTTP only, not over a WebSocket
@@ -48,7 +48,7 @@ type settings struct {
 func (p Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.WithPlacement(p.Instructions)
 	params.Model, params.Cwd = p.Model, p.Process.Dir()
-	params.Config.Place = p.Process.ProviderSettings(p.OverHTTP)
+	params.Config.Place = p.Instance.ProviderSettings(p.OverHTTP)
 	s := &settings{place: p, params: params, provider: params.Config.Place}
 	if catalogue := p.catalogueFor(plan); catalogue != "" {
 		s.useCatalogue(catalogue)
@@ -75,7 +75,7 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
 		return thread, err
 	}
-	fallback := s.place.Process.FallbackCatalogue()
+	fallback := s.place.Instance.FallbackCatalogue()
 	if fallback == "" || s.catalogue == fallback {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 // [appserver.Model]) to call several tools at a time. It is false if the model has no such form, if
 // the plan has no tools, or if the tools are to be called one at a time.
 func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
-	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Process.Model(p.Model).Full != ""
+	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Instance.Model(p.Model).Full != ""
 }
 
 // usesFullForm reports whether the thread of a plan uses a lite model in the full form. It does so
@@ -104,12 +104,12 @@ func (p Place) usesFullForm(plan *prompt.Plan) bool {
 // gets the fallback catalogue. That catalogue has an empty prompt, so it is not used if the
 // instructions have to follow the model's prompt.
 func (p Place) catalogueFor(plan *prompt.Plan) string {
-	model := p.Process.Model(p.Model)
+	model := p.Instance.Model(p.Model)
 	switch {
 	case model.Full != "" && p.usesFullForm(plan):
 		return model.Full
 	case model.Catalogue != "" || p.Instructions.Append:
 		return model.Catalogue
 	}
-	return p.Process.FallbackCatalogue()
+	return p.Instance.FallbackCatalogue()
 }

@@ -188,12 +188,12 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 // returns false, so the request need not stay in memory.
 func (t *Turn) mayAppendInstructions() bool {
 	place := &t.current.place
-	return t.opener.Instructions == InstructionsAuto && !place.Instructions.Append && !place.Acceptance.Instructions(place.Model)
+	return t.opener.Instructions == InstructionsAuto && !place.Instructions.Append && !place.Instance.Acceptance().Instructions(place.Model)
 }
 
 // mayRetry reports whether the turn may be started again after a wait, if the provider fails. The
 // number of such starts is limited.
-func (t *Turn) mayRetry() bool { return t.retries < t.current.place.Process.ProviderRetries() }
+func (t *Turn) mayRetry() bool { return t.retries < t.current.place.Instance.ProviderRetries() }
 
 // restart starts a turn again that has failed before its first output, if one of the remedies fits.
 // The results are those of tryRemedies.
@@ -262,7 +262,7 @@ func (t *Turn) instructionsRefused(failure error) bool {
 	if t.opener.Instructions != InstructionsAuto || place.Instructions.Append || !failures.RefusesInstructions(failure) {
 		return false
 	}
-	if place.Acceptance.InstructionsRefused(place.Model) {
+	if place.Instance.Acceptance().InstructionsRefused(place.Model) {
 		t.opener.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
 			"error", failure)
 	}

@@ -48,7 +48,7 @@ func TestRemedies(t *testing.T) {
 		"socket overloaded":       {f: turnFailure{err: appserver.ErrSocketOverloaded}, want: []string{"HTTP instead of a WebSocket"}},
 		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
 	} {
-		c.now.place.Process, c.now.member.Process = process, process
+		c.now.place.Process, c.now.place.Instance, c.now.member.Process = process, new(appserver.Instance), process
 		s := &Turn{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {

@@ -251,7 +251,7 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 func (t *Turn) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	return t.current.place.Process.Models(ctx, t.current.place.Conn)
+	return t.current.place.Instance.Models(ctx)
 }
 
 // recordSuccess is called at the first output of the turn. It records that the login works, and
@@ -270,7 +270,7 @@ func (t *Turn) recordSuccess() {
 	if t.request.Plan == nil {
 		return // the turn could not be started again, so no form was tried that the provider may refuse
 	}
-	accepts, model := current.place.Acceptance, current.place.Model
+	accepts, model := current.place.Instance.Acceptance(), current.place.Model
 	if t.mayAppendInstructions() {
 		accepts.InstructionsAccepted(model)
 	}
@@ -340,30 +340,30 @@ func (t *Turn) historyChain(lease Lease) *Chain {
 // awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan
 // names no model, the place has the app-server's default model.
 func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
-	conn, err := Connect(ctx, process)
+	in, err := Connect(ctx, process)
 	if err != nil {
 		return Place{}, err
 	}
-	if conn, err = process.AwaitAccount(ctx, conn); err != nil {
+	if in, err = process.AwaitAccount(ctx, in); err != nil {
 		return Place{}, err
 	}
 	plan := t.request.Plan
 	if plan.Picture {
-		if err := checkPictures(ctx, conn); err != nil {
+		if err := checkPictures(ctx, in.Conn()); err != nil {
 			return Place{}, err
 		}
 	}
 	model := plan.Thread.Model
 	if model == "" {
-		if model, err = process.DefaultModel(ctx, conn); err != nil {
+		if model, err = in.DefaultModel(ctx); err != nil {
 			return Place{}, err
 		}
 	}
-	accepts := process.Acceptance(conn)
+	accepts := in.Acceptance()
 	_, refused := accepts.ParallelCalls(model)
-	modelInfo := process.Model(model)
+	modelInfo := in.Model(model)
 	return Place{
-		Process: process, Conn: conn, Acceptance: accepts, Model: model,
+		Process: process, Instance: in, Conn: in.Conn(), Model: model,
 		Instructions: prompt.Placement{
 			Append: t.opener.Instructions == InstructionsAppend ||
 				t.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),

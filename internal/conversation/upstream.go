@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
@@ -61,14 +60,14 @@ const startWait = 10 * time.Second
 // errStartWait means that an app-server was not ready within startWait.
 var errStartWait = errors.New("the app-server was not ready in time")
 
-// Connect waits until a process is ready, but at most startWait, and returns its connection.
-func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
-	if conn := process.Serving(); conn != nil && conn.Err() == nil && process.Status().State == appserver.StateReady {
-		return conn, nil // the usual case, which needs no timer
+// Connect waits until a process is ready, but at most startWait, and returns its app-server.
+func Connect(ctx context.Context, process *appserver.Process) (*appserver.Instance, error) {
+	if in := process.Ready(); in != nil {
+		return in, nil // the usual case, which needs no timer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()
-	conn, err := process.Conn(ctx)
+	in, err := process.Instance(ctx)
 	if errors.Is(err, errStartWait) {
 		reason := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
 		return nil, &appserver.NotReadyError{
@@ -78,7 +77,7 @@ func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, e
 			RetryAfter: time.Second,
 		}
 	}
-	return conn, err
+	return in, err
 }
 
 // Sole returns an upstream that has one process and keeps no threads. The upstream does not stop

@@ -93,7 +93,7 @@ type offer struct {
 	models       []codexrpc.Model
 	defaultModel string // the model that is used if none is named; empty: not known
 	created      int64  // the creation time that clients get for each model, in Unix seconds
-	process      *appserver.Process
+	instance     *appserver.Instance
 	key          *quota.Key // of the request
 }
 
@@ -110,13 +110,13 @@ func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	defer lease.Release()
 	picked, done := lease.Peek()
 	defer done()
-	conn, err := conversation.Connect(r.Context(), picked.Process)
+	in, err := conversation.Connect(r.Context(), picked.Process)
 	if err != nil {
 		return nil, failures.APIError(err)
 	}
-	all, err := picked.Process.Models(r.Context(), conn)
+	all, err := in.Models(r.Context())
 	if err != nil {
 		return nil, failures.APIError(err)
 	}
-	return &offer{all, appserver.DefaultOf(all), picked.Process.Status().Since.Unix(), picked.Process, key}, nil
+	return &offer{all, appserver.DefaultOf(all), picked.Process.Status().Since.Unix(), in, key}, nil
 }

@@ -113,7 +113,7 @@ func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	if codexModel == "" {
 		codexModel = offer.defaultModel
 	}
-	known := offer.process.Model(codexModel)
+	known := offer.instance.Model(codexModel)
 	m := ollama.Model{Name: name, Window: known.Window, Blind: known.Blind, Modified: time.Unix(offer.created, 0)}
 	if prompt.FindAlias(g.opts.Aliases, name) == nil && name != prompt.DefaultModel {
 		m.Title = known.Title
