@@ -1,11 +1,14 @@
 package codexrpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 var (
@@ -106,23 +109,26 @@ func (e *TurnError) Error() string {
 // codexErrorInfo is either a string (the code), or an object with one member: its name is the code,
 // and its value may have an httpStatusCode.
 func (s *scanner) turnError() *TurnError {
-	if s.Peek() != '{' {
-		s.Value()
+	isObject := s.Peek() == '{'
+	body := wirejson.View(s.Value())
+	if !isObject {
 		return nil
 	}
-	e := &TurnError{Code: "other"}
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "message":
-			e.Message = truncate(s.Text(), maxErrorText)
-		case "additionalDetails":
-			e.Details = truncate(s.Text(), maxErrorText)
-		case "codexErrorInfo":
-			s.errorInfo(e)
-		default:
-			s.Value()
+	// Members of an unexpected type stay empty.
+	var v struct {
+		Message, AdditionalDetails string
+		CodexErrorInfo             json.RawMessage
+	}
+	_ = json.Unmarshal(body, &v)
+	e := &TurnError{Message: truncate(v.Message, maxErrorText), Details: truncate(v.AdditionalDetails, maxErrorText)}
+	if json.Unmarshal(v.CodexErrorInfo, &e.Code) != nil {
+		var variants map[string]struct{ HTTPStatusCode int }
+		_ = json.Unmarshal(v.CodexErrorInfo, &variants)
+		for name, variant := range variants {
+			e.Code, e.HTTPStatus = name, variant.HTTPStatusCode
 		}
 	}
+	e.Code = cmp.Or(e.Code, "other")
 	return e.withLimitCode()
 }
 
@@ -140,24 +146,6 @@ func (e *TurnError) withLimitCode() *TurnError {
 		e.Message, e.Code, e.HTTPStatus = reason, CodeUsageLimit, 0
 	}
 	return e
-}
-
-// errorInfo reads the codexErrorInfo of a TurnError.
-func (s *scanner) errorInfo(e *TurnError) {
-	if s.Peek() == '"' {
-		e.Code = strings.Clone(s.Text())
-		return
-	}
-	for more := s.Object(); more; more = s.More('}') {
-		e.Code = strings.Clone(s.Name())
-		for more := s.Object(); more; more = s.More('}') {
-			if s.Name() == "httpStatusCode" {
-				e.HTTPStatus = int(s.Integer())
-			} else {
-				s.Value()
-			}
-		}
-	}
 }
 
 // maxErrorText bounds the message of an error, in bytes. A provider may answer with a whole HTML

@@ -2,8 +2,8 @@ package codexrpc
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -221,23 +221,17 @@ func (s *scanner) item(e *Event) {
 
 // pictureFailure reads the error of a picture that could not be made. It returns nil if the value
 // is no object.
-func (s *scanner) pictureFailure() (failure *TurnError) {
-	if s.Peek() == '{' {
-		failure = new(TurnError)
+func (s *scanner) pictureFailure() *TurnError {
+	isObject := s.Peek() == '{'
+	var v struct {
+		Type     string
+		ResetsAt int64
 	}
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "type":
-			failure.Code = strings.Clone(s.Text())
-		case "resetsAt":
-			if at := s.Integer(); at > 0 {
-				failure.ResetsAt = time.Unix(at, 0)
-			}
-		default:
-			s.Value()
-		}
+	// Members of an unexpected type stay empty.
+	if _ = json.Unmarshal(wirejson.View(s.Value()), &v); !isObject {
+		return nil
 	}
-	return failure
+	return &TurnError{Code: v.Type, ResetsAt: unixTime(v.ResetsAt)}
 }
 
 // The types of the raw items that this client uses.
@@ -451,22 +445,11 @@ func (s *scanner) usage() (u *Usage) {
 // price reads usageMetadata and returns the provider's price for the response: the member amount,
 // or else the member cost of metadata. The member metadata is the provider's own usage object. Its
 // counts of tokens are not read, since they are the same as in the usage.
-func (s *scanner) price() (price string) {
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "amount":
-			if amount := s.Text(); amount != "" {
-				price = amount
-			}
-		case "metadata":
-			for more := s.Object(); more; more = s.More('}') {
-				if name, cost := s.Name(), s.Value(); name == "cost" && price == "" {
-					price = cost
-				}
-			}
-		default:
-			s.Value()
-		}
+func (s *scanner) price() string {
+	var v struct {
+		Amount   string
+		Metadata struct{ Cost json.RawMessage }
 	}
-	return price
+	_ = json.Unmarshal(wirejson.View(s.Value()), &v) // members of an unexpected type stay empty
+	return cmp.Or(v.Amount, string(v.Metadata.Cost))
 }

@@ -3,8 +3,8 @@ package turn
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -153,21 +153,10 @@ func (e *PictureError) readBody(quoted string) {
 	if err != nil {
 		return
 	}
-	root, syntax := wirejson.Parse([]byte(body))
-	if syntax != nil || root.Kind() != wirejson.KindObject {
-		return
-	}
-	var failure, code, kind, message wirejson.Value
-	if root.Pick(wirejson.Into("error", &failure)); failure.Kind() != wirejson.KindObject {
-		return
-	}
-	failure.Pick(wirejson.Into("code", &code), wirejson.Into("type", &kind), wirejson.Into("message", &message))
-	for _, v := range []wirejson.Value{code, kind} {
-		if e.Code == "" && v.Kind() == wirejson.KindString {
-			e.Code = v.Text()
-		}
-	}
-	if message.Kind() == wirejson.KindString {
-		e.Message = fmt.Sprintf("The picture could not be made: %s", message.Text())
+	var answer struct{ Error struct{ Code, Type, Message string } }
+	_ = json.Unmarshal([]byte(body), &answer) // what is no text stays empty
+	e.Code = cmp.Or(answer.Error.Code, answer.Error.Type)
+	if answer.Error.Message != "" {
+		e.Message = "The picture could not be made: " + answer.Error.Message
 	}
 }
