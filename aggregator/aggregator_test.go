@@ -15,6 +15,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -36,9 +37,7 @@ const (
 func recording(t testing.TB, name string) [][]byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var events [][]byte
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
@@ -372,9 +371,7 @@ func TestManyChoices(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("n", maxNameBytes+1)
 	a := New(Options{})
-	if err := a.RegisterTextPattern("quoted", quoted{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.RegisterTextPattern("quoted", quoted{}))
 	wantNothing(t, a.Ingest(0, []byte(chatHead(0, "c", long, ""))))
 	wantNothing(t, a.Ingest(0, []byte(rawItem("c", long, ""))))
 	wantNothing(t, a.SynthesizeCalls(1, []byte(object("content", "«"+long+"»"))))
@@ -596,9 +593,7 @@ func checkTwice(t *testing.T, code []byte, limit uint8) {
 		t.Fatalf("the turn again changed\n%+v to\n%+v", before, after)
 	}
 	calls, err := json.Marshal(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	wantNothing(t, a.IngestMessage(0, []byte(`{"tool_calls":`+string(calls)+`}`)))
 	if after := a.Snapshot(0); !reflect.DeepEqual(before, after) && len(before)+len(after) > 0 {
 		t.Fatalf("the snapshot changed\n%+v to\n%+v", before, after)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestAC01_StreamingPartials(t *testing.T) {
@@ -225,9 +227,7 @@ func TestAC17_CumulativeArguments(t *testing.T) {
 
 func TestAC20_ResetTurn(t *testing.T) {
 	a := New(Options{})
-	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.RegisterTextPattern("at", atPattern{}))
 	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(5, 0, "fc_1", "old"))
 	a.IngestEvent(1, 9, []byte(chatHead(0, "c", "g", "old")))
 	a.ResetTurn()
@@ -307,9 +307,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 			t.Errorf("registering %q: %v", bad.Name, err)
 		}
 	}
-	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.RegisterTextPattern("at", atPattern{}))
 	text := `@f({}) <use_tool><name>g</name><x>@inner(1)</x></use_tool> @h()`
 	found := func(a *Aggregator, text string) string {
 		var names []string
@@ -331,9 +329,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 	}
 	// It can be replaced, and another one can be beside it.
 	for name, p := range map[string]Pattern{"at": quoted{}, "tool_call": toolCall} {
-		if err := a.RegisterTextPattern(name, p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.RegisterTextPattern(name, p))
 	}
 	if got := found(a, "@f() «h» "+toolCallF); got != "at:h tool_call:f" {
 		t.Errorf("after a replacement: %s", got)
@@ -342,9 +338,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 
 func TestAC06_SynthesizeCalls(t *testing.T) {
 	a := New(Options{})
-	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.RegisterTextPattern("at", atPattern{}))
 	block := "<use_tool><name>f</name><a>1</a></use_tool>"
 	text := block + " and again " + block + " @g([])"
 	message := []byte(object("role", "assistant", "content", text))

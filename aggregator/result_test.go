@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestAC02_FinalSnapshot(t *testing.T) {
@@ -46,16 +47,12 @@ func TestAC03_SingleAndMultiForms(t *testing.T) {
 			t.Fatalf("%s: %d calls", form, len(records))
 		}
 		multi, err := json.Marshal(records)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := `[{"id":"tool_0_0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]`; string(multi) != want {
 			t.Errorf("%s: tool_calls %s", form, multi)
 		}
 		single, err := json.Marshal(records[0].Function)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := `{"name":"f","arguments":"{\"a\":1}"}`; string(single) != want {
 			t.Errorf("%s: function_call %s", form, single)
 		}
@@ -110,9 +107,7 @@ func TestAC08_Purity(t *testing.T) {
 			continue
 		}
 		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, imported := range syntax.Imports {
 			if path, _ := strconv.Unquote(imported.Path.Value); !slices.Contains(allowed, path) {
 				t.Errorf("%s imports %s", file, path)

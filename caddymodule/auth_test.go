@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // prepared returns a request as Caddy's server passes it to handlers.
@@ -31,9 +32,7 @@ func prepared(method, target string) (*http.Request, *caddy.Replacer) {
 func ringOf(t testing.TB, keys ...APIKey) keyring {
 	t.Helper()
 	ring, err := newKeyring(keys, caddy.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ring
 }
 
@@ -208,9 +207,7 @@ func writeKeys(t testing.TB, keys map[string]string) string {
 		fmt.Fprintf(&content, "key id-%s {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
 	}
 	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte(content.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content.String()), 0o600))
 	return path
 }
 
@@ -219,9 +216,7 @@ func withKeys(t testing.TB, h *Handler) *Handler {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	t.Cleanup(cancel)
-	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.openKeys(ctx, caddy.NewReplacer()))
 	t.Cleanup(func() { _ = h.Cleanup() })
 	return h
 }
@@ -280,9 +275,7 @@ func TestEmptyKeyFile(t *testing.T) {
 // TestBrokenKeyFile checks that the configuration is refused, with the file and the line.
 func TestBrokenKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte("\nkey a {\nhash sk-secret\n}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("\nkey a {\nhash sk-secret\n}"), 0o600))
 	if err := refused(t, `{"api_keys_file":"`+path+`"}`); !strings.Contains(err.Error(), path+":3") || strings.Contains(err.Error(), "sk-secret") {
 		t.Error(err)
 	}
@@ -311,9 +304,7 @@ func TestKeyUsage(t *testing.T) {
 	}
 	for i, want := range []string{"id-use-ann,id-use-ann2", "id-use-ann,id-use-ann2,id-use-ben"} {
 		w, err := ask(handlers[i], http.MethodGet, "/v1/usage", "use-ann", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var body struct{ Keys []keyUsage }
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 			t.Fatal(err, w.Body)
@@ -332,13 +323,9 @@ func TestKeyUsage(t *testing.T) {
 		}
 	}
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(stateCollector{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, registry.Register(stateCollector{}))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := 0
 	for _, f := range families {
 		for _, m := range f.Metric {

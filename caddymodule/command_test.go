@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	zaplog "go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // runCommand runs `caddy codex` with arguments.
@@ -35,9 +37,7 @@ func runCommand(t *testing.T, args ...string) (output string, err error) {
 func writeProgram(t *testing.T, lines string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "codex")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))
 	return path
 }
 
@@ -46,9 +46,7 @@ func writeConfig(t *testing.T, admin, site string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "Caddyfile")
 	text := "{\nadmin " + admin + "\n}\nhttp://127.0.0.1:1 {\ncodex {\n" + site + "\n}\n}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -118,9 +116,7 @@ func TestCommandDirectory(t *testing.T) {
 	if output, err := runCommand(t, "status"); err != nil || !strings.Contains(output, "the admin API at "+admin) {
 		t.Error(err, output)
 	}
-	if err := os.WriteFile("Caddyfile", []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile("Caddyfile", []byte("{"), 0o600))
 	if _, err := runCommand(t, "check"); err == nil || !strings.HasSuffix(err.Error(), "name the configuration with --config") {
 		t.Error(err)
 	}
@@ -177,9 +173,7 @@ func TestCommandKey(t *testing.T) {
 		t.Error("it expires in", left)
 	}
 	old := "\nkey old {\n\thash sha256:" + strings.Repeat("01", 32) + "\n\texpires 2020-01-31\n}\n"
-	if err := os.WriteFile(file, append(content, old...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, append(content, old...), 0o600))
 	output, err = runCommand(t, "key", "list", "--file", file)
 	for _, want := range []string{"ann-1", "gpt-5.5 fast", "4 at once, 60 requests/1m, 1000 requests/day, 500000 tokens/5h", "2020-01-31T00:00:00Z (expired)", "none"} {
 		if err != nil || !strings.Contains(output, want) {

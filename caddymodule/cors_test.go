@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestOrigins(t *testing.T) {
@@ -97,9 +99,7 @@ func TestCORS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := newCORS(test.origins, caddy.NewReplacer())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			w := httptest.NewRecorder()
 			if answered := c.serve(w, test.request); answered != (test.answered != 0) || (answered && w.Code != test.answered) {
 				t.Errorf("answered: %t, %d %s", answered, w.Code, w.Body)
@@ -139,13 +139,9 @@ func TestPagesReadErrors(t *testing.T) {
 // browsers send no preflight.
 func TestForged(t *testing.T) {
 	listed, err := newCORS([]string{"https://app.example"}, caddy.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	anyone, err := newCORS([]string{"*"}, caddy.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		cors   *cors
 		method string

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/option"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestOptionsAreDocumented compares the options with the tables of docs/configuration.md and
@@ -151,9 +152,7 @@ func TestContents(t *testing.T) {
 // TestDocumentedDefaults: to give an option its documented default changes nothing.
 func TestDocumentedDefaults(t *testing.T) {
 	defaults := new(Handler)
-	if err := defaults.complete(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, defaults.complete())
 	checked := 0
 	for _, path := range []string{"../docs/configuration.md", "../docs/tool-calls.md"} {
 		// The options of an app-server get their defaults elsewhere.
@@ -180,9 +179,7 @@ func TestDocumentedDefaults(t *testing.T) {
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -271,9 +268,7 @@ func slugs(page string) (slugs []string) {
 // the path that is not fixed is a name in braces.
 func TestRoutesAreDocumented(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all strings.Builder
 	for _, page := range pages {
 		all.WriteString(readText(t, page))

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestExposed(t *testing.T) {
@@ -67,9 +68,7 @@ func exposedServers(t *testing.T, text string) (listen []string, uses bool) {
 			} `json:"http"`
 		} `json:"apps"`
 	}
-	if err := json.Unmarshal(adapted, &config); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(adapted, &config))
 	for _, server := range config.Apps.HTTP.Servers {
 		routes := string(server.Routes)
 		if !strings.Contains(routes, `"handler":"codex"`) {
@@ -102,14 +101,10 @@ func TestExamplesAreNotExposed(t *testing.T) {
 		check(file, readText(t, file))
 	}
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, page := range append(pages, "../README.md", "../SECURITY.md") {
 		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, found := range block.FindAllStringSubmatch(string(content), -1) {
 			if strings.Contains(found[0], "codex") && strings.Contains(found[0], "{\n") {
 				check(page, found[0])

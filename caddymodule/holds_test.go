@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 var (
@@ -37,9 +38,7 @@ var (
 // other routes. A row without a route fails.
 func TestHolds(t *testing.T) {
 	security, err := os.ReadFile("../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := make(map[string][2]string)
 	for _, row := range holdsRow.FindAllStringSubmatch(string(security), -1) {
 		for _, name := range holdsRoute.FindAllStringSubmatch(row[1], -1) {
@@ -262,9 +261,7 @@ func storedFor(t *testing.T, h *Handler) map[string]string {
 		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])
 	}) {
 		entry := &stores.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
-		if err := engine.Store.Put(t.Context(), id, entry); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, engine.Store.Put(t.Context(), id, entry))
 	}
 	return ids
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -564,13 +565,9 @@ func TestRefusedUnread(t *testing.T) {
 		"asked for first": {"Content-Length: 1000\r\nExpect: 100-continue\r\n", ""},
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, conn.SetDeadline(time.Now().Add(patience)))
 		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s\r\n%s", test.head, test.body)
 		all, err := io.ReadAll(bufio.NewReader(conn))
 		if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 401 ") || !strings.Contains(string(all), "Connection: close") {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestURLs checks which URLs a configuration may have.
@@ -50,13 +52,9 @@ func TestSlowReceiver(t *testing.T) {
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	defer cancel()
 	h := &Webhook{URL: receiver.URL}
-	if err := h.Provision(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Provision(ctx))
 	event, err := caddy.NewEvent(ctx, "codex.key_used", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range maxWaitingEvents + 2 {
 		if i == 1 {
 			<-arrived

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -114,9 +115,7 @@ func testStalledClient(t *testing.T, http2 bool) {
 		}
 	})
 	resp, err := client.Get("http://pipe/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	got := <-result
 	if !errors.Is(got.err, sse.ErrStalled) {
@@ -141,9 +140,7 @@ func TestStalledEnd(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- server.Serve(listener) }()
 		conn, err := listener.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: pipe\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -187,9 +184,7 @@ func testIdleStream(t *testing.T, http2 bool) {
 	requests := []struct{ path, want string }{{"/events", "data: [DONE]\n\n"}, {"/plain", "plain"}}
 	for _, request := range requests {
 		resp, err := client.Get("http://pipe" + request.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || string(body) != request.want {
 			t.Errorf("%s: read %q, %v", request.path, body, err)

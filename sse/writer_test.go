@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -41,12 +42,8 @@ func TestFrames(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newResponse()
 			w := sse.NewWriter(r, sse.WriterOptions{})
-			if err := c.write(w); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.write(w))
+			must.OK(t, w.Flush())
 			if got := string(r.body); got != c.want {
 				t.Errorf("wrote %q, want %q", got, c.want)
 			}
@@ -72,9 +69,7 @@ func TestHeader(t *testing.T) {
 	if w.Started() || r.status != 0 {
 		t.Fatal("the stream began before the first flush")
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	if !w.Started() || r.status != http.StatusOK {
 		t.Errorf("started %v with status %d, want true, 200", w.Started(), r.status)
 	}
@@ -88,9 +83,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, values)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	wantLog(t, r, "header", "flush", "flush")
 }
 
@@ -99,16 +92,12 @@ func TestBatch(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
 	for range 3 {
-		if err := w.WriteData([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteData([]byte("x")))
 	}
 	if len(r.log) != 0 {
 		t.Fatalf("before the flush: %v", r.log)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	wantLog(t, r, "no deadline", "header", "write", "flush")
 }
 
@@ -117,13 +106,9 @@ func TestBound(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
 	long := bytes.Repeat([]byte("x"), 10_000)
-	if err := w.WriteData(long); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.WriteData(long))
 	wantLog(t, r, "no deadline", "header", "write", "write")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	if want := []int{4096, 4096, 10_008 - 2*4096}; !slices.Equal(r.writes, want) {
 		t.Errorf("writes of %v bytes, want %v", r.writes, want)
 	}
@@ -135,12 +120,8 @@ func TestBound(t *testing.T) {
 func TestClose(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{})
-	if err := w.WriteDone(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.WriteDone())
+	must.OK(t, w.Close())
 	if got := string(r.body); got != "data: [DONE]\n\n" {
 		t.Errorf("closing flushed %q", got)
 	}
@@ -166,14 +147,10 @@ func TestEnd(t *testing.T) {
 		r := newResponse()
 		w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
 		if started {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Flush())
 			r.log = r.log[2:] // "no deadline", "header"
 		}
-		if err := errors.Join(w.WriteDone(), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(w.WriteDone(), w.Close()))
 		want := []string{"flush", "deadline", "write"}
 		if !started {
 			want = []string{"deadline", "header", "write"}
@@ -186,9 +163,7 @@ func TestEnd(t *testing.T) {
 func TestCloseUnstarted(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	if len(r.log) != 0 || w.Started() {
 		t.Errorf("closing did %v", r.log)
 	}
@@ -202,12 +177,8 @@ func TestEventTypeWithLineBreak(t *testing.T) {
 			t.Errorf("type %q: %v", typ, err)
 		}
 	}
-	if err := w.WriteEvent("a", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.WriteEvent("a", nil))
+	must.OK(t, w.Close())
 	if got := string(r.body); got != "event: a\ndata: \n\n" {
 		t.Errorf("wrote %q", got)
 	}
@@ -267,12 +238,8 @@ func TestNoDeadlines(t *testing.T) {
 	flushes := 0
 	w := sse.NewWriter(unlimited{plain{r}, func() error { flushes++; return nil }}, sse.WriterOptions{WriteTimeout: time.Second})
 	for range 2 {
-		if err := w.WriteData([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteData([]byte("x")))
+		must.OK(t, w.Flush())
 	}
 	if flushes != 2 || string(r.body) != "data: x\n\ndata: x\n\n" {
 		t.Errorf("%d flushes of %q", flushes, r.body)
@@ -311,12 +278,8 @@ func TestKeepalive(t *testing.T) {
 		}
 
 		time.Sleep(14 * time.Second)
-		if err := w.WriteData([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteData([]byte("x")))
+		must.OK(t, w.Flush())
 		wantKeepalive(t, w, 15*time.Second)
 		time.Sleep(time.Minute)
 		wantNext(t, w, 0)
@@ -348,9 +311,7 @@ func TestLines(t *testing.T) {
 			func() error { return w.WriteComment("a") },
 			w.Flush,
 		} {
-			if err := write(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, write())
 		}
 		time.Sleep(time.Second)
 		wantKeepalive(t, w, time.Second)
@@ -368,9 +329,7 @@ func TestKeepaliveFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResponse()
 		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
-		if err := w.WriteData([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteData([]byte("x")))
 		time.Sleep(time.Second)
 		wantKeepalive(t, w, time.Second)
 		if got := string(r.body); got != "data: x\n\n" {
@@ -400,14 +359,10 @@ func TestKeepaliveLoop(t *testing.T) {
 				if open = ok; !ok {
 					break
 				}
-				if err := errors.Join(w.WriteData([]byte(e)), w.Flush()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, errors.Join(w.WriteData([]byte(e)), w.Flush()))
 			case <-timer.C:
 				next, err := w.Keepalive()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				timer.Reset(next)
 			}
 		}
@@ -454,9 +409,7 @@ func wantNext(t *testing.T, w *sse.Writer, want time.Duration) {
 func wantKeepalive(t *testing.T, w *sse.Writer, want time.Duration) {
 	t.Helper()
 	got, err := w.Keepalive()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got != want {
 		t.Errorf("Keepalive asks to be called again in %v, want %v", got, want)
 	}
@@ -549,9 +502,7 @@ func BenchmarkWriteFlush(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(chunk)))
 	for b.Loop() {
-		if err := oneFrame(w, ""); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, oneFrame(w, ""))
 	}
 }
 
@@ -560,8 +511,6 @@ func BenchmarkWriteBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(chunk)))
 	for b.Loop() {
-		if err := w.WriteData(chunk); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, w.WriteData(chunk))
 	}
 }

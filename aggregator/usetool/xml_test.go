@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -96,9 +97,7 @@ func TestAC22_ParameterCanon(t *testing.T) {
 			order = append(order, p.Name)
 		}
 		shaped, err := Shape(tool.Name, arguments+"}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, p := range shaped {
 			got = append(got, p.Name)
@@ -175,13 +174,9 @@ var closerSpaces = regexp.MustCompile(` +>`)
 func checkReadBack(t testing.TB, name string, arguments map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(arguments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	block, err := RenderXML(name, string(text), EscapeLiteral)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	calls := clientRead("before " + block + " after")
 	if len(calls) != 1 || calls[0].name != name || len(calls[0].params) != len(arguments) {
 		t.Fatalf("%s\nreads as %+v", block, calls)
@@ -317,9 +312,7 @@ func FuzzBlockOfCall(f *testing.F) {
 			return
 		}
 		params, err := Shape(name, arguments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := map[string]bool{}
 		for _, p := range params {
 			if p.Value != "null" {

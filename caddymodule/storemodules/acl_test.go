@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -18,23 +19,17 @@ func TestUsageACL(t *testing.T) {
 	server := redisserver.Start(t)
 	server.AddNode(t, "../../docs/cluster.md")
 	s := &Redis{URLs: []string{strings.Replace(server.URL("1"), "redis://", "redis://node:secret@", 1)}}
-	if err := s.Provision(caddy.Context{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Provision(caddy.Context{}))
 	pool, key := &openStorePool{byKey: make(map[string]*OpenStore)}, openStoreKey(s)
 	e, start, release := pool.open(s, slog.New(slog.DiscardHandler))
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start())
 	t.Cleanup(func() {
 		release()
 		pool.close(key, e)
 	})
 	for range 2 {
 		e.Usage.Add(usage.Record{User: "ann", Model: "m", Status: http.StatusOK, Time: time.Now()})
-		if err := e.Usage.Store(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.Usage.Store(t.Context()))
 	}
 	for _, user := range []string{"ann", usage.Everybody} {
 		if account, err := e.Usage.Account(t.Context(), user); err != nil || account.Requests != 2 {

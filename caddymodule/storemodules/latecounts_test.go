@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -85,9 +86,7 @@ func TestLateCountsReload(t *testing.T) {
 func lateModule(t *testing.T, server *redisserver.Server) *Redis {
 	t.Helper()
 	module := &Redis{URLs: []string{server.URL("") + "?pool_size=1000"}}
-	if err := module.Provision(caddy.Context{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, module.Provision(caddy.Context{}))
 	return module
 }
 
@@ -95,9 +94,7 @@ func lateModule(t *testing.T, server *redisserver.Server) *Redis {
 func startStore(t *testing.T, p *openStorePool, module *Redis, logger *slog.Logger) (e *OpenStore, release func()) {
 	t.Helper()
 	e, start, release := p.open(module, logger)
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start())
 	t.Cleanup(func() { p.close(openStoreKey(module), e) })
 	return e, release
 }
@@ -106,9 +103,7 @@ func startStore(t *testing.T, p *openStorePool, module *Redis, logger *slog.Logg
 func lateKey(t *testing.T) *quota.Key {
 	t.Helper()
 	window, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
 }
 
@@ -116,16 +111,10 @@ func lateKey(t *testing.T) *quota.Key {
 func lateTurn(t *testing.T, e *OpenStore, k *quota.Key) (endTurn func()) {
 	t.Helper()
 	request, err := e.Limits.Begin(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	grants, err := request.Acquire(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := request.Reserve(t.Context(), grants, 100); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, request.Reserve(t.Context(), grants, 100))
 	return func() {
 		grants[0].Close(20)
 		e.Usage.Add(usage.Record{User: "ann", Model: "m", Status: http.StatusOK})

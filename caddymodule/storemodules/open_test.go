@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestEngines checks that a configuration gets the open store of the one before, with the same settings,
@@ -13,19 +15,13 @@ func TestEngines(t *testing.T) {
 	pool, dir, log := openStorePool{byKey: make(map[string]*OpenStore)}, t.TempDir(), slog.New(slog.DiscardHandler)
 	disk := func(size int64) *Disk {
 		s := &Disk{Dir: dir, Size: size}
-		if err := s.Provision(caddy.Context{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Provision(caddy.Context{}))
 		return s
 	}
 	first, start, release := pool.open(disk(1<<20), log)
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start())
 	second, start, releaseSecond := pool.open(disk(2<<20), log)
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start())
 	key := openStoreKey(disk(1))
 	if first != second || pool.uses(key) != 2 {
 		t.Error(first, second)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
@@ -29,26 +30,18 @@ import (
 func writeCertificate(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	encoded, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	certificate, key = filepath.Join(t.TempDir(), "redis.crt"), filepath.Join(t.TempDir(), "redis.key")
 	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: encoded}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return certificate, key
 }
@@ -67,9 +60,7 @@ func TestRedisOverTLS(t *testing.T) {
 	}
 	certificate, key := writeCertificate(t)
 	address, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, port, _ := net.SplitHostPort(address)
 	server := redisserver.Start(t, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no")
 	server.Do("ACL SETUSER node on >secret ~* &* +@all")
@@ -88,9 +79,7 @@ func TestRedisOverTLS(t *testing.T) {
 // putOverTLS stores a response in the Redis at an address.
 func putOverTLS(t *testing.T, address string) error {
 	s := Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}}
-	if err := s.Provision(caddy.Context{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Provision(caddy.Context{}))
 	engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
 	defer release()
 	return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(content)
 }
 
@@ -46,9 +46,7 @@ func TestEditAtOnce(t *testing.T) {
 func TestEdit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	key, err := Add(path, "ann", []Option{{"user", `Ann "A" \ {x}`}, {"models", "gpt-5.5", "fast"}, {"tokens", "1_000", "5h"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
@@ -56,9 +54,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("the key %s: %s", key, read(t, path))
 	}
 	write(t, path, "# The keys\n\n# of Ann\n"+read(t, path)) // as an operator does
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(path, 0o640))
 	second, err := Add(path, "bob", nil)
 	if err != nil || second == key {
 		t.Fatal(second, err)
@@ -78,9 +74,7 @@ func TestEdit(t *testing.T) {
 		t.Error("an id twice:", err)
 	}
 	for _, id := range []string{"bob", "ann"} {
-		if err := Revoke(path, id); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Revoke(path, id))
 	}
 	if got := read(t, path); !strings.HasPrefix(got, "# The keys\n\nkey carol {\n") || strings.Contains(got, "Ann") {
 		t.Errorf("after the revocations: %s", got)
@@ -131,9 +125,7 @@ func TestEditLink(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "keys"), filepath.Join(dir, "link")
 	write(t, path, "")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(path, link))
 	if _, err := Add(link, "a", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +165,7 @@ func FuzzRevoke(f *testing.F) {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, content, 0o600))
 		at := int(number) % len(set.Keys)
 		if err := Revoke(path, set.Keys[at].ID); err != nil {
 			if now, errNow := os.ReadFile(path); errNow != nil || string(now) != string(content) {
@@ -184,9 +174,7 @@ func FuzzRevoke(f *testing.F) {
 			return
 		}
 		left, err := List(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := slices.Delete(set.Keys, at, at+1)
 		for _, keys := range [][]*Key{want, left} {
 			for _, k := range keys {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // lockedBuffer is a log that can be read while it is written.
@@ -31,9 +33,7 @@ func (b *lockedBuffer) String() string {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func eventually(t *testing.T, what string, is func() bool) {
@@ -54,9 +54,7 @@ func TestFileChanges(t *testing.T) {
 	write(t, path, entry("a", "one"))
 	log := new(lockedBuffer)
 	f, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Watch()
 	defer f.Close()
 	has := func(key string) func() bool { return func() bool { return f.Set().Find(key) != nil } }
@@ -71,9 +69,7 @@ func TestFileChanges(t *testing.T) {
 
 	other := path + ".new"
 	write(t, other, entry("a", "six"))
-	if err := os.Rename(other, path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(other, path))
 	eventually(t, "the file was replaced", has("six"))
 
 	write(t, path, entry("a", "bad")+"key b {")
@@ -81,9 +77,7 @@ func TestFileChanges(t *testing.T) {
 	if !has("six")() || has("bad")() {
 		t.Error("the broken file is used")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
 	eventually(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "cannot be read") })
 	time.Sleep(3 * pollInterval) // further checks log nothing
 	if n := strings.Count(log.String(), "level=ERROR"); n != 2 || !has("six")() {
@@ -118,12 +112,8 @@ func TestLastKeyIsRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write(t, path, entry("a", "one"))
 	f, err := Open(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Revoke(path, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, Revoke(path, "a"))
 	if f.poll(t.Context()); len(f.Set().Keys) != 0 {
 		t.Errorf("%d keys", len(f.Set().Keys))
 	}
@@ -135,18 +125,14 @@ func TestFileBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write(t, path, entry("a", "one"))
 	f, err := Open(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write(t, path, "")
 	for _, c := range []struct {
 		age  time.Duration
 		keys int
 	}{{-time.Hour, 1}, {time.Hour, 0}} {
 		at := time.Now().Add(-c.age)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(path, at, at))
 		for range 2 {
 			if f.poll(t.Context()); len(f.Set().Keys) != c.keys {
 				t.Errorf("an empty file of an age of %s: %d keys", c.age, len(f.Set().Keys))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // hashOf returns the option hash of a key.
@@ -28,9 +30,7 @@ key b@x.org {
 	expires 2027-01-31
 }
 `), "keys")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	one, two := set.Find("one"), set.Find("two")
 	if one == nil || two == nil || set.Find("three") != nil || set.Find("") != nil || len(set.Keys) != 2 {
 		t.Fatalf("%+v", set)
@@ -95,9 +95,7 @@ func TestParseErrors(t *testing.T) {
 
 func TestParseLimits(t *testing.T) {
 	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\n}"), "keys")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var limits []string
 	for _, l := range set.Keys[0].Limits {
 		limits = append(limits, fmt.Sprint(l.Max, " ", l.Unit, " ", l.Window))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,9 +25,7 @@ func take(t testing.TB, q *Queue, user string, weight int) (release func()) {
 	t.Helper()
 	q.opts.Crowd.Note(user)
 	slots, err := q.Acquire(t.Context(), user, weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return slots.Release
 }
 
@@ -420,9 +420,7 @@ func BenchmarkFree(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		slots, err := q.Acquire(b.Context(), "a", 1)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		slots.Release()
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,13 +58,9 @@ func fetcherFor(t *testing.T, servers ...*httptest.Server) *Fetcher {
 func portOf(t *testing.T, server *httptest.Server) uint16 {
 	t.Helper()
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return uint16(port)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestRestart checks that counts survive the end of a process, also one that is killed in
@@ -26,9 +27,7 @@ func TestRestart(t *testing.T) {
 		l, stop := start(file)
 		admitted(l, k, 3)
 		g, err := reserve(t, l, k, 30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		g.Close(20)
 		stop()
 
@@ -45,14 +44,10 @@ func TestRestart(t *testing.T) {
 		time.Sleep(2 * SaveInterval)
 		synctest.Wait()
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		stop()
 
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, content, 0o600))
 		l, stop = start(file)
 		defer stop()
 		if s := statesOf(l, k); s[0].Used != 10 || s[1].Used != 50 {
@@ -75,9 +70,7 @@ func FuzzDecode(f *testing.F) {
 		statesOf(l, k)
 		d, _ := ledger.Document(0)
 		again, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := NewLedger(time.Now).Restore(again); err != nil {
 			t.Fatalf("what was stored cannot be read: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -40,18 +41,14 @@ func newClock() *clock { return &clock{now: time.Date(2027, 1, 31, 12, 0, 0, 0, 
 func sliding(t testing.TB, length time.Duration) Window {
 	t.Helper()
 	w, err := ParseWindow(length.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
 func calendar(t testing.TB, period string) Window {
 	t.Helper()
 	w, err := ParseWindow(period)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -150,18 +147,14 @@ func TestRefusedCountNothing(t *testing.T) {
 			}
 		}
 		first, err := reserve(t, l, k, 60)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		used(1, 60)
 		if _, err := reserve(t, l, k, 50); err == nil {
 			t.Error("more tokens than are left")
 		}
 		used(1, 60)
 		second, err := reserve(t, l, k, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := l.Begin(k); err != nil {
 			t.Error(err)
 		}
@@ -197,12 +190,8 @@ func TestShares(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
 		k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
 		grants, err := acquire(l, k, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := reserveAll(grants, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, reserveAll(grants, 0))
 		for i, want := range []int{125, 109, 95, 83} { // an eighth of what is left
 			if got := grants[i].Take(1000); got != want {
 				t.Errorf("turn %d took %d, want %d", i, got, want)
@@ -256,9 +245,7 @@ func TestConcurrency(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
 		k := &Key{Account: "k", MaxConcurrent: 3}
 		grants, err := acquire(l, k, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for turns, want := range map[int]bool{1: true, 2: false, 4: false} {
 			more, err := acquire(l, k, turns)
 			if got := err == nil; got != want {
@@ -290,9 +277,7 @@ func reserve(t testing.TB, l *Limits, k *Key, input int64) (*Grant, error) {
 	t.Helper()
 	r := &Request{limits: l, key: k}
 	grants, err := r.Acquire(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := r.Reserve(context.Background(), grants, input); err != nil {
 		grants[0].Close(0)
 		return nil, err
@@ -312,13 +297,9 @@ func TestGrants(t *testing.T) {
 			t.Errorf("it can never succeed, but: %+v", e)
 		}
 		first, err := reserve(t, l, k, 40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		second, err := reserve(t, l, k, 20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := reserve(t, l, k, 40); err == nil {
 			t.Error("more than is left was reserved")
 		} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != reservedWait {

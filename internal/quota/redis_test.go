@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -165,17 +166,13 @@ func TestHoldsEnd(t *testing.T) {
 	l := NewLimits(engine, 0, false)
 	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, 30*time.Minute)}}}
 	lost, err := reserve(t, l, k, 300)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := lost.Take(100); got != 100 {
 		t.Fatal(got)
 	}
 	c.move(reservationTime + time.Second)
 	other, err := reserve(t, l, k, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := other.Take(1000); got != 250 {
 		t.Errorf("a turn that is alone takes %d of 500", got)
 	}
@@ -213,9 +210,7 @@ func TestHoldsOfLongTurns(t *testing.T) {
 	}
 	begin := func() *Grant {
 		g, err := reserve(t, l, k, 300)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c.move(reservationTime + time.Second)
 		return g
 	}
@@ -256,9 +251,7 @@ func TestAnswersLost(t *testing.T) {
 	l := NewLimits(engine, 10, false)
 	k := &Key{Account: "k", Limits: []Limit{{Requests, 4, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
 	g, err := reserve(t, l, k, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := admitted(l, k, 5); got != 3 {
 		t.Errorf("%d more requests", got)
 	}
@@ -289,9 +282,7 @@ func TestSettleAgain(t *testing.T) {
 	l := NewLimits(engine, 10, false)
 	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
 	g, err := reserve(t, l, k, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lost = true
 	g.Close(300)
 	lost = false
@@ -319,9 +310,7 @@ func TestRedisFails(t *testing.T) {
 	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
 	closed, open := NewLimits(engine, 0, false), NewLimits(engine, 0, true)
 	g, err := reserve(t, closed, k, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fails = true
 	if err := begin(closed, k); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("%v", err)
@@ -337,9 +326,7 @@ func TestRedisFails(t *testing.T) {
 		t.Error(err)
 	}
 	h, err := reserve(t, open, k, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	h.Close(20)
 	if states := statesOf(closed, k); states != nil {
 		t.Errorf("%+v", states)
@@ -367,9 +354,7 @@ func TestFullRedis(t *testing.T) {
 	}
 	k := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
 	g, err := reserve(t, l, k, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := admitted(l, k, 5); got != 2 {
 		t.Errorf("%d more requests", got)
 	}
@@ -429,13 +414,9 @@ func TestUndo(t *testing.T) {
 				n.how = how
 				for range 5 {
 					r, err := l.Begin(k)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					grants, err := r.Acquire(2)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if err := r.Reserve(t.Context(), grants, 100); !errors.Is(err, ErrUnavailable) {
 						t.Error(err)
 					}
@@ -472,9 +453,7 @@ func TestUndoOpen(t *testing.T) {
 		l := NewLimits(engine, 10, true)
 		n.how = how
 		g, err := reserve(t, l, k, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n.how = ""
 		if got := g.Take(30); got != 30 {
 			t.Error(got)
@@ -496,9 +475,7 @@ func TestLateTake(t *testing.T) {
 	l := NewLimits(engine, 0, false)
 	for _, late := range []func(*Grant){func(g *Grant) { g.Take(50) }, func(g *Grant) { g.Raise(200) }} {
 		g, err := reserve(t, l, k, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n.how = "late"
 		late(g)
 		n.how = ""

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func zipped(t testing.TB, text []byte) []byte {
@@ -23,18 +24,14 @@ func zipped(t testing.TB, text []byte) []byte {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return out.Bytes()
 }
 
 func zstandard(t testing.TB, text []byte) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w.EncodeAll(text, nil)
 }
 
@@ -100,9 +97,7 @@ func FuzzEncodings(f *testing.F) {
 	f.Add(true, zipped(f, make([]byte, 1<<20+1)))
 	f.Add(false, zstandard(f, []byte("a body")))
 	whole, err := zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(4<<20))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, isGzip bool, body []byte) {
 		got, err := readEncoded(t, isGzip, bytes.NewReader(body))
 		cut, errCut := readEncoded(t, isGzip, iotest.OneByteReader(bytes.NewReader(body)))

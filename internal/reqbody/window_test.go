@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // frame returns a frame that declares a window of 1 KiB times two to the power of log, with one block:
@@ -53,17 +54,13 @@ func withSum(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, zstd.WithEncoderCRC(true), zstd.WithWindowSize(32<<10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for part := range slices.Chunk(text, 50_000) {
 		if _, err := w.Write(part); err != nil || w.Flush() != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return out.Bytes()
 }
 

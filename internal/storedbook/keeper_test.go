@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // tally is a book with one count.
@@ -61,9 +63,7 @@ func stored(t *testing.T, file string) int {
 		return -1
 	}
 	var d document
-	if err := json.Unmarshal(content, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(content, &d))
 	return d.N
 }
 
@@ -102,9 +102,7 @@ func TestReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file, before := filepath.Join(dir, "codex", "book.json"), filepath.Join(dir, "before.json")
-		if err := os.WriteFile(before, []byte(`{"version":1,"id":"of an earlier release","n":5}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(before, []byte(`{"version":1,"id":"of an earlier release","n":5}`), 0o600))
 		b := new(tally)
 		k := NewKeeper(b, "the tally", every)
 		release := hold(t, k, file, before)
@@ -120,9 +118,7 @@ func TestReloads(t *testing.T) {
 		if got := stored(t, file); got != 9 {
 			t.Errorf("%d are stored", got)
 		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(file))
 		time.Sleep(every)
 		synctest.Wait()
 		if stored(t, file) != -1 {
@@ -152,9 +148,7 @@ func TestBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "book.json")
-			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte(content), 0o600))
 			b := new(tally)
 			release := hold(t, NewKeeper(b, "the tally", every), file)
 			b.add(1)
@@ -172,17 +166,13 @@ func TestUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "book.json")
-		if err := os.Mkdir(file, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(file, 0o700))
 		b := new(tally)
 		release := hold(t, NewKeeper(b, "the tally", every), file)
 		b.add(1)
 		time.Sleep(3 * every)
 		synctest.Wait()
-		if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(`{"version":1,"n":5}`), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Remove(file), os.WriteFile(file, []byte(`{"version":1,"n":5}`), 0o600)))
 		time.Sleep(every)
 		release()
 		if got := stored(t, file); got != 6 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // script is a source that gives batches when a test says so.
@@ -84,9 +85,7 @@ func (l *listener) Wake() error {
 func TestDriveToTheEnd(t *testing.T) {
 	s, l := newScript(), &listener{}
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}, {delta("m", "b"), completed}}
-	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Drive(context.Background(), s, New(&Options{}), l, time.Minute))
 	if want := "text \"a\"\ntext \"b\"\nfinish stop 0\n"; l.heard != want {
 		t.Errorf("heard %s", l.heard)
 	}
@@ -95,9 +94,7 @@ func TestDriveToTheEnd(t *testing.T) {
 func TestDriveLostConnection(t *testing.T) {
 	s, l := newScript(), &listener{}
 	s.batches, s.err = [][]codexrpc.Event{{delta("m", "a")}}, codexrpc.ErrClosed
-	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Drive(context.Background(), s, New(&Options{}), l, time.Minute))
 	if want := "text \"a\"\nfailure " + codexrpc.ErrClosed.Error() + "\n"; l.heard != want {
 		t.Errorf("heard %s", l.heard)
 	}
@@ -124,9 +121,7 @@ func TestDriveShutdown(t *testing.T) {
 	cancel(ErrShutdown)
 	s, l := newScript(), &listener{}
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
-	if err := Drive(ctx, s, New(&Options{}), l, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Drive(ctx, s, New(&Options{}), l, time.Minute))
 	if want := "text \"a\"\nfailure " + ErrShutdown.Error() + "\n"; l.heard != want {
 		t.Errorf("heard %s", l.heard)
 	}
@@ -141,9 +136,7 @@ func driveComplaining(t *testing.T, s *script, l *listener) {
 		time.Sleep(30 * time.Second)
 		s.give(complaint("reconnecting", true))
 	}()
-	if err := Drive(t.Context(), s, New(&Options{}), l, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Drive(t.Context(), s, New(&Options{}), l, time.Minute))
 	<-feeding
 }
 
@@ -206,9 +199,7 @@ func TestDriveRefusesCalls(t *testing.T) {
 				s, l := newScript(), &listener{}
 				s.batches, s.refused = [][]codexrpc.Event{c.events}, c.refused
 				m, begin := New(&Options{}), time.Now()
-				if err := Drive(context.Background(), s, m, l, time.Hour); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Drive(context.Background(), s, m, l, time.Hour))
 				if !strings.HasPrefix(l.heard, "call 0 ") || !strings.HasSuffix(l.heard, "\n"+c.want) {
 					t.Errorf("heard\n%swant at the end\n%s", l.heard, c.want)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
@@ -266,23 +267,15 @@ func TestBudgetIsShared(t *testing.T) {
 func TestBudgetForAll(t *testing.T) {
 	text := strings.Repeat(" word", 600)
 	month, err := quota.ParseWindow("month")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		key := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 3000, Window: month}}}
 		request, err := quota.NewLimits(quota.NewLedger(time.Now), 0, false).Begin(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		grants, err := request.Acquire(4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := request.Reserve(t.Context(), grants, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, request.Reserve(t.Context(), grants, 0))
 		machines, rest := make([]*Machine, len(grants)), make([]string, len(grants))
 		for i, g := range grants {
 			machines[i], rest[i] = New(&Options{Budget: g}), text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -202,13 +203,9 @@ func TestPrices(t *testing.T) {
 	b.Add(record("bob", "2"))
 	stored, _ := b.Document(0)
 	content, err := json.Marshal(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again := New()
-	if err := again.Restore(content); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Restore(content))
 	for name, b := range map[string]*Book{"counted": b, "stored": again} {
 		account, err := json.Marshal(b.Account("alice"))
 		if err != nil || strings.Count(string(account), `"price":0.75`) != 4 { // in total, by model, hour and day

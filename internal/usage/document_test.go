@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // run simulates a run of a server that stores a new book and does some turns.
@@ -54,9 +55,7 @@ func TestBrokenDocument(t *testing.T) {
 		`{"version":1,"id":"x","accounts":{"alice":{"requests":4}}}`:        false,
 	} {
 		file := filepath.Join(t.TempDir(), "usage.json")
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(content), 0o600))
 		want := int64(5)
 		if broken {
 			want = 1
@@ -82,9 +81,7 @@ func FuzzDecode(f *testing.F) {
 		b.Account(Everybody)
 		stored, _ := b.Document(0)
 		again, err := json.Marshal(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := decode(again); err != nil {
 			t.Fatalf("what was stored cannot be read: %v", err)
 		}

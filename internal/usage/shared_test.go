@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -62,9 +63,7 @@ func TestShared(t *testing.T) {
 		raw := whole.Raw(user)
 		for n, node := range nodes {
 			got, err := node.Account(t.Context(), user)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got.Since < want.Since || got.Since > time.Now().Unix() {
 				t.Errorf("since %d", got.Since)
 			}
@@ -83,9 +82,7 @@ func TestShared(t *testing.T) {
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -97,15 +94,11 @@ func TestSharedBounds(t *testing.T) {
 		r.Model = fmt.Sprint("model", i%(maxModels+5))
 		node.Add(r)
 		if i%400 == 0 {
-			if err := node.Store(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, node.Store(t.Context()))
 		}
 	}
 	a, err := node.Account(t.Context(), Everybody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sum := int64(0)
 	for _, m := range a.ByModel {
 		sum += m.Requests
@@ -121,9 +114,7 @@ func TestSharedKeys(t *testing.T) {
 	node := newNode(t, server)
 	for range 100 {
 		node.Add(record("ann", "id"))
-		if err := node.Store(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, node.Store(t.Context()))
 	}
 	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 100 {
 		t.Errorf("%d requests, %v", a.Requests, err)
@@ -178,9 +169,7 @@ func TestSharedRefusals(t *testing.T) {
 		one.Add(refusal("ann", fmt.Sprint(i)))
 	}
 	one.Add(Record{User: "ann", RequestID: "not listed", Status: 404, Unlisted: true})
-	if err := one.Store(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, one.Store(t.Context()))
 	a, err := other.Account(t.Context(), "ann")
 	if err != nil || a.Requests != 2*maxEntries+2 || a.Errors != 2*maxEntries+1 || len(a.ByModel) != 1 {
 		t.Errorf("%+v, %v", a, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -129,9 +130,7 @@ func Open(t testing.TB, screen Screen) *Tab {
 		stop()
 	})
 	tab := &Tab{t: t, ctx: tabCtx}
-	if err := chromedp.Listen(tabCtx, tab.observe); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chromedp.Listen(tabCtx, tab.observe))
 	tab.do(command(network.Enable, network.EnableParams{}), command(log.Enable, protocol.Empty{}), command(runtime.Enable, protocol.Empty{}))
 	tab.Show(screen)
 	return tab
@@ -186,9 +185,7 @@ func (tab *Tab) Requests() []string {
 
 func (tab *Tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
-	if err := chromedp.Do(tab.ctx, actions...); err != nil {
-		tab.t.Fatal(err)
-	}
+	must.OK(tab.t, chromedp.Do(tab.ctx, actions...))
 }
 
 // Show shows the page on another screen.
@@ -242,9 +239,7 @@ func (tab *Tab) Upload(selector, path string) {
 func Eval[T any](tab *Tab, script string) T {
 	tab.t.Helper()
 	value, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](script))
-	if err != nil {
-		tab.t.Fatal(err)
-	}
+	must.OK(tab.t, err)
 	return value
 }
 
@@ -275,8 +270,6 @@ func (tab *Tab) WaitText(selector, text string) {
 func (tab *Tab) Screenshot() []byte {
 	tab.t.Helper()
 	image, err := chromedp.Run(tab.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		tab.t.Fatal(err)
-	}
+	must.OK(tab.t, err)
 	return image
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // CaddyBinary is the Caddy that xcaddy has built with this module: that of `make race`, which
@@ -24,9 +25,7 @@ var CaddyBinary = cmp.Or(os.Getenv("BUILT_CADDY"), "../../../../build/caddy")
 func BuiltCaddy(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs(CaddyBinary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal("this test needs the built Caddy: run `make build`:", err)
 	}
@@ -76,9 +75,7 @@ func (r *Running) launch() {
 	cmd.Stderr = r.Log
 	cmd.WaitDelay = Deadline // for what is left of a Codex that has its standard error
 	cmd.Env = append(append(os.Environ(), "HOME="+r.Dir, "XDG_DATA_HOME="+r.Dir), r.env...)
-	if err := cmd.Start(); err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, cmd.Start())
 	r.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // fails if it was waited for already
@@ -106,17 +103,13 @@ func (r *Running) WaitUp() {
 func (r *Running) Write(config string) {
 	r.T.Helper()
 	config = strings.Replace(config, "admin off", "admin off\ndebug", 1)
-	if err := os.WriteFile(r.config, []byte(config), 0o600); err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, os.WriteFile(r.config, []byte(config), 0o600))
 }
 
 // Signal sends the process a signal and waits until it is in the log.
 func (r *Running) Signal(signal syscall.Signal, name string) {
 	r.T.Helper()
-	if err := r.Cmd.Process.Signal(signal); err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, r.Cmd.Process.Signal(signal))
 	WaitFor(r.T, "Caddy to have heard it", func() bool { return strings.Contains(r.Log.String(), name) })
 }
 
@@ -130,9 +123,7 @@ func (r *Running) Hanging(ctx context.Context) *http.Response {
 func (r *Running) Open(ctx context.Context, prompt string) *http.Response {
 	r.T.Helper()
 	response, err := r.Chat(ctx, ChatBody(prompt, map[string]any{"stream": true}), Bearer(SecretKey))
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, err)
 	begun := ReadUntil(r.T, response.Body, "data: ")
 	response.Body = struct {
 		io.Reader
@@ -144,9 +135,7 @@ func (r *Running) Open(ctx context.Context, prompt string) *http.Response {
 // End ends the process with SIGTERM.
 func (r *Running) End() {
 	r.T.Helper()
-	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, r.Cmd.Process.Signal(syscall.SIGTERM))
 	if err := r.Wait(); err != nil {
 		r.T.Fatal("Caddy's exit:", err)
 	}

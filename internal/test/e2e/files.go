@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // LockedBuffer collects the output of a process while a test reads it.
@@ -34,9 +36,7 @@ func (b *LockedBuffer) String() string {
 func ReadFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -47,18 +47,14 @@ func WriteFile(t testing.TB, path, content string) {
 	if err == nil {
 		err = os.WriteFile(path, []byte(content), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // LogLine returns the first line of a log with this message, or nil.
 func LogLine(t *testing.T, path, message string) map[string]any {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -67,8 +63,6 @@ func LogLine(t *testing.T, path, message string) map[string]any {
 			return line
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lines.Err())
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -43,9 +44,7 @@ func (s *Site) Prompts() []ModelInput {
 	var all []ModelInput
 	for _, request := range s.Model.Requests() {
 		var one ModelInput
-		if err := json.Unmarshal(request.Body, &one); err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, json.Unmarshal(request.Body, &one))
 		one.At = request.At
 		all = append(all, one)
 	}
@@ -155,9 +154,7 @@ func CheckNothingOfTheHost(t testing.TB, request scriptedmodel.Request) {
 	t.Helper()
 	// The model does not read the other members.
 	read, err := json.Marshal(struct{ Instructions, Input, Tools any }{request.Instructions, request.Input, request.Tools})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	body := string(read)
 	for _, trace := range []string{"environment_context", "<cwd>", "sandbox", "skills_instructions", "AGENTS.md", "permissions"} {
 		if strings.Contains(body, trace) {

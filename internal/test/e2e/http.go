@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // Bearer returns a header with a key.
@@ -48,9 +49,7 @@ func (s *Site) Post(body string, header http.Header) (*http.Response, string) {
 func (s *Site) Do(method, path string, body io.Reader, header http.Header) *http.Response {
 	s.T.Helper()
 	response, err := s.send(Context(s.T), method, path, body, header)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return response
 }
 
@@ -73,9 +72,7 @@ func (s *Site) Read(response *http.Response) string {
 	s.T.Helper()
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return string(body)
 }
 
@@ -102,9 +99,7 @@ func EncodeJSON(v any) string {
 func AsJSON(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -153,9 +148,7 @@ func value(p *string) string {
 func (s *Site) BeginHanging(ctx context.Context) {
 	s.T.Helper()
 	stream, err := s.Chat(ctx, ChatBody("say:Half; hang", map[string]any{"stream": true}), nil)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	s.T.Cleanup(func() { _ = stream.Body.Close() })
 	ReadUntil(s.T, stream.Body, "Half")
 }
@@ -173,9 +166,7 @@ func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
 func StreamedContent(t *testing.T, stream string) string {
 	t.Helper()
 	answer, err := apiclient.Read([]byte(stream), apiclient.Chat, true, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return answer.Choices[0].Text
 }
 

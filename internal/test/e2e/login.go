@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -75,9 +76,7 @@ func NewHome(t testing.TB, model *scriptedmodel.Server, opts codexhome.Options) 
 	}
 	var err error
 	h.Plan, err = planbackend.Listen(planbackend.Options{Codex: CodexBinary, Model: model, HTTP: Transport == scriptedmodel.HTTP})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(h.Plan.Close)
 	t.Cleanup(func() {
 		if unknown := h.Plan.Unknown(); len(unknown) > 0 {
@@ -88,8 +87,6 @@ func NewHome(t testing.TB, model *scriptedmodel.Server, opts codexhome.Options) 
 	if opts.More != "" {
 		WriteFile(t, filepath.Join(h.Dir, "config.toml"), opts.More)
 	}
-	if err := h.Login.Write(h.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Login.Write(h.Dir))
 	return h
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -159,9 +160,7 @@ func (s *Site) ParseResponse(body []byte) *Response {
 		s.T.Errorf("%s\n%v", body, err)
 	}
 	r := new(Response)
-	if err := json.Unmarshal(body, r); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, json.Unmarshal(body, r))
 	return r
 }
 
@@ -183,9 +182,7 @@ func (s *Site) readEvents(answer *http.Response) *Response {
 			s.T.Errorf("%s\n%v", frame.Data, err)
 		}
 		var e ResponseEvent
-		if err := json.Unmarshal([]byte(frame.Data), &e); err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, json.Unmarshal([]byte(frame.Data), &e))
 		if e.Sequence != len(events) || frame.Type != e.Type {
 			s.T.Errorf("event %d is %s, named %q, with the number %d", len(events), e.Type, frame.Type, e.Sequence)
 		}

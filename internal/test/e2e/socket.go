@@ -7,6 +7,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // ResponsesSocket is a client's WebSocket at /v1/responses.
@@ -19,9 +20,7 @@ type ResponsesSocket struct {
 func (s *Site) DialResponses(header http.Header) *ResponsesSocket {
 	s.T.Helper()
 	conn, _, err := websocket.Dial(Context(s.T), s.URL+"/v1/responses", &websocket.DialOptions{HTTPHeader: header})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	s.T.Cleanup(func() { _ = conn.CloseNow() })
 	conn.SetReadLimit(1 << 20)
 	return &ResponsesSocket{s, conn}
@@ -34,18 +33,12 @@ func (s *ResponsesSocket) Ask(request Fields) (r *Response, refused *APIError) {
 	s.Send(EncodeJSON(request))
 	for n := 0; ; n++ {
 		_, message, err := s.Conn.Read(Context(s.T))
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		var e ResponseEvent
-		if err := json.Unmarshal(message, &e); err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, json.Unmarshal(message, &e))
 		if e.Type == "error" {
 			refused = new(APIError)
-			if err := json.Unmarshal(message, refused); err != nil {
-				s.T.Fatal(err)
-			}
+			must.OK(s.T, json.Unmarshal(message, refused))
 			return nil, refused
 		}
 		if err := apischema.CheckEvent(message); err != nil || e.Sequence != n {
@@ -71,7 +64,5 @@ func (s *ResponsesSocket) Respond(request Fields) *Response {
 // Send sends a message.
 func (s *ResponsesSocket) Send(message string) {
 	s.T.Helper()
-	if err := s.Conn.Write(Context(s.T), websocket.MessageText, []byte(message)); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, s.Conn.Write(Context(s.T), websocket.MessageText, []byte(message)))
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // LoginEnv names the directory of the login of a fake app-server.
@@ -28,17 +30,13 @@ func NewLogin(t testing.TB, is string) Login {
 // Set changes the kind of the login.
 func (l Login) Set(t testing.TB, is string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(string(l), "is"), []byte(is), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(string(l), "is"), []byte(is), 0o600))
 }
 
 // SignIn writes another login file.
 func (l Login) SignIn(t testing.TB) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(string(l), "auth.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(string(l), "auth.json"), []byte("{}"), 0o600))
 }
 
 // Asked counts the turns.

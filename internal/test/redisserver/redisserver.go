@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
@@ -43,9 +44,7 @@ func start(t testing.TB, env, settings []string) *Server {
 	if errors.Is(err, errNoProgram) {
 		needs.Missing(t, err.Error())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.t, s.env = t, env
 	s.Restart()
 	s.killAfter(t)
@@ -102,9 +101,7 @@ func (s *Server) URL(database string) string { return "redis://" + s.Addr + "/" 
 // Restart starts the server that was killed, with what it had stored.
 func (s *Server) Restart() {
 	s.t.Helper()
-	if err := s.launch(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.launch())
 }
 
 func (s *Server) launch() error {
@@ -165,7 +162,5 @@ func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal os.Signal) {
 	s.t.Helper()
-	if err := s.process.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.process.Process.Signal(signal))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
 
@@ -59,16 +60,12 @@ func (s *Server) KillReplicated(t testing.TB, sentinel *Server) {
 func (s *Server) Sentinel(t testing.TB, downAfter time.Duration) *Server {
 	t.Helper()
 	addr, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, port, _ := net.SplitHostPort(addr)
 	host, master, _ := net.SplitHostPort(s.Addr)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
 	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main %d\nsentinel failover-timeout main 5000\n", port, host, master, downAfter.Milliseconds())
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(config), 0o600))
 	sentinel := &Server{Addr: addr, t: t, program: s.program, args: []string{file, "--sentinel"}, log: new(bytes.Buffer)}
 	sentinel.Restart()
 	sentinel.killAfter(t)
@@ -99,9 +96,7 @@ func ClusterOf(t testing.TB, servers int) (all []*Server) {
 	t.Helper()
 	for i := range servers {
 		bus, err := ports.Free()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, port, _ := net.SplitHostPort(bus)
 		server := Start(t, "--cluster-enabled", "yes", "--cluster-port", port)
 		server.Do(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", 16384*i/servers, 16384*(i+1)/servers-1))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -16,16 +17,10 @@ func TestProcesses(t *testing.T) {
 	}
 	cmd := exec.Command("sh", "-c", "cat; true")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	if _, err := stdin.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +43,7 @@ func TestProcesses(t *testing.T) {
 		t.Error("sizes are missing")
 	}
 	_ = stdin.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Wait())
 	if Name(child) != "" || Memory(child, Resident) != 0 || Files(child) != 0 || Command(child) != nil {
 		t.Error("a process that has ended is still there")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -69,13 +70,9 @@ func body(prompt string, more object) string {
 func (s *site) post(ctx context.Context, body string) *http.Response {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/responses", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	response, err := s.client.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return response
 }
 
@@ -95,9 +92,7 @@ func (s *site) prompt(prompt string, more object) (a answer) {
 		s.t.Fatalf("status %d: %s", response.StatusCode, text)
 	}
 	for event, err := range sse.NewReader(response.Body, sse.ReaderOptions{}).Events() {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		var e object
 		if err := json.Unmarshal([]byte(event.Data), &e); err != nil {
 			s.t.Fatalf("%v in %s", err, event.Data)
@@ -118,9 +113,7 @@ func (s *site) refused(body string, status int) object {
 	response := s.post(deadline(s.t), body)
 	defer response.Body.Close()
 	var e object
-	if err := json.NewDecoder(response.Body).Decode(&e); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, json.NewDecoder(response.Body).Decode(&e))
 	if response.StatusCode != status {
 		s.t.Errorf("status %d, want %d: %v", response.StatusCode, status, e)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // root is the directory of the module.
@@ -59,16 +61,12 @@ func TestCostsMore(t *testing.T) {
 func TestStages(t *testing.T) {
 	for _, s := range stages {
 		files, err := filepath.Glob(filepath.Join(root, s.pkg, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		name, _, _ := strings.Cut(s.bench, "/")
 		found := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			found = found || strings.Contains(string(text), "func Benchmark"+name+"(b *testing.B)")
 		}
 		if !found {
@@ -80,9 +78,7 @@ func TestStages(t *testing.T) {
 // TestMeasure builds and runs a benchmark, and looks for those that are not there.
 func TestMeasure(t *testing.T) {
 	dir, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tree := &tree{dir: dir, programs: t.TempDir()}
 	for s, want := range map[stage]bool{
 		{"sse", "WriteBatch", 10}: true,

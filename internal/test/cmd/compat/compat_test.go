@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestFeatures checks that the features of the recordings and of homes are found.
@@ -22,17 +24,13 @@ func TestFeatures(t *testing.T) {
 func TestTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "releases.md")
 	const head, tail = "# Title\n\n| release | a | b |\n| --- | --- | --- |\n", "\nThe end.\n"
-	if err := os.WriteFile(path, []byte(head+"| 0.99.0 | old |\n| 0.160.0 | old |\n"+tail), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(head+"| 0.99.0 | old |\n| 0.160.0 | old |\n"+tail), 0o600))
 	for _, r := range []row{
 		{release: "0.160.0", features: []string{"f: removed", "g: unknown"}, tests: &result{passed: 2, failed: []string{"TestX"}, unfinished: []string{"TestY"}}},
 		{release: "0.169.0", tests: &result{passed: 3}},
 		{release: "0.100.1"},
 	} {
-		if err := r.write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.write(path))
 	}
 	got, err := os.ReadFile(path)
 	want := head + "| 0.169.0 | none | 3 of 3 |\n| 0.160.0 | `f: removed`, `g: unknown` | 2 of 4; failed: `TestX`; when the time was over: `TestY` |\n" +

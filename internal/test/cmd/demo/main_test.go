@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -18,18 +19,14 @@ import (
 // refuses a port that another process has.
 func TestLocal(t *testing.T) {
 	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	port := first.Addr().(*net.TCPAddr).Port
 	if _, err := freeLoopbackAddresses(port); err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)+" is in use") {
 		t.Errorf("%v", err)
 	}
 	_ = first.Close()
 	all, err := freeLoopbackAddresses(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, address := range all {
 		if !net.ParseIP(address).IsLoopback() {
 			t.Error(address)
@@ -53,17 +50,11 @@ func machine(t *testing.T, programs map[string]string) string {
 	dir := t.TempDir()
 	for _, tool := range []string{"sh", "date", "sed", "head", "mkdir", "dirname", "grep", "sleep", "touch", "cat", "wc"} {
 		path, err := exec.LookPath(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, os.Symlink(path, filepath.Join(dir, tool)))
 	}
 	for name, script := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	return dir
 }
@@ -72,17 +63,11 @@ func machine(t *testing.T, programs map[string]string) string {
 func runScript(t *testing.T, port, programs string) (string, error) {
 	t.Helper()
 	script, err := os.ReadFile("../../../../scripts/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	project := t.TempDir()
-	if err := os.Mkdir(filepath.Join(project, "scripts"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(project, "scripts"), 0o755))
 	path := filepath.Join(project, "scripts", "run")
-	if err := os.WriteFile(path, script, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, script, 0o755))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "0.169.0", port)
@@ -100,9 +85,7 @@ func TestRunPort(t *testing.T) {
 		needs.Missing(t, "the script asks the port with curl: install it")
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	programs := machine(t, map[string]string{"curl": "exec " + curl + ` "$@"`})
 	check := func(port, want string) {
@@ -128,9 +111,7 @@ func TestRun(t *testing.T) {
 		npm      = `[ "$1" = install ] && mkdir -p .cache/codex && echo "$*" >.cache/codex/installed`
 	)
 	chmod, err := exec.LookPath("chmod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	chmodScript := "exec " + chmod + ` "$@"`
 	for name, c := range map[string]struct {
 		programs map[string]string

@@ -6,6 +6,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestStopSequences checks that the text ends before the first stop sequence, wherever
@@ -30,9 +31,7 @@ func TestStopSequences(t *testing.T) {
 					params.Stop.OfStringArray = c.stop
 					params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("search")}
 					got, err := ask(params)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if got.Content != c.want || got.Finish != c.finish || len(got.Calls) != c.calls {
 						t.Errorf("got %q, %s, %d calls; want %q, %s, %d", got.Content, got.Finish, len(got.Calls), c.want, c.finish, c.calls)
 					}
@@ -79,9 +78,7 @@ func TestMaxTokens(t *testing.T) {
 						params.MaxCompletionTokens = openai.Int(c.limit)
 					}
 					got, err := ask(params)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if got.Content != c.want || got.Finish != c.finish {
 						t.Errorf("got %q, %s; want %q, %s", got.Content, got.Finish, c.want, c.finish)
 					}

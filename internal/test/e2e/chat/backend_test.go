@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -39,9 +40,7 @@ func TestServiceTier(t *testing.T) {
 				params.Model, params.ServiceTier = model, openai.ChatCompletionNewParamsServiceTier(tier)
 				client := s.Client()
 				completion, err := client.Chat.Completions.New(e2e.Context(t), params)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				checkAsked("chat")
 				if got := string(completion.ServiceTier); got != want.told {
 					t.Errorf("the completion has the tier %q, want %q", got, want.told)
@@ -59,9 +58,7 @@ func TestServiceTier(t *testing.T) {
 					Model: model, ServiceTier: responses.ResponseNewParamsServiceTier(tier),
 					Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("say:ok")},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				checkAsked("responses")
 				if got := string(response.ServiceTier); got != want.told {
 					t.Errorf("the response has the tier %q, want %q", got, want.told)
@@ -122,18 +119,14 @@ func TestCacheWrites(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	client := s.Client()
 	completion, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays("usage:1000,300,20,5,600; say:ok"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d := completion.Usage.PromptTokensDetails; d.CachedTokens != 300 || d.CacheWriteTokens != 600 {
 		t.Errorf("chat: %s", d.RawJSON())
 	}
 	response, err := client.Responses.New(e2e.Context(t), responses.ResponseNewParams{
 		Model: "gpt-5", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("usage:1000,300,20,5,66; say:ok")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d := response.Usage.InputTokensDetails; d.CachedTokens != 300 || d.CacheWriteTokens != 66 {
 		t.Errorf("responses: %s", d.RawJSON())
 	}
@@ -152,9 +145,7 @@ func TestFingerprint(t *testing.T) {
 		params := e2e.UserSays("say:ok")
 		params.Model = model
 		completion, err := client.Chat.Completions.New(e2e.Context(t), params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		fingerprint := gjson.Get(completion.RawJSON(), "system_fingerprint").Str
 		stream := client.Chat.Completions.NewStreaming(e2e.Context(t), params)
 		for stream.Next() {

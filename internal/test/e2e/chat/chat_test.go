@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -30,9 +31,7 @@ func TestText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
 				got, err := ask(e2e.UserSays("chunk=3; verbatim:" + text))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if got.Content != text || got.Finish != "stop" || len(got.Calls) != 0 {
 					t.Errorf("got %q, finish %s, %d calls; want %q", got.Content, got.Finish, len(got.Calls), text)
 				}
@@ -59,9 +58,7 @@ func testToolResults(t *testing.T, s *e2e.Site) {
 		params := e2e.UserSays(`tool:3 localSearch {"query":"notes %d"}; then; say:All three are read.`)
 		params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("localSearch")}
 		first, err := ask(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var assistant openai.ChatCompletionAssistantMessageParam
 		for _, call := range first.Calls {
 			assistant.ToolCalls = append(assistant.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
@@ -78,9 +75,7 @@ func testToolResults(t *testing.T, s *e2e.Site) {
 			params.Messages = append(params.Messages, openai.ToolMessage("found: "+call.Function.Arguments, call.ID))
 		}
 		second, err := ask(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if second.Content != "All three are read." || second.Finish != "stop" {
 			t.Errorf("%+v", second)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -45,9 +46,7 @@ func TestChoices(t *testing.T) {
 	client := s.Client()
 	t.Run("whole", func(t *testing.T) {
 		completion, err := client.Chat.Completions.New(e2e.Context(t), params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		checkChoices(t, completion.Choices, n)
 		checkSum(t, completion.Usage, n)
 	})
@@ -76,9 +75,7 @@ func TestChoices(t *testing.T) {
 				finishes[chunk.Choices[0].Index]++
 			}
 		}
-		if err := stream.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stream.Err())
 		for i := range int64(n) {
 			if roles[i] != 1 || finishes[i] != 1 {
 				t.Errorf("choice %d: %d roles, %d finish reasons", i, roles[i], finishes[i])
@@ -170,9 +167,7 @@ func TestAliases(t *testing.T) {
 	s := e2e.NewSite(t, "model fast gpt-5 low\nmodel gpt-5-mini\nmodel deep gpt-5 high\nreasoning off")
 	client := s.Client()
 	page, err := client.Models.List(e2e.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var ids []string
 	for _, m := range page.Data {
 		ids = append(ids, m.ID)

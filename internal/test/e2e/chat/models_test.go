@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -140,9 +141,7 @@ func checkNoTools(t *testing.T, s *e2e.Site, model string, length int) {
 func TestNewModelUnseen(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
-	if err := s.Plan.AddModel("gpt-7", "gpt-6-sol", map[string]any{"priority": 0}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Plan.AddModel("gpt-7", "gpt-6-sol", map[string]any{"priority": 0}))
 	s.Plan.Fail(planbackend.Models, planbackend.Silent())
 	s.Serve("")
 	s.WaitReady()
@@ -263,9 +262,7 @@ func defaultModel(t *testing.T, s *e2e.Site) (slug string) {
 		return s.Models()[0]
 	}
 	entries, err := s.Plan.Models()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := gjson.Result{}
 	for _, entry := range entries {
 		if e := gjson.ParseBytes(entry); e.Get("visibility").Str == "list" && (!first.Exists() || e.Get("priority").Int() < first.Get("priority").Int()) {
@@ -317,9 +314,7 @@ func TestCatalogueGone(t *testing.T) {
 		"gone":   each(os.RemoveAll),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := spoil(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, spoil())
 			response, body := s.At(t).Post(e2e.ChatBody("say:It works.", map[string]any{"model": "gpt-6-sol"}), nil)
 			if response.StatusCode != 200 || !strings.Contains(body, "It works.") {
 				t.Error(response.Status, body)

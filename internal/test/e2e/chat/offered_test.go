@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -56,9 +57,7 @@ func TestToolSchema(t *testing.T) {
 			Required   []string
 			Properties map[string]struct{ Type string }
 		}
-		if err := json.Unmarshal(tool.Parameters, &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(tool.Parameters, &schema))
 		if tool.Description != "Search the vault" || !slices.Equal(schema.Required, []string{"query"}) || schema.Properties["query"].Type != "string" {
 			t.Errorf("the model is offered %s", tool.Raw)
 		}
@@ -155,9 +154,7 @@ func TestAwkwardToolNames(t *testing.T) {
 			params := e2e.UserSays("find it")
 			params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool(name)}
 			got, err := s.Stream(params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(got.Calls) != 1 || got.Calls[0].Function.Name != name {
 				t.Errorf("%+v", got)
 			}
@@ -191,9 +188,7 @@ func TestUnknownToolGoesOn(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
 		got, err := ask(e2e.UserSays(`tool:nobodysTool {"a":1}; then; say:Without it then.`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got.Content != "Without it then." || len(got.Calls) != 0 || got.Finish != "stop" {
 			t.Errorf("%+v", got)
 		}
@@ -210,9 +205,7 @@ func testIncomplete(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
 				got, err := ask(e2e.UserSays("usage:10,0,5,0; say:It stops be; incomplete:" + reason))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if got.Content != "It stops be" || got.Finish != finish {
 					t.Errorf("%+v", got)
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -70,9 +71,7 @@ func TestPictures(t *testing.T) {
 	made, err := client.Images.Generate(e2e.Context(t), openai.ImageGenerateParams{
 		Prompt: "A cat, \"word\" for\nword", Model: "gpt-image-1", N: openai.Int(3), Background: openai.ImageGenerateParamsBackgroundTransparent,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.WaitOpen(0)
 	goesOn()
 	size := fmt.Sprintf("%dx%d", planbackend.PictureWidth, planbackend.PictureHeight)
@@ -129,9 +128,7 @@ func TestPictures(t *testing.T) {
 
 	t.Run("edited", func(t *testing.T) {
 		picture, err := base64.StdEncoding.DecodeString(planbackend.MadePicture)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		file := func() io.Reader { return openai.File(bytes.NewReader(picture), "a.png", "image/png") }
 		made, err := client.Images.Edit(e2e.Context(t), openai.ImageEditParams{
 			Prompt: "Both in one", Image: openai.ImageEditParamsImageUnion{OfFileArray: []io.Reader{file(), file()}},
@@ -161,9 +158,7 @@ func TestPictures(t *testing.T) {
 	t.Run("with a file of the host", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "secret.png")
 		picture, _ := base64.StdEncoding.DecodeString(planbackend.MadePicture)
-		if err := os.WriteFile(path, picture, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, picture, 0o600))
 		before := len(s.Plan.PicturesAsked())
 		_, err := client.Images.Generate(e2e.Context(t), openai.ImageGenerateParams{Prompt: "read:" + path})
 		checkPictureError(t, err, http.StatusBadRequest, "image_not_generated")
@@ -251,9 +246,7 @@ func TestPicturesOfLogins(t *testing.T) {
 	}
 	login := func(plan string) (*planbackend.Login, string) {
 		other, home := s.Plan.AddLogin(planbackend.LoginOptions{Plan: plan}), t.TempDir()
-		if err := other.Write(home); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, other.Write(home))
 		return other, home
 	}
 	free, freeHome := login("free")

@@ -20,6 +20,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -473,9 +474,7 @@ func (h *heardTalks) check(t *testing.T, client realClient, talks []talked) {
 // inputOf returns what the model was asked.
 func inputOf(t *testing.T, r scriptedmodel.Request) (input e2e.ModelInput) {
 	t.Helper()
-	if err := json.Unmarshal(r.Body, &input); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(r.Body, &input))
 	return input
 }
 
@@ -498,9 +497,7 @@ func TestObsidianConversation(t *testing.T) {
 		"",
 	} {
 		answer, err := s.NewStreaming(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := answer.Choices[0].Message.Content
 		if blocks := i == 1 || i == 3 || i == 5; strings.Contains(text, "<use_tool>") != blocks {
 			t.Errorf("answer %d is %q", i, text)

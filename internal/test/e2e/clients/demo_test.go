@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
@@ -51,9 +52,7 @@ func startDemo(t *testing.T, program, dir, port string) *demo {
 	d.shell = exec.Command("sh", "-c", `"$@"; exit $?`, "sh", program, "-codex", e2e.CodexBinary, "-port", port, "-dir", dir)
 	d.shell.Env = append(os.Environ(), "HOME="+dir, "CODEX_HOME=")
 	d.shell.Stdout, d.shell.Stderr = d.out, d.out
-	if err := d.shell.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.shell.Start())
 	go func() {
 		defer close(d.ended)
 		_ = d.shell.Wait()
@@ -115,17 +114,13 @@ func testDemoEnds(t *testing.T, program string) {
 			}
 			stream, err := http.Post("http://localhost:"+port+"/v1/chat/completions", "application/json",
 				strings.NewReader(`{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"say:x; hang"}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer stream.Body.Close()
 			target := d.pid
 			if c.parent {
 				target = d.shell.Process.Pid
 			}
-			if err := syscall.Kill(target, c.signal); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Kill(target, c.signal))
 			e2e.WaitFor(t, "the end of all processes", func() bool {
 				for _, pid := range all {
 					if rig.Name(pid) != "" {
@@ -170,14 +165,10 @@ func testDemoAnswers(t *testing.T, program string) {
 		}
 	}
 	preflight, err := http.NewRequestWithContext(e2e.Context(t), http.MethodOptions, "http://localhost:"+port+"/v1/chat/completions", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	preflight.Header = http.Header{"Origin": {"app://obsidian.md"}, "Access-Control-Request-Method": {"POST"}}
 	response, err := http.DefaultClient.Do(preflight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = response.Body.Close()
 	if got := response.Header.Get("Access-Control-Allow-Origin"); got != "app://obsidian.md" {
 		t.Errorf("Obsidian is allowed as %q", got)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -159,9 +160,7 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 func claudeCode(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("node_modules/@anthropic-ai/claude-code-linux-x64/claude")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return path
 }
 
@@ -169,9 +168,7 @@ func claudeCode(t *testing.T) string {
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	value, err := exec.CommandContext(e2e.Context(t), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.TrimSpace(string(value))
 }
 
@@ -189,14 +186,10 @@ func runEndpoint(t *testing.T, text string) {
 		for _, model := range endpoint.Models {
 			body := `{"model":"` + model.ID + `","messages":[{"role":"user","content":"Say hello."}]}`
 			request, err := http.NewRequestWithContext(e2e.Context(t), http.MethodPost, model.URL, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			request.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + endpoint.APIKey}}
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			answer, err := io.ReadAll(response.Body)
 			if _ = response.Body.Close(); err != nil || response.StatusCode != http.StatusOK || !strings.Contains(strings.ToLower(string(answer)), "hello") {
 				t.Errorf("%s: %v %s %s", model.URL, err, response.Status, answer)

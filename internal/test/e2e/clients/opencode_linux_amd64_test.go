@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -34,9 +35,7 @@ var openCodePackages = map[string]string{"chat": "@ai-sdk/openai-compatible", "m
 func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	t.Helper()
 	binary, err := filepath.Abs("node_modules/opencode-linux-x64-baseline/bin/opencode")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := os.Stat(binary); err != nil {
 		needs.Missing(t, "opencode is not installed: run `make deps`")
 	}
@@ -53,13 +52,9 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 		"permission": map[string]string{"*": "allow"},
 		"provider":   providers,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	host, port, err := net.SplitHostPort(e2e.FreeAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	registry := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(registry.Close)
 	o := &openCode{t: t, dir: t.TempDir()}
@@ -73,9 +68,7 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -106,19 +99,13 @@ func (o *openCode) begin() {
 func (o *openCode) call(method, url, body string, answer any) {
 	o.t.Helper()
 	request, err := http.NewRequestWithContext(e2e.Context(o.t), method, url, strings.NewReader(body))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	if err := json.Unmarshal(text, answer); err != nil || response.StatusCode != http.StatusOK {
 		o.t.Fatalf("%s: %s, %v\n%s", url, response.Status, err, text)
 	}
@@ -154,9 +141,7 @@ func (o *openCode) ask(provider, prompt string) (text string, last openCodeMessa
 		"model": map[string]string{"providerID": provider, "modelID": "gpt-5"},
 		"parts": []any{map[string]string{"type": "text", "text": prompt}},
 	})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	o.call(http.MethodPost, o.session+"/message", string(body), &last)
 	for _, part := range last.Parts {
 		if part.Type == "text" {
@@ -198,9 +183,7 @@ func TestOpenCode(t *testing.T) {
 func testOpenCodeChat(t *testing.T, s *e2e.Site, o *openCode) {
 	o.begin()
 	for name, text := range map[string]string{"a.txt": "apple", "b.txt": "pear"} {
-		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(o.dir, name), []byte(text+"\n"), 0o600))
 	}
 	got, last := o.ask("chat", "chunk=3; verbatim:"+multibyte)
 	if got != multibyte {
@@ -250,9 +233,7 @@ say:All done.`)
 func testOpenCodeMessages(t *testing.T, s *e2e.Site, o *openCode) {
 	o.begin()
 	before := len(s.Prompts())
-	if err := os.WriteFile(filepath.Join(o.dir, "a.txt"), []byte("apple\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(o.dir, "a.txt"), []byte("apple\n"), 0o600))
 	o.ask("messages", `say:I look.; tool:read {"filePath":"`+filepath.Join(o.dir, "a.txt")+`"}; tool:bash {"command":"echo pear","description":"say"}
 then
 verbatim:`+multibyte)

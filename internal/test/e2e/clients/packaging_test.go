@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -57,9 +58,7 @@ func TestBuiltVersion(t *testing.T) {
 		needs.Missing(t, "this test needs the version of the built Caddy: run `make build`")
 	}
 	modules, listErr := exec.CommandContext(t.Context(), e2e.BuiltCaddy(t), "list-modules", "--versions").Output()
-	if err := errors.Join(err, listErr); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, listErr))
 	if want := "http.handlers.codex " + string(version); !strings.Contains(string(modules), want) {
 		t.Errorf("there is no %q in\n%s", want, modules)
 	}
@@ -94,9 +93,7 @@ func TestServices(t *testing.T) {
 // TestExampleIsLocal checks that the example without a key listens on loopback only.
 func TestExampleIsLocal(t *testing.T) {
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(e2e.ReadFile(t, "../../../../Caddyfile.example")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var adapted struct {
 		Apps struct {
 			HTTP struct {

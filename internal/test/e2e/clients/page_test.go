@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/browser"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -249,13 +250,9 @@ func testPageImage(t *testing.T, s *e2e.Site) {
 	picture := image.NewRGBA(image.Rect(0, 0, 8, 8))
 	picture.Set(1, 1, color.White)
 	var encoded bytes.Buffer
-	if err := png.Encode(&encoded, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, png.Encode(&encoded, picture))
 	for name, body := range map[string][]byte{"picture.png": encoded.Bytes(), "text.txt": []byte("text")} {
-		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), body, 0o600))
 	}
 	tab.Upload("#files", filepath.Join(dir, "text.txt"))
 	tab.WaitText("#composer-problem", "is not a PNG")

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -87,9 +88,7 @@ func TestComponents(t *testing.T) {
 			{Path: "example.com/c", Version: "v0.1.0", Replace: &debug.Module{Path: "/src", Version: "(devel)"}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.CommandContext(e2e.Context(t), jq, "-c", "-f", "../../../../scripts/sbom.jq")
 	cmd.Stdin = bytes.NewReader(info)
 	out, err := cmd.CombinedOutput()
@@ -119,9 +118,7 @@ func TestWorkflows(t *testing.T) {
 		}
 	}
 	read := func(name string) (w workflow) {
-		if err := yaml.Unmarshal([]byte(e2e.ReadFile(t, "../../../../.github/workflows/"+name)), &w); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(e2e.ReadFile(t, "../../../../.github/workflows/"+name)), &w))
 		for job, steps := range w.Jobs {
 			for _, step := range steps.Steps {
 				if step.Uses != "" && !regexp.MustCompile(`@[0-9a-f]{40}$`).MatchString(step.Uses) {

@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // sameID is a prompt for three calls with the same call id, of which the third has the
@@ -33,9 +34,7 @@ func TestToolSameCallID(t *testing.T) {
 	params.N = openai.Int(2)
 	client := s.Client()
 	completion, err := client.Chat.Completions.New(e2e.Context(t), params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, choice := range completion.Choices {
 		calls := choice.Message.ToolCalls
 		if len(calls) != 2 || calls[0].Function.Name != "first" || calls[1].Function.Name != "second" || calls[0].ID == calls[1].ID {
@@ -54,9 +53,7 @@ func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first,
 	s.T.Helper()
 	client := s.Client()
 	completion, err := client.Chat.Completions.New(e2e.Context(s.T), params)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	if text := completion.Choices[0].Message.Content; text != "Both." {
 		s.T.Errorf("after the results: %q", text)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -296,9 +297,7 @@ func sayIn(t *testing.T, s *e2e.Site, one *talk, stream bool) chatMessage {
 	var answer struct {
 		Choices []struct{ Message chatMessage }
 	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &answer))
 	return answer.Choices[0].Message
 }
 
@@ -309,18 +308,14 @@ func sayAndLeave(t *testing.T, s *e2e.Site, one *talk, after int) {
 	if _, err := io.CopyN(io.Discard, response.Body, int64(after)); err != nil && err != io.EOF {
 		t.Fatal(err)
 	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, response.Body.Close())
 }
 
 // foldChunks joins the chunks of a stream to a message.
 func foldChunks(t *testing.T, stream string) chatMessage {
 	t.Helper()
 	answer, err := apiclient.Read([]byte(stream), apiclient.Chat, true, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	message := chatMessage{"role": "assistant", "content": nil}
 	if text := answer.Choices[0].Text; text != "" {
 		message["content"] = text

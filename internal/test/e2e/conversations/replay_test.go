@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // recorded is the chat request of a recording.
@@ -35,9 +36,7 @@ const transcripts = "../../../../testdata/transcripts"
 func recordings(t *testing.T) []recorded {
 	t.Helper()
 	files, err := filepath.Glob(transcripts + "/*.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all []recorded
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
@@ -45,9 +44,7 @@ func recordings(t *testing.T) []recorded {
 			continue
 		}
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := recorded{name: name}
 		for line := range strings.Lines(string(text)) {
 			if gjson.Get(line, "dir").Str == "to_server" {
@@ -166,13 +163,9 @@ func replay(dir string) (exitCode int) {
 func TestReplay(t *testing.T) {
 	e2e.WithoutLogin(t) // as the recordings
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir, err := filepath.Abs(transcripts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	live := e2e.NewSite(t, "")
 	replay := *live
 	replay.Addr = e2e.FreeAddr(t)

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexschema"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -118,9 +119,7 @@ func newBareCodex(t *testing.T) *bareCodex {
 	process.Start()
 	t.Cleanup(process.Stop)
 	conn, err := process.Conn(e2e.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request, refusal := chat.Decode([]byte(e2e.ChatBody("say:ok", nil)))
 	if refusal != nil {
 		t.Fatal(refusal.Message)
@@ -148,9 +147,7 @@ func (c *bareCodex) offer(schemas ...string) ([]codexschema.Schema, error) {
 		return nil, err
 	}
 	defer thread.Close(func() {})
-	if err := thread.StartTurn(ctx, c.plan.Turn); err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, thread.StartTurn(ctx, c.plan.Turn))
 	select {
 	case <-thread.Ended():
 	case <-ctx.Done():
@@ -170,9 +167,7 @@ func (c *bareCodex) offer(schemas ...string) ([]codexschema.Schema, error) {
 func decodeSchema(t testing.TB, text []byte) codexschema.Schema {
 	t.Helper()
 	schema, err := codexschema.Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return schema.(codexschema.Schema)
 }
 
@@ -183,9 +178,7 @@ func TestCodexSchemas(t *testing.T) {
 	const atOnce = 200
 	for some := range slices.Chunk(schemaCases(), atOnce) {
 		offered, err := c.offer(some...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i, schema := range some {
 			want, err := codexschema.Offered([]byte(schema))
 			if err != nil {
@@ -228,13 +221,9 @@ var refusedSchemas = []string{
 func agentTools(t testing.TB) []json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile("testdata/agent_tools.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var tools []json.RawMessage
-	if err := json.Unmarshal(text, &tools); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &tools))
 	return tools
 }
 
@@ -280,9 +269,7 @@ func addTools(t testing.TB, to map[string]scriptedmodel.Tool, list gjson.Result)
 	t.Helper()
 	for _, raw := range list.Array() {
 		var tool scriptedmodel.Tool
-		if err := json.Unmarshal([]byte(raw.Raw), &tool); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(raw.Raw), &tool))
 		if to[tool.Name] = tool; tool.Type == "namespace" {
 			addTools(t, to, raw.Get("tools"))
 		}
@@ -320,8 +307,6 @@ func compactJSON(t testing.TB, text string) string {
 	compact := json.RawMessage(text)
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(compact); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Encode(compact))
 	return strings.TrimSuffix(b.String(), "\n")
 }

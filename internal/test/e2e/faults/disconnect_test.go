@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -186,14 +187,10 @@ func TestHalfClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := e2e.Context(t)
 			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer conn.Close()
 			if deadline, ok := ctx.Deadline(); ok {
-				if err := conn.SetDeadline(deadline); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, conn.SetDeadline(deadline))
 			}
 			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 				c.path, address, len(c.body)+c.more, c.body); err != nil {
@@ -206,9 +203,7 @@ func TestHalfClosed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, conn.(*net.TCPConn).CloseWrite())
 			_, _ = io.Copy(io.Discard, reader) // a reset is possible
 			got := begun.String()
 			switch {

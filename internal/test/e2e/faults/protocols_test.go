@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestProtocols checks streams over HTTP/1.1, and HTTP/2 with and without TLS.
@@ -83,18 +84,12 @@ func streamOver(t *testing.T, client *http.Client, url string) (text string, maj
 	t.Helper()
 	body := e2e.ChatBody("chunk=4; say:one two three four five", map[string]any{"stream": true})
 	request, err := http.NewRequestWithContext(e2e.Context(t), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer response.Body.Close()
 	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(all), response.ProtoMajor
 }
 
@@ -106,13 +101,9 @@ func leaveOver(t *testing.T, s *e2e.Site, client *http.Client, url string) {
 	defer leave()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions",
 		strings.NewReader(e2e.ChatBody("say:Half of it; hang", map[string]any{"stream": true})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := io.ReadFull(response.Body, make([]byte, 100)); err != nil {
 		t.Error(err)
 	}
@@ -135,9 +126,7 @@ func resetOver(t *testing.T, client *http.Client, url string) {
 			reader = &halfBody{text: strings.NewReader(body[:len(body)/2]), ctx: ctx}
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.AfterFunc(time.Duration(i%10)*300*time.Microsecond, cancel)
 		if response, err := client.Do(request); err == nil {
 			_ = response.Body.Close()
@@ -168,9 +157,7 @@ func (h *halfBody) Read(p []byte) (int, error) {
 func TestSlowUpload(t *testing.T) {
 	s := e2e.NewSite(t, "max_concurrent 1")
 	conn, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n\r\n{", s.Addr)
 	for range 3 {

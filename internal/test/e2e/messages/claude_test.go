@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -80,9 +81,7 @@ func (c *claude) run(prompt string, args ...string) result {
 func (c *claude) session(prompts []string) []string {
 	c.t.Helper()
 	script, err := filepath.Abs("../clients/agent-session.js")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.AsJSON(c.t, prompts))
@@ -123,9 +122,7 @@ type judged struct {
 
 func newJudge(t *testing.T, s *e2e.Site) *judge {
 	to, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := &judge{t: t}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -92,13 +93,9 @@ func TestClaudeCodeReads(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := newClaude(t, s)
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 40, 40))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, png.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 40, 40))))
 	for name, content := range map[string][]byte{"a.png": picture.Bytes(), "a.pdf": []byte(smallPDF)} {
-		if err := os.WriteFile(filepath.Join(c.dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(c.dir, name), content, 0o600))
 	}
 	says(t, s, nil,
 		calling(use("Read", `{"file_path":%q}`, filepath.Join(c.dir, "a.png")), use("Read", `{"file_path":%q}`, filepath.Join(c.dir, "a.pdf"))),

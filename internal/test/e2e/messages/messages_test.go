@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -279,9 +280,7 @@ func lastAsked(s *e2e.Site) string {
 		Input []map[string]any
 		Tools json.RawMessage
 	}
-	if err := json.Unmarshal(request.Body, &body); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, json.Unmarshal(request.Body, &body))
 	for _, item := range body.Input {
 		delete(item, "id") // Codex's, as are the times that it sends with a login
 		delete(item, "internal_chat_message_metadata_passthrough")
@@ -306,9 +305,7 @@ func sentIn(t *testing.T, requests []scriptedmodel.Request) sent {
 	all, again := 0, 0
 	for i, r := range requests {
 		var body struct{ Input []json.RawMessage }
-		if err := json.Unmarshal(r.Body, &body); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(r.Body, &body))
 		s.keys[r.PromptCacheKey] = true
 		s.extends = s.extends && samePrefix(body.Input, before) == len(before)
 		same := samePrefix(body.Input, last[r.PromptCacheKey])

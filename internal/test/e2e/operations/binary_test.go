@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // run starts the built Caddy.
@@ -75,9 +76,7 @@ func TestBuiltCaddyKilled(t *testing.T) {
 	response := r.Hanging(ctx)
 	defer response.Body.Close()
 	pids := e2e.Codexes(r.Cmd.Process.Pid)
-	if err := r.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Kill())
 	if _, err := io.Copy(io.Discard, response.Body); err == nil {
 		t.Error("the stream ended as if it were complete")
 	}
@@ -98,13 +97,9 @@ func TestBuiltCaddyValidates(t *testing.T) {
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "started")
 	program := filepath.Join(dir, "codex")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700))
 	config := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(fmt.Sprintf("http://%s {\n\tcodex {\n\t\tapp_server %s app-server\n\t}\n}\n", e2e.FreeAddr(t), program)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(config, []byte(fmt.Sprintf("http://%s {\n\tcodex {\n\t\tapp_server %s app-server\n\t}\n}\n", e2e.FreeAddr(t), program)), 0o600))
 	validate := exec.CommandContext(e2e.Context(t), e2e.BuiltCaddy(t), "validate", "--adapter", "caddyfile", "--config", config)
 	if out, err := validate.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

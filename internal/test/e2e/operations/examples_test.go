@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -156,9 +157,7 @@ func TestExamples(t *testing.T) {
 			replace: []string{":8080", "SITE", ":9180", "http://" + scrape, "{$TURN_LOG:/var/log/caddy/codex-turns.log}", turns},
 			check: func(t *testing.T, s *e2e.Site) {
 				response, err := http.Get("http://" + scrape + "/metrics")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if body := s.Read(response); !strings.Contains(body, "codex_tool_calls_total") {
 					t.Errorf("%s: %.300s", response.Status, body)
 				}
@@ -260,9 +259,7 @@ func exampleNames(t *testing.T) []string {
 // run runs an example in place of what the site has. second is the home of a second app-server.
 func (e example) run(t *testing.T, s *e2e.Site, name, second string) {
 	file, err := os.ReadFile("../../../../examples/" + name + ".Caddyfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for key, value := range e.env {
 		t.Setenv(key, value)
 	}
@@ -324,16 +321,12 @@ func TestSystemdSteps(t *testing.T) {
 		"/usr/bin:/bin", os.Getenv("PATH"), "localhost:8080", s.Addr, ":8080", s.Addr, "build/caddy", e2e.BuiltCaddy(t),
 	)
 	for _, made := range []string{bin, filepath.Join(dir, "etc/systemd/system")} {
-		if err := os.MkdirAll(made, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(made, 0o755))
 	}
 	for name, script := range standIns {
 		script = strings.NewReplacer("HOME_OF", s.Home, "REAL", e2e.CodexBinary).Replace(script)
 		e2e.WriteFile(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
-		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(filepath.Join(bin, name), 0o700))
 	}
 	shell := func(line string) (string, error) {
 		cmd := exec.CommandContext(e2e.Context(t), "sh", "-c", replace.Replace(line))
@@ -390,14 +383,10 @@ func startService(t *testing.T, s *e2e.Site, dir string, replace *strings.Replac
 		}
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(env, "XDG_DATA_HOME=", "XDG_CONFIG_HOME="), log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()

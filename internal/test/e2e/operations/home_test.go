@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -134,9 +135,7 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	e2e.WriteFile(t, variables, string(needed)+"LEAK=1\nOPENAI_API_KEY=LEAK\n")
 	path := filepath.Join(s.Home, "config.toml")
 	provider, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	top, tables := string(provider), ""
 	if table := strings.Index(top, "\n["); table >= 0 {
 		top, tables = top[:table], top[table:]
@@ -270,9 +269,7 @@ func ownTemp(t *testing.T) {
 func privateDirs(t testing.TB) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return dirs
 }
 
@@ -315,9 +312,7 @@ type authority struct {
 func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := &authority{key: key, template: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
@@ -329,9 +324,7 @@ func newAuthority(t *testing.T, name string) *authority {
 func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, a.template, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return der
 }
 
@@ -339,9 +332,7 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.Pr
 func (a *authority) server(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: a.template.NotBefore, NotAfter: a.template.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -355,9 +346,7 @@ func TestCertificates(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		other, own := newAuthority(t, "other"), newAuthority(t, "own")
 		file := filepath.Join(t.TempDir(), "certificates.pem")
-		if err := os.WriteFile(file, slices.Concat(other.pem, own.pem), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, slices.Concat(other.pem, own.pem), 0o600))
 		s := e2e.NewSite(t, "")
 		server := httptest.NewUnstartedServer(s.Model)
 		server.TLS = &tls.Config{Certificates: []tls.Certificate{own.server(t)}}
@@ -380,9 +369,7 @@ func checkCertificates(t *testing.T) {
 	t.Helper()
 	e2e.WaitFor(t, "a single codex", func() bool { return len(e2e.Children()) == 1 })
 	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", rig.Below(os.Getpid())[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.Contains("\x00"+string(environment), "\x00CODEX_CA_CERTIFICATE=") {
 		t.Errorf("Codex reads the certificates slowly: %q", environment)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
@@ -42,12 +43,8 @@ func (f *keyFile) write(keys map[string]string) {
 	for key, options := range keys {
 		fmt.Fprintf(&content, "key %x {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
 	}
-	if err := os.WriteFile(f.path+".new", []byte(content.String()), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Rename(f.path+".new", f.path); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, os.WriteFile(f.path+".new", []byte(content.String()), 0o600))
+	must.OK(f.t, os.Rename(f.path+".new", f.path))
 }
 
 // status returns the status of a request to say something.
@@ -165,9 +162,7 @@ func TestKeyConcurrency(t *testing.T) {
 	defer leave()
 	for range 2 {
 		response, err := s.Chat(ctx, e2e.ChatBody("say:x; hang", e2e.Fields{"stream": true}), e2e.Bearer("sk-two"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer response.Body.Close()
 	}
 	response, text := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("sk-two"))

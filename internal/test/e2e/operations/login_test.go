@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -114,17 +115,13 @@ func TestRefreshedTokens(t *testing.T) {
 	ownTemp(t)
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
-	if err := s.Login.Expire(s.Home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Login.Expire(s.Home))
 	old := s.Login.Tokens()
 	admin := withAdminAt(s, s.Caddyfile(""))
 	s.WaitReady()
 	access := strings.TrimPrefix(authorization(s), "Bearer ")
 	var kept struct{ Tokens map[string]string }
-	if err := json.Unmarshal([]byte(e2e.ReadFile(t, filepath.Join(s.Home, "auth.json"))), &kept); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(e2e.ReadFile(t, filepath.Join(s.Home, "auth.json"))), &kept))
 	now := s.Login.Tokens()
 	if now == old || kept.Tokens["refresh_token"] != now.Refresh || kept.Tokens["access_token"] != now.Access || access != now.Access {
 		t.Errorf("the home has %v, and the provider gets %s", kept.Tokens, access)

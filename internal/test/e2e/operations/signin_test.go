@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
@@ -116,9 +117,7 @@ func TestSignIn(t *testing.T) {
 	for name, prepare := range map[string]func(*e2e.Site){
 		"refused": func(s *e2e.Site) { s.Login.Revoke() },
 		"missing": func(s *e2e.Site) {
-			if err := os.Remove(filepath.Join(s.Home, "auth.json")); err != nil {
-				s.T.Fatal(err)
-			}
+			must.OK(s.T, os.Remove(filepath.Join(s.Home, "auth.json")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,9 +148,7 @@ func TestSignInDuringATurn(t *testing.T) {
 		_, text := s.Post(e2e.ChatBody("say:moved", nil), e2e.Bearer("k-ann"))
 		answered <- text
 	}()
-	if err := s.Plan.Await(e2e.Context(t), planbackend.Responses, asked+1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Plan.Await(e2e.Context(t), planbackend.Responses, asked+1))
 	other := s.Plan.AddLogin(planbackend.LoginOptions{})
 	s.Plan.Authorize(s.begin(), other)
 	s.awaitServed(other)
@@ -304,9 +301,7 @@ func TestSignInEnds(t *testing.T) {
 		_, err := http.DefaultClient.Do(request)
 		gone <- err
 	}()
-	if err := s.Plan.Await(e2e.Context(t), planbackend.DeviceCode, asked+1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Plan.Await(e2e.Context(t), planbackend.DeviceCode, asked+1))
 	leave()
 	<-gone
 	if now := s.login().SignIn; now.State != status.SignInStarting {

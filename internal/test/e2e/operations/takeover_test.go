@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -186,16 +187,12 @@ func TestLoginFile(t *testing.T) {
 	admin := s.WithAdmin(s.Caddyfile(""))
 	served(s, "at first")
 	other := s.Plan.AddLogin(planbackend.LoginOptions{})
-	if err := other.Write(s.Home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Write(s.Home))
 	used := func() int {
 		return s.Plan.Count(planbackend.Responses, other) + s.Plan.Count(planbackend.Socket, other)
 	}
 	e2e.WaitFor(t, "the use of the other login", func() bool { ask(s); return used() > 0 })
-	if err := os.Remove(filepath.Join(s.Home, "auth.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(s.Home, "auth.json")))
 	e2e.WaitFor(t, "the missing login", func() bool {
 		code, text := s.Get("/readyz")
 		return code == http.StatusServiceUnavailable && admin.Status().AppServers[0].Login.Cause == "not_signed_in" && strings.Contains(text, "signed_out")
@@ -203,9 +200,7 @@ func TestLoginFile(t *testing.T) {
 	if _, said, _ := ask(s); !strings.Contains(said, "codex_unauthorized") {
 		t.Error(said)
 	}
-	if err := s.Login.Write(s.Home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Login.Write(s.Home))
 	s.WaitReady()
 	served(s, "at last")
 }
@@ -378,9 +373,7 @@ func TestSpentLoginIsReplaced(t *testing.T) {
 		code, now := s.Readiness()
 		return strings.Contains(said, "insufficient_quota") && code == http.StatusServiceUnavailable && now.Login == "spent"
 	})
-	if err := other.Write(s.Home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Write(s.Home))
 	s.WaitReady()
 	served(s, "with the other login")
 }
@@ -394,9 +387,7 @@ func TestProcessWithoutAccount(t *testing.T) {
 	served(s, "before")
 	before := e2e.AppServers()
 	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
-	if err := syscall.Kill(before[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(before[0], syscall.SIGKILL))
 	e2e.WaitFor(t, "the next process to miss its account", func() bool {
 		for _, one := range admin.Status().AppServers {
 			if one.State == "ready" && one.Account != "" {

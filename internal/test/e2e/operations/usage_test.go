@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -114,9 +115,7 @@ func TestUsageOverRestarts(t *testing.T) {
 	}
 	r.End()
 	stored, err := os.ReadFile(filepath.Join(r.Dir, "caddy", "codex", "usage.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, text := range map[string]string{"log": r.Log.String(), "storage": string(stored)} {
 		for _, secret := range []string{e2e.SecretKey, "PRIVATE"} {
 			if strings.Contains(text, secret) {
@@ -143,9 +142,7 @@ func TestExitCountsBackground(t *testing.T) {
 			request := e2e.Asks("say:Half; hang", e2e.Fields{"background": true, "stream": true})
 			response := r.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(request)), e2e.Bearer(c.key))
 			e2e.ReadUntil(t, response.Body, "Half")
-			if err := response.Body.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, response.Body.Close())
 			if name == "Redis fails" {
 				server.Kill()
 			}
@@ -189,9 +186,7 @@ func spentOn(s *e2e.Site, id string) (turns []spent) {
 	s.T.Helper()
 	raw, _ := usageAs(s, nil)
 	var list struct{ Data []spent }
-	if err := json.Unmarshal([]byte(raw), &list); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, json.Unmarshal([]byte(raw), &list))
 	for _, turn := range list.Data {
 		if turn.RequestID == id {
 			turns = append(turns, turn)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -82,13 +83,9 @@ func TestNodesBackground(t *testing.T) {
 	_, ofStopped := begin(c.Through(1), e2e.Fields{"stream": true, "background": true}, nil)
 	follower := c.Through(2).Do(http.MethodGet, "/v1/responses/"+ofKilled+"?stream=true", nil, nil)
 	e2e.ReadUntil(t, follower.Body, "It begins")
-	if err := c.Nodes[0].Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Nodes[0].Cmd.Process.Kill())
 	_ = c.Nodes[0].Wait()
-	if err := c.Nodes[1].Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Nodes[1].Cmd.Process.Signal(syscall.SIGSTOP))
 	failures := make(map[string]string)
 	for _, id := range []string{ofKilled, ofStopped} {
 		deadline := time.Now().Add(60 * time.Second) // a lease has 30
@@ -106,9 +103,7 @@ func TestNodesBackground(t *testing.T) {
 	if rest := c.Read(follower); !strings.Contains(rest, "event: response.failed") {
 		t.Errorf("the follower has %s", rest)
 	}
-	if err := c.Nodes[1].Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Nodes[1].Cmd.Process.Signal(syscall.SIGCONT))
 	c.Nodes[0].Start()
 	c.WaitOpen(0) // the node that goes on ends its turn
 	for id, failure := range failures {
@@ -233,9 +228,7 @@ func TestDiskKilled(t *testing.T) {
 	made, _ := conversation(r.Site, http.MethodPost, "", e2e.Fields{"items": []e2e.Fields{e2e.Says("user", "Hello.")}}, nil, http.StatusOK)
 	r.Respond(e2e.Asks("say:Told.", e2e.Fields{"conversation": made.ID}), nil)
 	_, running := begin(r.Site, e2e.Fields{"stream": true, "background": true}, nil)
-	if err := r.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Kill())
 	_ = r.Wait()
 	r.Start()
 	if status, body := about(r.Site, http.MethodGet, kept.ID, nil); status != http.StatusOK || !strings.Contains(body, "Kept.") {
@@ -302,9 +295,7 @@ func TestKilledReaders(t *testing.T) {
 	}
 	reading.Wait()
 	time.Sleep(500 * time.Millisecond) // events are stored, and some are not yet
-	if err := c.Nodes[0].Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Nodes[0].Cmd.Process.Kill())
 	_ = c.Nodes[0].Wait()
 	all.Wait()
 	var ended atomic.Int64

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -125,9 +126,7 @@ func TestResponsesSettings(t *testing.T) {
 		t.Errorf("ignored %q", got)
 	}
 	var echo map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(body), &echo); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(body), &echo))
 	for name, want := range map[string]string{
 		"instructions": `"Be brief."`, "metadata": `{"k":"v"}`, "temperature": "0.5", "truncation": `"auto"`, "user": `"u"`, "store": "true", "parallel_tool_calls": "true",
 	} {
@@ -205,9 +204,7 @@ func TestResponsesSDK(t *testing.T) {
 			Reasoning: shared.ReasoningParam{Summary: shared.ReasoningSummaryAuto},
 			Metadata:  shared.Metadata{"topic": "notes"},
 		}, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if first.Status != responses.ResponseStatusCompleted || first.OutputText() != "I look." || len(first.Output) != 4 || first.Metadata["topic"] != "notes" || first.Usage.TotalTokens == 0 {
 			t.Fatal(first.RawJSON())
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -183,9 +184,7 @@ func TestResponsesStores(t *testing.T) {
 			if request, _ := s.Model.Last(); !slices.Contains(e2e.Describe(request), "assistant: Kept <over> it.") {
 				t.Errorf("the model was given %q", e2e.Describe(request))
 			}
-			if err := caddy.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, caddy.Stop())
 			s.Load(s.Caddyfile(c.store))
 			s.WaitReady()
 			if status, body := about(s, http.MethodGet, r.ID, nil); (status == http.StatusOK) != c.survives {
@@ -269,9 +268,7 @@ func TestResponsesRunning(t *testing.T) {
 func TestResponsesLost(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	stream, id := begin(s, e2e.Fields{"stream": true}, nil)
-	if err := stream.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stream.Body.Close())
 	s.WaitOpen(0)
 	var r *e2e.Response
 	e2e.WaitFor(t, "the response to be kept", func() bool {
@@ -385,9 +382,7 @@ func TestResponsesReferences(t *testing.T) {
 func TestBackgroundResumed(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	stream, id := begin(s, e2e.Fields{"stream": true, "background": true}, nil)
-	if err := stream.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stream.Body.Close())
 	s.Load(s.Caddyfile("keepalive 9s"))
 	s.WaitReady()
 	resumed := s.Do(http.MethodGet, "/v1/responses/"+id+"?stream=true&starting_after=1", nil, nil)
