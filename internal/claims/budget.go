@@ -26,20 +26,13 @@ type Budget struct {
 
 	mu    sync.Mutex
 	used  int64
-	users map[string]*holder // by name: the holders that use a part of the budget, and the one in idle
-	idle  *holder            // the holder whose use fell to 0 most recently, kept to be reused; nil: none
-}
-
-// holder is a user's entry in a budget. It counts how much all claims of the user hold together.
-type holder struct {
-	user string
-	used int64
+	users map[string]int64 // by name: how much all claims of the user hold together, if they hold anything
 }
 
 // NewBudget returns a budget of limit units, such as bytes. Each user may always use up to minShare
 // units, if so many are free.
 func NewBudget(limit, minShare int64, crowd *Crowd) *Budget {
-	return &Budget{limit: limit, minShare: minShare, crowd: crowd, users: make(map[string]*holder)}
+	return &Budget{limit: limit, minShare: minShare, crowd: crowd, users: make(map[string]int64)}
 }
 
 // Held returns how much of the budget is in use.
@@ -52,9 +45,8 @@ func (b *Budget) Held() int64 {
 // Claim returns an empty claim of a user. The caller must call Release at the end.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
-// fits reports whether a claim may grow by n. h is the holder of the claim's user, or nil if there
-// is none. The caller holds the lock.
-func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
+// fits reports whether a claim may grow by n. The caller holds the lock.
+func (b *Budget) fits(c *Claim, n int64) bool {
 	limit := b.limit
 	if c.size+n > smallClaim {
 		limit -= limit / reserveDivisor
@@ -62,42 +54,8 @@ func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
 	if b.used+n > limit {
 		return false
 	}
-	userTotal := n
-	if h != nil {
-		userTotal += h.used
-	}
+	userTotal := b.users[c.user] + n
 	return userTotal <= b.minShare || userTotal <= b.limit-b.used-n || !b.crowd.Shares(c.user)
-}
-
-// add adds n, which may be negative, to what a user holds. The caller holds the lock.
-func (b *Budget) add(h *holder, n int64) {
-	b.used += n
-	if h.used += n; h.used == 0 && h != b.idle {
-		b.forgetIdle()
-		b.idle = h
-	}
-}
-
-// addHolder makes a holder for a user who has none. The caller holds the lock.
-func (b *Budget) addHolder(user string) *holder {
-	h := b.forgetIdle()
-	if h == nil {
-		h = new(holder)
-	}
-	h.user = user
-	b.users[user] = h
-	return h
-}
-
-// forgetIdle removes the holder b.idle from the budget and returns it for reuse, or nil if there is
-// none or it is in use again. The caller holds the lock.
-func (b *Budget) forgetIdle() *holder {
-	h := b.idle
-	if b.idle = nil; h == nil || h.used > 0 {
-		return nil
-	}
-	delete(b.users, h.user)
-	return h
 }
 
 // Claim is the part of a budget that one request or connection of a user uses. A Claim is not safe
@@ -106,7 +64,6 @@ type Claim struct {
 	budget *Budget
 	user   string
 	size   int64
-	holder *holder // the entry of the user; nil before the first growth
 }
 
 // Size returns how much the claim holds.
@@ -116,7 +73,7 @@ func (c *Claim) Size() int64 { return c.size }
 func (c *Claim) Fits(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	return c.budget.fits(c, c.budget.users[c.user], n)
+	return c.budget.fits(c, n)
 }
 
 // Grow enlarges the claim by n. If the budget has no room for n more, or if the user would exceed
@@ -124,15 +81,10 @@ func (c *Claim) Fits(n int64) bool {
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	h := c.budget.users[c.user]
-	if !c.budget.fits(c, h, n) {
+	if !c.budget.fits(c, n) {
 		return false
 	}
-	if h == nil {
-		h = c.budget.addHolder(c.user)
-	}
-	c.budget.add(h, n)
-	c.holder, c.size = h, c.size+n
+	c.add(n)
 	return true
 }
 
@@ -143,8 +95,19 @@ func (c *Claim) Shrink(size int64) {
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	c.budget.add(c.holder, size-c.size)
-	c.size = size
+	c.add(size - c.size)
+}
+
+// add adds n, which may be negative, to what the claim holds. The caller holds the lock.
+func (c *Claim) add(n int64) {
+	b := c.budget
+	b.used += n
+	c.size += n
+	if held := b.users[c.user] + n; held != 0 {
+		b.users[c.user] = held
+	} else {
+		delete(b.users, c.user)
+	}
 }
 
 // Release gives back all that the claim holds. The claim may grow again.
