@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/chat/completions (CreateChatCompletionRequest). It refers
-// to parts of the body, so the body must not change while the request is in use.
+// Request is the checked body of POST /v1/chat/completions (CreateChatCompletionRequest).
 type Request struct {
 	prompt.Conversation
 
@@ -26,17 +25,11 @@ type Request struct {
 	hasInput         bool                // the body is of the Responses API: its input is the conversation
 }
 
-// Decode reads and checks the body of a request. The error is always an
-// invalid_request_error with status 400.
+// Decode reads and checks the body of a request, see [prompt]. The caller has to fetch images at
+// https URLs, see [prompt.Conversation.RemoteImages].
 //
 // Some clients post bodies of the Responses API, but expect chat completions as answers. If a body
 // has an input and no messages, Decode reads the input as the conversation.
-//
-// Values of a wrong type or form are errors. So are requests for log probabilities, audio and
-// files, since Codex cannot handle these. Decode accepts known fields that have no effect with
-// Codex. If such a field would change the answer of OpenAI, [prompt.Plan.Ignored] lists the field.
-// Decode skips unknown fields. The caller has to fetch images at https URLs, see
-// [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	r := new(Request)
 	if apiErr := r.Decode(body); apiErr != nil {

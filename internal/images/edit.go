@@ -11,8 +11,7 @@ import (
 )
 
 // DecodeEdit reads and checks the body of a request for pictures that are made from other pictures.
-// The body is a form, or JSON. [Request.Encode] has to be called before [Request.Plan]. The error
-// is always an invalid_request_error with status 400.
+// The body is a form, or JSON. [Request.Encode] has to be called before [Request.Plan].
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	mediaType, params, _ := mime.ParseMediaType(contentType)

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/images/generations or /v1/images/edits. It refers
-// to parts of the body, so the body must not be changed while the request is in use.
+// Request is the checked body of POST /v1/images/generations or /v1/images/edits.
 type Request struct {
 	prompt.Conversation
 
@@ -37,11 +36,7 @@ const (
 	maxInputs = 5
 )
 
-// DecodeGeneration reads and checks the body of a request for new pictures. The error is always an
-// invalid_request_error with status 400.
-//
-// Unknown fields are skipped. Settings that Codex's tool does not have are accepted, but have no
-// effect; [prompt.Plan.Ignored] lists them.
+// DecodeGeneration reads and checks the body of a request for new pictures, see [prompt].
 func DecodeGeneration(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, newRequest(false), (*Request).read)
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/messages. It refers to parts of the body, so the body
-// must not change while the request is in use.
+// Request is the checked body of POST /v1/messages.
 type Request struct {
 	prompt.Conversation
 
@@ -46,14 +45,9 @@ const (
 	ThinkingShown
 )
 
-// Decode reads and checks the body of a request. The error is always an invalid_request_error with
-// status 400.
-//
-// Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
-// too, such as tools that Anthropic runs. A document that Codex cannot read is not an error, since
-// clients keep documents in their history for ever; the model gets a notice instead. Fields that
-// have no effect with Codex are accepted. If such a field would change the answer of Anthropic,
-// [prompt.Plan.Ignored] lists the field. Unknown fields are skipped.
+// Decode reads and checks the body of a request, see [prompt]. A document that Codex cannot read is
+// not an error, since clients keep documents in their history for ever; the model gets a notice
+// instead.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /api/chat or /api/generate. It refers to parts of the
-// body, so the body must not be changed while the request is in use.
+// Request is the checked body of POST /api/chat or /api/generate.
 type Request struct {
 	prompt.Conversation
 
@@ -29,12 +28,8 @@ type Request struct {
 	messages, prompt, system, images wirejson.Value
 }
 
-// DecodeChat reads and checks the body of POST /api/chat. The error is always an
-// invalid_request_error with status 400.
-//
-// As with Ollama, an absent stream means true, and unknown fields and options are skipped. Settings
-// that Codex does not have are accepted. If such a setting would change the answer of Ollama,
-// [prompt.Plan.Ignored] lists the setting.
+// DecodeChat reads and checks the body of POST /api/chat, see [prompt]. As with Ollama, an absent
+// stream means true.
 func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
 
 // DecodeGenerate is [DecodeChat] for POST /api/generate, which completes one prompt.

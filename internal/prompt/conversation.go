@@ -2,6 +2,12 @@
 // fill the same form, the [Conversation]. [Conversation.Plan] turns it into a [Plan]: the
 // parameters of thread/start, the history items of thread/inject_items and the parameters of
 // turn/start.
+//
+// All decoders treat the fields of a body alike. Values of a wrong type or form are errors, and so
+// are requests for things that Codex cannot do: these errors are invalid_request_errors with status
+// 400. Known fields without an effect are accepted, and [Plan].Ignored lists those that would change
+// the answer of the API's provider. Unknown fields are skipped. A decoded request refers to parts of
+// its body, which must not change while the request is in use.
 package prompt
 
 import (

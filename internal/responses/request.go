@@ -15,10 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/responses (CreateResponse). Its fields share the memory
-// of the body, which must not be changed while the request is in use.
-//
-// [Request.Resolve] has to be called before [Request.Plan].
+// Request is the checked body of POST /v1/responses (CreateResponse). [Request.Resolve] has to be
+// called before [Request.Plan].
 type Request struct {
 	prompt.Conversation
 
@@ -42,14 +40,8 @@ type Request struct {
 	inputTools       []declaredTool          // the tools that items of the input declare
 }
 
-// Decode reads and checks the body of a request. The error is always an
-// invalid_request_error with status 400.
-//
-// Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
-// too: tools that only OpenAI runs, prompts that OpenAI stores, log probabilities and files. Fields
-// that have no effect with Codex are accepted. If such a field would change the answer of OpenAI,
-// [prompt.Plan.Ignored] lists the field. Unknown fields are skipped. The caller has to fetch images
-// at https URLs, see [prompt.Conversation.RemoteImages].
+// Decode reads and checks the body of a request, see [prompt]. The caller has to fetch images at
+// https URLs, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
