@@ -1,6 +1,8 @@
 package aggregator
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -39,13 +41,13 @@ func (in *ingestion) countMalformed(reason string) {
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
 	a.stats.Events++
 	in := ingestion{agg: a, opts: opts}
-	text, ok := wirejson.Valid(event)
-	if !ok || !wirejson.IsObject(text) {
+	object := wirejson.Value(bytes.TrimSpace(event))
+	if !json.Valid(event) || object.Kind() != wirejson.KindObject {
 		in.countMalformed("it is not a JSON object")
 		return Result{Err: in.err}
 	}
 	refusedBefore := a.stats.Malformed
-	in.dispatch(choice, readMembers(text))
+	in.dispatch(choice, readMembers(bytes.Clone(object)))
 	if !in.foundCall && a.stats.Malformed == refusedBefore {
 		a.stats.Unknown++
 	}

@@ -14,16 +14,16 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 		choice = int(n)
 	}
 	switch {
-	case wirejson.IsObject(m.delta):
+	case m.delta.Kind() == wirejson.KindObject:
 		in.readChatCalls(choice, readMembers(m.delta), false)
-	case wirejson.IsObject(m.message):
+	case m.message.Kind() == wirejson.KindObject:
 		in.readChatMessage(choice, id, readMembers(m.message))
 	}
 }
 
 // readFunction reads the function of a tool call, or a function_call. complete is true if the call
 // belongs to a complete message.
-func (in *ingestion) readFunction(object string, complete bool) Input {
+func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
 	if complete {
@@ -42,13 +42,13 @@ func (in *ingestion) readFunction(object string, complete bool) Input {
 // false if there is no room for the choice.
 func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 	n, hasRoom := 0, true
-	for w := wirejson.Walk(m.toolCalls); w.Next(); {
-		if !wirejson.IsObject(w.Value) {
+	for v := range m.toolCalls.Values() {
+		if v.Kind() != wirejson.KindObject {
 			in.foundCall = true
 			in.countMalformed("a tool call is not an object")
 			continue
 		}
-		entry := readMembers(w.Value)
+		entry := readMembers(v)
 		input := in.readFunction(entry.function, complete)
 		input.ID = in.readIdentifier(entry.id)
 		input.place = place{kind: placeSlot, index: int(in.readNumber(entry.index))}
@@ -58,7 +58,7 @@ func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 		n++
 		hasRoom = hasRoom && in.applyInput(choice, &input)
 	}
-	if n > 0 || !wirejson.IsObject(m.functionCall) {
+	if n > 0 || m.functionCall.Kind() != wirejson.KindObject {
 		return hasRoom
 	}
 	input := in.readFunction(m.functionCall, complete)
@@ -96,16 +96,16 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 // wholeText returns the text of a message: the member text if it is a string, else the member
 // content if it is a string, else the joined texts of the parts in content.
 func (m members) wholeText() string {
-	if text, ok := wirejson.AsString(m.text); ok {
-		return text.String()
+	if text, ok := m.text.AsText(); ok {
+		return text
 	}
-	if text, ok := wirejson.AsString(m.content); ok {
-		return text.String()
+	if text, ok := m.content.AsText(); ok {
+		return text
 	}
 	var out strings.Builder
-	for w := wirejson.Walk(m.content); w.Next(); {
-		if text, ok := wirejson.AsString(readMembers(w.Value).text); ok {
-			out.WriteString(text.String())
+	for v := range m.content.Values() {
+		if text, ok := readMembers(v).text.AsText(); ok {
+			out.WriteString(text)
 		}
 	}
 	return out.String()

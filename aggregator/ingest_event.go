@@ -7,70 +7,30 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members holds the raw JSON of the members of an object. It has each member that any shape uses. A
-// missing member is "".
+// members has the values of the members of an object: of each member that any shape uses. A missing
+// member is nil.
 type members struct {
-	kind, method, id, status, index, outputIndex, sequence string
-	callID, itemID, name, tool, arguments                  string // of calls
-	params, item, output, response                         string // containers of items
-	choices, delta, message                                string // containers of chat bodies
-	content, text, toolCalls, functionCall, function       string // of chat bodies
+	kind, method, id, status, index, outputIndex, sequence wirejson.Value
+	callID, itemID, name, tool, arguments                  wirejson.Value // of calls
+	params, item, output, response                         wirejson.Value // containers of items
+	choices, delta, message                                wirejson.Value // containers of chat bodies
+	content, text, toolCalls, functionCall, function       wirejson.Value // of chat bodies
 }
 
-// readMembers reads an object in one pass.
-func readMembers(object string) (m members) {
-	for w := wirejson.Walk(object); w.Next(); {
-		switch w.Key {
-		case "type":
-			m.kind = w.Value
-		case "method":
-			m.method = w.Value
-		case "id":
-			m.id = w.Value
-		case "status":
-			m.status = w.Value
-		case "index":
-			m.index = w.Value
-		case "output_index":
-			m.outputIndex = w.Value
-		case "sequence_number":
-			m.sequence = w.Value
-		case "call_id", "callId":
-			m.callID = w.Value
-		case "item_id", "itemId":
-			m.itemID = w.Value
-		case "name":
-			m.name = w.Value
-		case "tool":
-			m.tool = w.Value
-		case "arguments":
-			m.arguments = w.Value
-		case "params":
-			m.params = w.Value
-		case "item":
-			m.item = w.Value
-		case "output":
-			m.output = w.Value
-		case "response":
-			m.response = w.Value
-		case "choices":
-			m.choices = w.Value
-		case "delta":
-			m.delta = w.Value
-		case "message":
-			m.message = w.Value
-		case "content":
-			m.content = w.Value
-		case "text":
-			m.text = w.Value
-		case "tool_calls":
-			m.toolCalls = w.Value
-		case "function_call":
-			m.functionCall = w.Value
-		case "function":
-			m.function = w.Value
-		}
+// readMembers reads an object in one pass. Any other value has no members.
+func readMembers(object wirejson.Value) (m members) {
+	if object.Kind() != wirejson.KindObject {
+		return m
 	}
+	object.Pick(wirejson.Into("type", &m.kind), wirejson.Into("method", &m.method), wirejson.Into("id", &m.id),
+		wirejson.Into("status", &m.status), wirejson.Into("index", &m.index), wirejson.Into("output_index", &m.outputIndex),
+		wirejson.Into("sequence_number", &m.sequence), wirejson.Into("call_id", &m.callID), wirejson.Into("callId", &m.callID),
+		wirejson.Into("item_id", &m.itemID), wirejson.Into("itemId", &m.itemID), wirejson.Into("name", &m.name),
+		wirejson.Into("tool", &m.tool), wirejson.Into("arguments", &m.arguments), wirejson.Into("params", &m.params),
+		wirejson.Into("item", &m.item), wirejson.Into("output", &m.output), wirejson.Into("response", &m.response),
+		wirejson.Into("choices", &m.choices), wirejson.Into("delta", &m.delta), wirejson.Into("message", &m.message),
+		wirejson.Into("content", &m.content), wirejson.Into("text", &m.text), wirejson.Into("tool_calls", &m.toolCalls),
+		wirejson.Into("function_call", &m.functionCall), wirejson.Into("function", &m.function))
 	return m
 }
 
@@ -84,21 +44,21 @@ func (in *ingestion) dispatch(choice int, m members) {
 		in.readResponsesEvent(choice, kind, m)
 	case kind != "" && kind != "message":
 		in.readItem(choice, m, Input{}, true)
-	case wirejson.IsObject(m.item):
+	case m.item.Kind() == wirejson.KindObject:
 		in.readItem(choice, readMembers(m.item), Input{}, true)
-	case m.choices != "":
-		for w := wirejson.Walk(m.choices); w.Next(); {
-			in.readChatChoice(choice, in.readID(m.id), readMembers(w.Value))
+	case m.choices != nil:
+		for v := range m.choices.Values() {
+			in.readChatChoice(choice, in.readID(m.id), readMembers(v))
 		}
-	case wirejson.IsObject(m.delta), wirejson.IsObject(m.message):
+	case m.delta.Kind() == wirejson.KindObject, m.message.Kind() == wirejson.KindObject:
 		in.readChatChoice(choice, in.readID(m.id), m)
 	case in.readTag(m.callID) != "" && in.readTag(m.tool) != "":
 		in.readToolCall(choice, m)
-	case in.readTag(m.callID) != "" && m.delta != "":
+	case in.readTag(m.callID) != "" && m.delta != nil:
 		in.readArgumentsEvent(choice, m, Input{raw: true}, m.delta, SourceFragment)
-	case wirejson.IsObject(m.response):
+	case m.response.Kind() == wirejson.KindObject:
 		in.readOutputItems(choice, readMembers(m.response).output)
-	case m.output != "":
+	case m.output != nil:
 		in.readOutputItems(choice, m.output)
 	case in.opts.message:
 		in.readChatMessage(choice, in.readID(m.id), m)
@@ -108,25 +68,24 @@ func (in *ingestion) dispatch(choice int, m members) {
 }
 
 // readTag reads a string that identifies a shape, such as a type. It returns "" for other values.
-func (in *ingestion) readTag(value string) string {
-	text, _ := wirejson.AsString(value)
-	return text.String()
+func (in *ingestion) readTag(value wirejson.Value) string {
+	text, _ := value.AsText()
+	return text
 }
 
 // readID reads an id. It returns "" for a value that is not a string or is too long.
-func (in *ingestion) readID(value string) string {
-	text, ok := wirejson.AsString(value)
-	if !ok || text.Size() > maxNameBytes {
+func (in *ingestion) readID(value wirejson.Value) string {
+	if len(value) > maxNameBytes+len(`""`) {
 		return ""
 	}
-	return text.String()
+	return in.readTag(value)
 }
 
 // readIdentifier reads the name or an id of a call. It returns "" for null. It also returns "" for
 // a value of another type and for a text that is too long, and counts these as malformed.
-func (in *ingestion) readIdentifier(value string) string {
+func (in *ingestion) readIdentifier(value wirejson.Value) string {
 	id := in.readID(value)
-	if id == "" && value != "" && value != "null" && value != `""` {
+	if id == "" && value.Given() && string(value) != `""` {
 		in.countMalformed("a name or an id is not a string, or too long")
 	}
 	return id
@@ -136,16 +95,15 @@ func (in *ingestion) readIdentifier(value string) string {
 // it, and its source is textSource. An object was parsed by a backend, and its source is
 // SourceParsed. The source of any other value is SourceNone. The text is valid until the next call
 // of readArguments.
-func (in *ingestion) readArguments(value string, textSource Source) (string, Source) {
-	text, ok := wirejson.AsString(value)
-	switch {
-	case ok && textSource == SourceFragment:
-		return text.Part(&in.agg.text), textSource
-	case ok:
-		return text.String(), textSource
-	case wirejson.IsObject(value):
-		return value, SourceParsed
-	case value != "" && value != "null":
+func (in *ingestion) readArguments(value wirejson.Value, textSource Source) (string, Source) {
+	switch kind := value.Kind(); {
+	case kind == wirejson.KindString && textSource == SourceFragment:
+		return value.Part(&in.agg.text), textSource
+	case kind == wirejson.KindString:
+		return in.readTag(value), textSource
+	case kind == wirejson.KindObject:
+		return wirejson.Text(value), SourceParsed
+	case value.Given():
 		in.countMalformed("arguments are neither a string nor an object")
 	}
 	return "", SourceNone
@@ -153,11 +111,11 @@ func (in *ingestion) readArguments(value string, textSource Source) (string, Sou
 
 // readNumber reads a whole number that is not negative. It returns -1 for a missing value and for
 // null. It also returns -1 for any other value, and counts it as malformed.
-func (in *ingestion) readNumber(value string) int64 {
-	if value == "" || value == "null" {
+func (in *ingestion) readNumber(value wirejson.Value) int64 {
+	if !value.Given() {
 		return -1
 	}
-	n, err := strconv.ParseUint(value, 10, 64)
+	n, err := strconv.ParseUint(string(value), 10, 64)
 	if err != nil || len(value) > 18 {
 		in.countMalformed("an index is not a number")
 		return -1

@@ -25,7 +25,7 @@ func (in *ingestion) readResponsesEvent(choice int, kind string, m members) {
 // readArgumentsEvent reads response.function_call_arguments.delta and .done, and also the params of
 // item/dynamicToolCall/argumentsDelta if input is raw. If the item was not announced, the call is not
 // shown until its name comes.
-func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, arguments string, source Source) {
+func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, arguments wirejson.Value, source Source) {
 	in.foundCall = true
 	input.Name, input.ID, input.Item = in.readIdentifier(m.name), in.readIdentifier(m.callID), in.readIdentifier(m.itemID)
 	if input.raw {
@@ -40,9 +40,9 @@ func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, argu
 	in.applyInput(choice, &input)
 }
 
-func (in *ingestion) readOutputItems(choice int, items string) {
-	for w := wirejson.Walk(items); w.Next(); {
-		in.readItem(choice, readMembers(w.Value), Input{isSummary: true, list: in.agg.stats.Events}, true)
+func (in *ingestion) readOutputItems(choice int, items wirejson.Value) {
+	for v := range items.Values() {
+		in.readItem(choice, readMembers(v), Input{isSummary: true, list: in.agg.stats.Events}, true)
 	}
 }
 
@@ -120,8 +120,8 @@ func (in *ingestion) readToolCall(choice int, m members) {
 func (in *ingestion) readParsedCall(choice int, m members, input Input, done bool) {
 	in.foundCall = true
 	input.Name, input.Done = in.readIdentifier(m.tool), done
-	if m.arguments != "" && m.arguments != "null" {
-		input.Text, input.Source = m.arguments, SourceParsed
+	if m.arguments.Given() {
+		input.Text, input.Source = wirejson.Text(m.arguments), SourceParsed
 	}
 	in.applyInput(choice, &input)
 }

@@ -360,9 +360,10 @@ func toolNames(tools string) string {
 
 // writeToolNames writes the names of tools, each after the prefix.
 func writeToolNames(names *strings.Builder, prefix, tools string) {
-	for tool := wirejson.Walk(tools); tool.Next(); {
-		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
-		if s := newScanner(wirejson.View(tool.Value)); s.Find("tools") {
+	for v := range wirejson.Value(wirejson.View(tools)).Values() {
+		tool := wirejson.Text(v)
+		name := cmp.Or(textAt(tool, "name"), textAt(tool, "type"))
+		if s := newScanner(v); s.Find("tools") {
 			innerPrefix := prefix
 			if name == pictureNamespace {
 				innerPrefix = pictureNamespace + "."

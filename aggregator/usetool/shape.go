@@ -62,19 +62,21 @@ func readArguments(arguments string) ([]Param, error) {
 	if arguments == "" || arguments == "null" {
 		return nil, nil
 	}
-	if !wirejson.IsObject(arguments) || !json.Valid([]byte(arguments)) {
+	object := wirejson.Value(wirejson.View(arguments))
+	if object.Kind() != wirejson.KindObject || !json.Valid(object) {
 		return nil, ErrArguments
 	}
 	var params []Param
 	place := make(map[string]int)
-	for w := wirejson.Walk(arguments); w.Next(); {
-		at, twice := place[w.Key]
+	for key, value := range object.Members() {
+		name := string(key)
+		at, twice := place[name]
 		if !twice {
 			at = len(params)
-			place[w.Key] = at
-			params = append(params, Param{Name: w.Key})
+			place[name] = at
+			params = append(params, Param{Name: name})
 		}
-		params[at].Value = w.Value
+		params[at].Value = wirejson.Text(value)
 	}
 	return params, nil
 }
@@ -143,8 +145,8 @@ func StructuredAction(name, arguments string) ActionKey {
 
 // plainValue returns a raw JSON value as it is written in a block.
 func plainValue(raw string) string {
-	if text, ok := wirejson.AsString(raw); ok {
-		raw = strings.TrimSpace(text.String())
+	if text, ok := wirejson.Value(wirejson.View(raw)).AsText(); ok {
+		raw = strings.TrimSpace(text)
 	}
 	if isJSONContainer(raw) {
 		return compactJSON(raw)

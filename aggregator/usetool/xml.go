@@ -89,8 +89,8 @@ func isTagName(name string) bool {
 
 // value writes the value of a parameter.
 func (e Escaping) value(p Param) string {
-	if text, ok := wirejson.AsString(p.Value); ok {
-		return e.text(text.String(), p.Name)
+	if text, ok := wirejson.Value(wirejson.View(p.Value)).AsText(); ok {
+		return e.text(text, p.Name)
 	}
 	if p.Value[0] == '{' || p.Value[0] == '[' {
 		return compactJSON(p.Value)

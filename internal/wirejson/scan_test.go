@@ -22,9 +22,8 @@ func TestPart(t *testing.T) {
 		`ud83d`:              "ud83d",
 		``:                   "",
 	} {
-		text, ok := AsString(`"` + raw + `"`)
 		var buf []byte
-		if got := text.Part(&buf); !ok || got != want {
+		if got := Value(`"` + raw + `"`).Part(&buf); got != want {
 			t.Errorf("%s is %q, want %q", raw, got, want)
 		}
 	}

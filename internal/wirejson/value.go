@@ -2,8 +2,8 @@
 // a member allocates nothing, and a value can be passed on exactly as it was written.
 //
 // [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
-// of bytes that [Parse] has checked, for the bodies of requests. [Walker] and [String] read strings
-// that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write JSON.
+// of bytes that were checked, for the bodies of requests, events and tool calls. [AppendString] and
+// [Append] write JSON.
 package wirejson
 
 import (
@@ -164,6 +164,26 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 		c := NewCursor(v)
 		c.Enter()
 		for i := 0; c.Next() && yield(i, c.Skip()); i++ {
+		}
+	}
+}
+
+// Values iterates over the elements of an array, or over the values of the members of an object. Any
+// other value has none.
+func (v Value) Values() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		kind := v.Kind()
+		if kind != KindArray && kind != KindObject {
+			return
+		}
+		c := NewCursor(v)
+		for c.Enter(); c.Next(); {
+			if kind == KindObject {
+				c.Name()
+			}
+			if !yield(c.Skip()) {
+				return
+			}
 		}
 	}
 }

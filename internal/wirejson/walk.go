@@ -1,46 +1,25 @@
 package wirejson
 
-import (
-	"bytes"
-	"encoding/json"
-	"strings"
-)
+import "bytes"
 
-// Valid reports whether data is valid JSON. If so, it returns a copy of the text without the white
-// space around it.
-func Valid(data []byte) (text string, ok bool) {
-	if !json.Valid(data) {
+// AsText returns the text of a string, and false for any other value. The text is a part of the value
+// if there are no escapes, else a copy.
+func (v Value) AsText() (text string, ok bool) {
+	if v.Kind() != KindString {
 		return "", false
 	}
-	return string(bytes.TrimSpace(data)), true
+	return Text(v.Bytes()), true
 }
 
-// String is the inside of a JSON string. It is decoded only when it is used.
-type String struct {
-	raw     string
-	escaped bool // raw holds backslash escapes
-}
-
-// Size returns the length of the text in bytes, before the escapes are decoded.
-func (t String) Size() int { return len(t.raw) }
-
-// String returns the decoded text. It is a view of the JSON if there are no escapes.
-func (t String) String() string {
-	if !t.escaped {
-		return t.raw
+// Part returns the text of a string that may be a part of a longer one, cut within a character. If
+// the string begins or ends with half of a surrogate pair, this half does not become U+FFFD: Part
+// encodes it in three bytes, as if it were a character. The result may share the memory of buf, so
+// it is valid until buf changes.
+func (v Value) Part(buf *[]byte) string {
+	raw, high := v.RawText(), rune(0)
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return Text(raw)
 	}
-	return unescaped(View(t.raw))
-}
-
-// Part returns the decoded text of a string that may be a part of a longer one, cut within a
-// character. If the string begins or ends with half of a surrogate pair, this half does not become
-// U+FFFD: Part encodes it in three bytes, as if it were a character. The result may share the
-// memory of buf, so it is valid until buf changes.
-func (t String) Part(buf *[]byte) string {
-	if !t.escaped {
-		return t.raw
-	}
-	raw, high := View(t.raw), rune(0)
 	dst := (*buf)[:0]
 	if low, ok := codeUnit(raw); ok && low >= 0xdc00 && low < 0xe000 {
 		dst, raw = appendHalf(dst, low), raw[len(`\ude00`):]
@@ -72,18 +51,6 @@ func isEscaped(raw []byte, at int) bool {
 func appendHalf(dst []byte, unit rune) []byte {
 	return append(dst, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
-
-// AsString returns the inside of a raw JSON value if the value is a string.
-func AsString(value string) (text String, ok bool) {
-	if value == "" || value[0] != '"' {
-		return String{}, false
-	}
-	inner := value[1 : len(value)-1]
-	return String{raw: inner, escaped: strings.IndexByte(inner, '\\') >= 0}, true
-}
-
-// IsObject reports whether a raw JSON value is an object.
-func IsObject(value string) bool { return value != "" && value[0] == '{' }
 
 // Cursor goes over the text of a checked value from front to back and reads each byte once,
 // however deep the value is nested:
@@ -173,43 +140,4 @@ func (c *Cursor) Read(read func()) Value {
 	start := c.pos
 	read()
 	return c.text[start:c.pos:c.pos]
-}
-
-// Walker iterates over the members of an object or the elements of an array.
-//
-//	for w := wirejson.Walk(value); w.Next(); {
-//		use(w.Key, w.Value)
-//	}
-//
-// For any other value, the first Next reports false.
-type Walker struct {
-	text   string
-	cursor Cursor // a cursor in text
-	object bool
-
-	Key   string // the decoded name of the member; empty in an array
-	Value string // the raw value
-}
-
-// Walk returns a Walker over a raw value.
-func Walk(value string) Walker {
-	if value == "" || value[0] != '{' && value[0] != '[' {
-		value = "[]"
-	}
-	return Walker{text: value, cursor: Cursor{text: View(value), pos: 1}, object: value[0] == '{'}
-}
-
-// Next moves to the next member or element, and reports whether there is one.
-func (w *Walker) Next() bool {
-	if !w.cursor.Next() {
-		return false
-	}
-	if start := w.cursor.pos; w.object {
-		name, _ := AsString(w.text[start:][:len(w.cursor.Name())])
-		w.Key = name.String()
-	}
-	start := w.cursor.pos
-	w.cursor.Skip()
-	w.Value = w.text[start:w.cursor.pos]
-	return true
 }
