@@ -17,7 +17,7 @@ type Answer struct {
 	hasText bool    // the text is more than white space
 	space   []byte  // white space at the end of the text so far; it is hashed only if more text follows
 	calls   []callHash
-	mixed   bool // there is text after a call
+	mixed   bool // there is text after a call; not every API can express that order, so a client may send another one back
 	size    int  // how many bytes the texts and calls have together
 }
 
@@ -83,13 +83,6 @@ func (a *Answer) flush() {
 	_, _ = a.text.Write(a.pending)
 	a.pending = a.pending[:0]
 }
-
-// Size returns how many bytes the texts and calls have together.
-func (a *Answer) Size() int { return a.size }
-
-// Mixed reports whether the answer has text after a call. Not every API can express that order, so
-// a client may send the text and the calls back in another order.
-func (a *Answer) Mixed() bool { return a.mixed }
 
 // Call adds a tool call. name is Codex's name of the tool. arguments are as the model wrote them,
 // or as the client sends them back.

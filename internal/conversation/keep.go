@@ -43,7 +43,7 @@ func (t *Turn) recordOutputs(outputs []turn.Output) {
 // is called before the client gets the end of the answer, because the client may send its next
 // request as soon as it has that end.
 func (t *Turn) announce() {
-	if t.current.threads == nil || t.answer.Mixed() || t.chain == nil {
+	if t.current.threads == nil || t.answer.mixed || t.chain == nil {
 		return
 	}
 	t.withdrawAnnouncement()
@@ -68,7 +68,7 @@ func (t *Turn) keep() {
 	}
 	current := t.current
 	kept := &keptThread{
-		hash: t.historyHash, user: t.request.User, size: t.chain.Size + t.answer.Size(),
+		hash: t.historyHash, user: t.request.User, size: t.chain.Size + t.answer.size,
 		thread: current.thread, place: current.place, usage: current.usageBefore.Add(t.usage),
 		pendingCalls: state.PendingCalls, schema: t.schema, effort: t.effort, request: t.request.Live.Request(),
 	}

@@ -192,13 +192,11 @@ func inputParts(content wirejson.Value) (input []codexrpc.UserInput) {
 	if content.Kind() != wirejson.KindArray {
 		return []codexrpc.UserInput{{Type: "text", Text: textOf(content)}}
 	}
-	for _, part := range content.Elements() {
-		var text, url, detail wirejson.Value
-		part.Pick(wirejson.Into("text", &text), wirejson.Into("image_url", &url), wirejson.Into("detail", &detail))
-		if url.Given() {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: textOf(url), Detail: textOf(detail)})
+	for p := range parts(content) {
+		if p.url.Given() {
+			input = append(input, codexrpc.UserInput{Type: "image", URL: textOf(p.url), Detail: textOf(p.detail)})
 		} else {
-			input = append(input, codexrpc.UserInput{Type: "text", Text: textOf(text)})
+			input = append(input, codexrpc.UserInput{Type: "text", Text: textOf(p.text)})
 		}
 	}
 	return input

@@ -27,13 +27,6 @@ type Place struct {
 	OverHTTP     bool // Codex asks the model's provider over HTTP only, not over a WebSocket
 }
 
-// isOutdated reports whether the process has started a newer app-server than the one of p.Conn. New
-// turns run on the newer one.
-func (p *Place) isOutdated() bool {
-	serving := p.Process.Serving()
-	return serving != nil && serving != p.Conn
-}
-
 // settings are the parameters of a thread and the place where the thread is started.
 type settings struct {
 	place     Place
@@ -91,22 +84,17 @@ func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Instance.Model(p.Model).Full != ""
 }
 
-// usesFullForm reports whether the thread of a plan uses a lite model in the full form. It does so
-// for parallel tool calls and for web search. In the full form, the provider itself searches and
-// gives citations; in the lite form, Codex offers its own search tool.
-func (p Place) usesFullForm(plan *prompt.Plan) bool {
-	return plan.WebSearch || p.allowsParallelCalls(plan)
-}
-
 // catalogueFor returns the path of the catalogue for a plan's model, or "" if there is none.
 // Without a catalogue (a file with the properties of models), Codex would read the properties from
 // the back end of its login, and offer its own tools to the model. A model that Codex does not know
 // gets the fallback catalogue. That catalogue has an empty prompt, so it is not used if the
-// instructions have to follow the model's prompt.
+// instructions have to follow the model's prompt. A lite model is used in the full form for parallel
+// tool calls, and for web search: in the full form, the provider itself searches and gives citations;
+// in the lite form, Codex offers its own search tool.
 func (p Place) catalogueFor(plan *prompt.Plan) string {
 	model := p.Instance.Model(p.Model)
 	switch {
-	case model.Full != "" && p.usesFullForm(plan):
+	case model.Full != "" && (plan.WebSearch || p.allowsParallelCalls(plan)):
 		return model.Full
 	case model.Catalogue != "" || p.Instructions.Append:
 		return model.Catalogue

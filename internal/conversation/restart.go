@@ -239,7 +239,8 @@ func (t *Turn) recordFailure(failure error) turnFailure {
 	t.recordPicture(failure)
 	cause := loginstate.CauseOf(failure)
 	if cause.OfLogin() {
-		f.processReplaced = t.current.place.isOutdated()
+		serving := t.current.place.Process.Serving() // new turns run on it
+		f.processReplaced = serving != nil && serving != t.current.place.Conn
 		f.loginUnusable = !f.processReplaced
 	}
 	f.providerFailed = cause != "" && !cause.OfLogin()

@@ -48,7 +48,6 @@ type Threads struct {
 	announced  map[Hash]chan struct{} // for each thread that will soon be kept: closed when that is decided
 	perUser    map[string]int         // threads with a conversation
 	bytes      int                    // the size of all histories together
-	parked     int                    // how many threads have a parked turn
 	kinds      map[Hash]*kind         // of spare threads
 	spares     int                    // how many spare threads wait or are being started
 	timer      *time.Timer            // calls expire
@@ -110,7 +109,12 @@ func (t *Threads) Stats() status.Conversations {
 	defer t.mu.Unlock()
 	stats := t.stats
 	stats.Fallbacks = maps.Clone(stats.Fallbacks)
-	stats.Kept, stats.Parked, stats.Spare = len(t.byHash), t.parked, t.order.Len()-len(t.byHash)
+	stats.Kept, stats.Spare = len(t.byHash), t.order.Len()-len(t.byHash)
+	for _, e := range t.byHash {
+		if e.Value.(*keptThread).isParked() {
+			stats.Parked++
+		}
+	}
 	return stats
 }
 
@@ -256,7 +260,6 @@ func (t *Threads) add(kept *keptThread) {
 	life := t.limits.Idle
 	if kept.isParked() {
 		life = t.limits.Parked
-		t.parked++
 	}
 	delete(t.dropReasons, kept.hash)
 	t.perUser[kept.user]++
@@ -300,9 +303,6 @@ func (t *Threads) remove(e *list.Element) *keptThread {
 		delete(t.perUser, kept.user)
 	}
 	t.bytes -= kept.size
-	if kept.isParked() {
-		t.parked--
-	}
 	return kept
 }
 

@@ -232,8 +232,8 @@ func (o *observer) Consume(outputs []turn.Output) error {
 	return o.Consumer.Consume(outputs)
 }
 
-// explainTimeout bounds the time of each request that asks Codex for details about a failure.
-const explainTimeout = 2 * time.Second
+// ExplainTimeout bounds the time of each request that asks Codex for details about a failure.
+const ExplainTimeout = 2 * time.Second
 
 // explain returns failure. If a usage limit has caused it and Codex knows when that limit ends, the
 // returned error also says when. If a WebSocket was refused and the turn can still be started
@@ -242,16 +242,9 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 	if t.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
 	}
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ExplainTimeout)
 	defer cancel()
 	return t.current.thread.ExplainLimit(ctx, failure)
-}
-
-// Models returns the models of the app-server. The error for a failed turn may list them.
-func (t *Turn) Models(ctx context.Context) ([]codexrpc.Model, error) {
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
-	return t.current.place.Instance.Models(ctx)
 }
 
 // recordSuccess is called at the first output of the turn. It records that the login works, and

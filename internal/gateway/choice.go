@@ -22,18 +22,10 @@ type choice struct {
 	statusEntry *status.Entry
 	group       *turnGroup // shared by all choices of the request
 
-	firstOutput time.Time       // when the first output came; zero: there was none
-	apiErr      *apierror.Error // why the answer lacks this choice; nil: the answer has it
-	end         turnEnd         // how the turn ended; zero until then
+	firstOutput time.Time         // when the first output came; zero: there was none
+	finish      turn.FinishReason // empty: the turn has failed, or has not ended
+	apiErr      *apierror.Error   // why the answer lacks this choice; nil: the answer has it
 	account     turnAccount
-}
-
-// turnEnd is how a turn has ended for its client.
-type turnEnd struct {
-	usage     codexrpc.Usage
-	finish    turn.FinishReason // empty: the turn has failed
-	calls     int               // how many tool calls the client got
-	truncated bool              // true: there were more calls than the limit allows
 }
 
 // turnAccount has what is needed to charge a turn to its key.
@@ -44,55 +36,83 @@ type turnAccount struct {
 	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
 }
 
-// Consume passes outputs to the responder, except a failure.
+// Consume passes outputs to the responder, except a failure. After the request or a write has failed,
+// it only returns that error.
 func (c *choice) Consume(outputs []turn.Output) error {
-	c.observe(outputs)
-	chars := countCharacters(outputs)
-	c.account.outputChars += chars
-	c.statusEntry.Add(chars)
-	switch last := len(outputs) - 1; outputs[last].Kind {
-	case turn.OutputFinish:
-		c.settle(true)
-		c.group.addToTally(c)
-	case turn.OutputFailure:
-		outputs = outputs[:last]
-		c.group.addToTally(c)
-	}
-	return c.group.write(c.index, outputs)
-}
-
-// Committed drops what was needed to start the turn, when no other choice needs it.
-func (c *choice) Committed() { c.group.forgetPlan() }
-
-// Restarted tells the responder that the turn was started again.
-func (c *choice) Restarted() { c.group.restart() }
-
-// observe records the time of the first output, the final usage and the final report.
-func (c *choice) observe(outputs []turn.Output) {
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
 	}
-	last := &outputs[len(outputs)-1]
-	if last.Kind != turn.OutputFinish && last.Kind != turn.OutputFailure {
-		return
+	chars := countCharacters(outputs)
+	c.account.outputChars += chars
+	c.statusEntry.Add(chars)
+	last := len(outputs) - 1
+	ended, failed := outputs[last].Kind == turn.OutputFinish, outputs[last].Kind == turn.OutputFailure
+	if ended {
+		c.finish = outputs[last].End.Finish
+		c.settle(true)
 	}
-	report := c.machine.Report()
-	c.end = turnEnd{calls: report.Calls, truncated: report.Truncated}
-	if last.End != nil {
-		c.end.usage, c.end.finish = last.End.Usage, last.End.Finish
+	t := c.group
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ended || failed {
+		t.tally.add(c)
 	}
+	if failed {
+		outputs = outputs[:last]
+	}
+	if t.err == nil && len(outputs) > 0 {
+		t.err = t.responder.write(c.index, outputs)
+	}
+	return t.err
+}
+
+// Restarted tells the responder that the turn was started again.
+func (c *choice) Restarted() {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	c.group.responder.restart()
 }
 
 // Leave is called after the client has left. It passes outputs that were withheld until now to the
 // responder, since the answer may be stored.
-func (c *choice) Leave(outputs []turn.Output) { c.group.writeUnread(c.index, outputs) }
+func (c *choice) Leave(outputs []turn.Output) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	c.group.responder.writeUnread(c.index, outputs)
+}
 
 // NextWake returns the time until Wake has to be called.
-func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
+func (c *choice) NextWake() time.Duration {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	return c.group.responder.nextWake()
+}
 
 // Wake lets the responder write what is due, such as the header. If the request has failed, Wake
 // writes nothing, so that the failure can still become the HTTP status.
-func (c *choice) Wake() error { return c.group.wake() }
+func (c *choice) Wake() error {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.group.err == nil {
+		c.group.err = c.group.responder.wake()
+	}
+	return c.group.err
+}
+
+// Committed records that the turn will not be started again. When this is so for all choices,
+// Committed drops what was needed to start turns, and releases the memory of the body that nothing
+// else uses.
+func (c *choice) Committed() {
+	t := c.group
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.restartable--; t.restartable > 0 {
+		return
+	}
+	plan := t.req.plan
+	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
+	t.req.body.Shrink(t.req.kept.forget())
+}
 
 // countCharacters counts the characters of outputs.
 func countCharacters(outputs []turn.Output) (sum int) {

@@ -73,7 +73,9 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
 	}
-	all, err := c.turn.Models(ctx)
+	ctx, cancel := context.WithTimeout(ctx, conversation.ExplainTimeout)
+	defer cancel()
+	all, err := c.turn.Place().Instance.Models(ctx)
 	if err != nil {
 		return apiErr // a list of only the aliases would mislead
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -81,16 +83,22 @@ func TestRefusalIsTold(t *testing.T) {
 // TestFirstOutput: the first text, reasoning or call counts, no end.
 func TestFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := new(choice)
-		c.observe([]turn.Output{failureOutput})
+		broken := errors.New("nothing is written")
+		c := &choice{group: &turnGroup{err: broken}, statusEntry: new(status.Entry)}
+		consume := func(outputs ...turn.Output) {
+			if err := c.Consume(outputs); !errors.Is(err, broken) {
+				t.Error(err)
+			}
+		}
+		consume(failureOutput)
 		if !c.firstOutput.IsZero() {
 			t.Error("a failure is an output")
 		}
 		begin := time.Now()
 		time.Sleep(time.Second)
-		c.observe([]turn.Output{textOutput, finishOutput})
+		consume(textOutput, finishOutput)
 		time.Sleep(time.Second)
-		c.observe([]turn.Output{textOutput})
+		consume(textOutput)
 		if got := c.firstOutput.Sub(begin); got != time.Second {
 			t.Errorf("the first output came after %s", got)
 		}

@@ -71,7 +71,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 		Model:      req.plan.Model,
 		CodexModel: c.turn.Place().Model,
 		Process:    c.turn.Place().Process,
-		Finish:     c.end.finish,
+		Finish:     c.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,
 		Stream:     req.plan.Stream,

@@ -6,11 +6,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -145,69 +143,14 @@ func (t *turnGroup) setUp(choices []*choice, req *request) {
 	}
 }
 
-// forgetPlan records that the turn of a choice will not be started again. When this is so for all
-// choices, forgetPlan drops what was needed to start turns, and releases the memory of the body
-// that nothing else uses.
-func (t *turnGroup) forgetPlan() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.restartable--; t.restartable > 0 {
-		return
+// add adds a choice whose turn has ended.
+func (t *tally) add(c *choice) {
+	report := c.machine.Report()
+	t.tools.Calls += report.Calls
+	t.tools.Truncated = t.tools.Truncated || report.Truncated
+	if grant := c.account.grant; c.finish == turn.FinishLength && grant.LimitsTokens() && grant.Spent() {
+		t.budgetSpent = true
 	}
-	plan := t.req.plan
-	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	t.req.body.Shrink(t.req.kept.forget())
-}
-
-// addToTally adds a choice whose turn has ended to the tally.
-func (t *turnGroup) addToTally(c *choice) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.tally.tools.Calls += c.end.calls
-	t.tally.tools.Truncated = t.tally.tools.Truncated || c.end.truncated
-	if grant := c.account.grant; c.end.finish == turn.FinishLength && grant.LimitsTokens() && grant.Spent() {
-		t.tally.budgetSpent = true
-	}
-}
-
-// write passes outputs of a choice to the responder. After the request or a write has failed, it
-// only returns that error.
-func (t *turnGroup) write(choice int, outputs []turn.Output) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil && len(outputs) > 0 {
-		t.err = t.responder.write(choice, outputs)
-	}
-	return t.err
-}
-
-// writeUnread passes the last outputs of a choice to the responder after the client has left.
-func (t *turnGroup) writeUnread(choice int, outputs []turn.Output) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.responder.writeUnread(choice, outputs)
-}
-
-// restart tells the responder that a turn was started again.
-func (t *turnGroup) restart() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.responder.restart()
-}
-
-func (t *turnGroup) nextWake() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.responder.nextWake()
-}
-
-func (t *turnGroup) wake() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil {
-		t.err = t.responder.wake()
-	}
-	return t.err
 }
 
 // fail records that a choice has failed with apiErr. It returns nil if the request can succeed
