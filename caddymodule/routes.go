@@ -285,7 +285,6 @@ var responsesSocketRoute = route{counts: responsesCounts, onlyFailures: true, se
 	})
 }}
 
-// isSocketHandshake reports whether a request wants a WebSocket.
 func isSocketHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }

@@ -220,7 +220,7 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 // refusal returns the failure after the back end has refused the login twice, and Codex could not renew
 // it.
 func (p *Process) refusal() *codexrpc.TurnError {
-	if relay := p.files.currentRelay(); relay != nil && relay.issuerFails() {
+	if relay := p.files.currentRelay(); relay != nil && relay.fails.Load() {
 		return errUnauthorized
 	}
 	return errRefused
@@ -282,24 +282,16 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 	if relay == nil || in == nil {
 		return nil // the app-server is not started by a command, or has not served yet
 	}
-	issuer := relay.currentIssuer()
-	client, err := issuer.client()
+	client, err := relay.issuer.Load().client()
 	if err != nil {
 		return nil // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, maxAccountWait)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, in.backend()+accountPath, nil)
-	if err != nil {
-		return nil
-	}
-	response, err := client.Do(request)
+	_, err = in.askBackend(ctx, client, http.Header{}) // any answer will do
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return accountFailure(0, fmt.Sprintf("the account back end's %s: %v", codexrpc.UntrustedCertificate, untrusted.Err))
-	}
-	if err == nil {
-		_ = response.Body.Close() // any answer will do
 	}
 	return nil
 }
@@ -324,14 +316,29 @@ func (in *instance) backend() string {
 	return cmp.Or(strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/"), accountHost)
 }
 
+// askBackend asks the account back end for the account, as Codex does. It returns the status of the
+// answer.
+func (in *instance) askBackend(ctx context.Context, client *http.Client, header http.Header) (status int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, in.backend()+accountPath, nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header = header
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_ = response.Body.Close()
+	return response.StatusCode, nil
+}
+
 // awaitAccountBackend asks the account back end directly, while Codex waits for the answer to its
 // own request. ctx ends when Codex's request has ended. If the back end answers twice in a row after
 // it has failed, Codex's request is lost, and Codex would repeat it only after five seconds. In that
 // case, awaitAccountBackend replaces the instance. A back end that has not failed must answer longer,
 // since a busy machine may only be slow.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in *instance) {
-	issuer := relay.currentIssuer()
-	client, err := issuer.client()
+	client, err := relay.issuer.Load().client()
 	if err != nil {
 		return // Codex reports the same error
 	}
@@ -359,23 +366,15 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in
 // URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
-	base := in.backend()
-	if err != nil || !strings.HasSuffix(base, "/backend-api") {
+	if err != nil || !strings.HasSuffix(in.backend(), "/backend-api") {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, backendPollTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+accountPath, nil)
-	if err != nil {
-		return false
-	}
-	request.Header.Set("Authorization", "Bearer "+login.Access)
-	request.Header.Set("Chatgpt-Account-Id", login.Account)
-	request.Header.Set("User-Agent", p.cfg.Client.Name+"/"+p.cfg.Client.Version)
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close() // the status is enough
-	return response.StatusCode == http.StatusOK
+	header := make(http.Header)
+	header.Set("Authorization", "Bearer "+login.Access)
+	header.Set("Chatgpt-Account-Id", login.Account)
+	header.Set("User-Agent", p.cfg.Client.Name+"/"+p.cfg.Client.Version)
+	status, err := in.askBackend(ctx, client, header)
+	return err == nil && status == http.StatusOK
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -152,7 +151,7 @@ func (c *catalogue) addBackendModels() bool {
 	}
 	c.backendModified = info.ModTime()
 	before := len(c.models)
-	list, err := readList(c.backendPath)
+	list, err := readBounded(c.backendPath, maxCatalogue)
 	if err == nil {
 		err = c.add(list)
 	}
@@ -160,20 +159,6 @@ func (c *catalogue) addBackendModels() bool {
 		c.log().Warn("the models that the provider lists cannot be read; those that codex does not know are used without their properties", "error", err)
 	}
 	return len(c.models) > before
-}
-
-// readList reads a file with a list of models.
-func readList(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	list, err := io.ReadAll(io.LimitReader(file, maxCatalogue+1))
-	if err == nil && len(list) > maxCatalogue {
-		err = fmt.Errorf("%s is larger than %d bytes", filepath.Base(path), maxCatalogue)
-	}
-	return list, err
 }
 
 // newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It

@@ -176,7 +176,7 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 	case hasFile: // the operator has chosen the certificates
 		// An unreadable file and a relative path are left to Codex. So is a file with TRUSTED
 		// certificates: Codex would not read them if caVariable was set.
-		if content, err = readBounded(file); err != nil || !filepath.IsAbs(file) || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) {
+		if content, err = readBounded(file, maxConfig); err != nil || !filepath.IsAbs(file) || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) {
 			return nil
 		}
 	case slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
@@ -202,7 +202,7 @@ func exists(path string) bool {
 // no content.
 func (s *trustStore) completeFile() (file string, content []byte) {
 	for _, file = range s.files {
-		if read, err := readBounded(file); err == nil {
+		if read, err := readBounded(file, maxConfig); err == nil {
 			content = read
 			break
 		}
@@ -218,7 +218,7 @@ func (s *trustStore) completeFile() (file string, content []byte) {
 			if target, err := os.Readlink(path); err == nil && filepath.Base(target) == target {
 				continue // another name of a file in the same directory
 			}
-			read, _ := readBounded(path)
+			read, _ := readBounded(path, maxConfig)
 			if bytesRead += len(read); bytesRead > maxCertificates {
 				return "", nil
 			}

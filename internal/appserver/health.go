@@ -108,8 +108,10 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	// An instance that was small before has grown; a new instance begins small, too. But while a
 	// replaced instance drains, replaceEvery applies.
 	surelyHelps := in.wasSmall && s.Status().Draining == 0
-	if !s.replaceForHealth(reason, surelyHelps) {
-		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago, or waits for the account of the next one; check max_memory", reason)
+	if !s.replaceForHealth(reason, surelyHelps) && !in.memoryWarned {
+		in.memoryWarned = true
+		s.log().Warn("the codex app-server is too large, and will be replaced later: that was done less than a minute ago, or waits for the account of the next one; check max_memory",
+			"reason", reason, "pid", in.pid())
 	}
 }
 
@@ -124,14 +126,4 @@ func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 		}
 	}
 	return d.Memory
-}
-
-// warnOnce logs a warning about the memory of an instance and sets memoryWarned. If memoryWarned is
-// already set, it does nothing. checkMemory clears memoryWarned when the memory is within the
-// limit.
-func (s *supervisor) warnOnce(in *instance, message, reason string) {
-	if !in.memoryWarned {
-		in.memoryWarned = true
-		s.log().Warn(message, "reason", reason, "pid", in.pid())
-	}
 }

@@ -151,7 +151,6 @@ func (h *privateHome) createFiles() error {
 	return errors.Join(h.copyVariables(), h.copyInstallationID())
 }
 
-// codexFile returns the path of a file in the CODEX_HOME.
 func (h *privateHome) codexFile(name string) string { return filepath.Join(h.codexDir(), name) }
 
 // linkUser makes links in the private home directory to the entries of home, the user's home
@@ -207,7 +206,7 @@ func unquoted(value string) string {
 // copyVariables also adds them to h.variables. NO_PROXY is added only to h.variables:
 // noProxyVariables reads NO_PROXY there and, if there is a proxy, sets NO_PROXY for Codex.
 func (h *privateHome) copyVariables() error {
-	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile))
+	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -237,7 +236,7 @@ var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 // login` makes none), copyInstallationID makes one there, as Codex would.
 func (h *privateHome) copyInstallationID() error {
 	path := filepath.Join(h.operatorHome, installationIDFile)
-	id, err := readBounded(path)
+	id, err := readBounded(path, maxConfig)
 	if errors.Is(err, os.ErrNotExist) {
 		id, err = makeInstallationID(path)
 	}
@@ -262,7 +261,7 @@ func makeInstallationID(path string) ([]byte, error) {
 	if err := os.Link(tempFile.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	return readBounded(path)
+	return readBounded(path, maxConfig)
 }
 
 // misconfigured returns the error for settings that Codex refuses. It leaves out the file and the

@@ -12,7 +12,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxConfig bounds each file that readBounded reads, in bytes.
+// maxConfig bounds the files of the operator that are read, in bytes.
 const maxConfig = 4 << 20
 
 // providerConfig has the settings that a private home copies from the operator's config.toml. They
@@ -58,7 +58,7 @@ type privateConfig struct {
 // readOperatorConfig reads the config.toml in home. If there is none, it returns no settings.
 func readOperatorConfig(home string) (operatorConfig, error) {
 	path := filepath.Join(home, configFile)
-	content, err := readBounded(path)
+	content, err := readBounded(path, maxConfig)
 	if errors.Is(err, os.ErrNotExist) {
 		return operatorConfig{}, nil
 	}
@@ -90,9 +90,9 @@ func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	return config, nil
 }
 
-// readBounded reads a regular file of maxConfig bytes at most. It refuses pipes, since
-// opening one waits for a writer.
-func readBounded(path string) ([]byte, error) {
+// readBounded reads a regular file of limit bytes at most. It refuses pipes, since opening one waits
+// for a writer.
+func readBounded(path string, limit int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
@@ -101,9 +101,9 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	if err == nil && len(content) > maxConfig {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxConfig)
+	content, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	if err == nil && len(content) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
 	return content, err
 }

@@ -51,7 +51,7 @@ type instance struct {
 
 	// Used only by the supervisor.
 	learning     bool // learnAccount was started
-	memoryWarned bool // warnOnce has logged a warning; false again when the memory is within the limit
+	memoryWarned bool // checkMemory has logged a warning; false again when the memory is within the limit
 	wasSmall     bool // its memory has been at most half of Config.MaxMemory at some time
 }
 
@@ -87,8 +87,9 @@ func (in *instance) withExitDetails(reason error) error {
 }
 
 // launch begins the start of an instance. When it returns, the programs have been started. The rest
-// of the start happens in the background, until startDone is closed. The error says what an
-// operator can do.
+// of the start happens in the background, until startDone is closed. Its result goes to handleStart
+// and, after a success, the end of the connection to handleFailure. The error says what an operator
+// can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{starting: true}}
 	run, err := p.startChild(in)
@@ -108,7 +109,11 @@ func (p *Process) launch() (*instance, error) {
 			in.err = err
 		}
 		close(in.startDone)
-		p.reportStartAndFailure(in)
+		p.runInSupervisor(func(s *supervisor) { s.handleStart(in) })
+		if in.err == nil {
+			<-in.conn.Done()
+			p.runInSupervisor(func(s *supervisor) { s.handleFailure(in) })
+		}
 	}()
 	return in, nil
 }
@@ -134,16 +139,6 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.endChild(0, 0), in.home.remove())
 	}
 	return run, nil
-}
-
-// reportStartAndFailure runs handleStart in the supervisor. If the start succeeded, it then waits
-// for the end of the connection, and runs handleFailure.
-func (p *Process) reportStartAndFailure(in *instance) {
-	p.runInSupervisor(func(s *supervisor) { s.handleStart(in) })
-	if in.err == nil {
-		<-in.conn.Done()
-		p.runInSupervisor(func(s *supervisor) { s.handleFailure(in) })
-	}
 }
 
 // handshake initializes the connection of an instance.

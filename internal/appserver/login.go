@@ -166,7 +166,7 @@ func readLogin(home string) (loginTokens, error) {
 		Tokens loginTokens `json:"tokens"`
 		Key    string      `json:"OPENAI_API_KEY"`
 	}
-	content, err := readBounded(filepath.Join(home, loginFiles[0]))
+	content, err := readBounded(filepath.Join(home, loginFiles[0]), maxConfig)
 	if err == nil {
 		err = json.Unmarshal(content, &login)
 	}

@@ -132,7 +132,6 @@ func (f *childFiles) workDir() string {
 	return f.private.workDir()
 }
 
-// currentRelay returns the relay, or nil.
 func (f *childFiles) currentRelay() *tokenRelay {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,7 +212,7 @@ func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog
 		}
 		f.relay = relay
 	}
-	f.relay.setIssuer(tokenIssuer{
+	f.relay.issuer.Store(&tokenIssuer{
 		File: filepath.Join(home.operatorHome, loginFiles[0]),
 		Env:  slices.Concat(env, home.variables), // as Codex sees it: Codex adds home.variables itself
 	})

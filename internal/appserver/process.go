@@ -80,7 +80,6 @@ func New(cfg Config, logger *slog.Logger) *Process {
 // called.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
-// notifyObserver calls the observer.
 func (p *Process) notifyObserver() {
 	if observer := p.observer.Load(); observer != nil && *observer != nil {
 		(*observer)(p.Status())
@@ -178,17 +177,10 @@ func (p *Process) Serving() *codexrpc.Conn {
 func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.
-func (p *Process) Status() Status {
-	status, in := p.published.summary()
-	if in != nil {
-		status.Strict, status.SerialModels = in.acceptance.Strict(), in.acceptance.SerialModels()
-	}
-	return status
-}
+func (p *Process) Status() Status { return p.published.summary() }
 
-// setStatus sets the status and calls the observer.
 func (p *Process) setStatus(next Status) {
-	p.published.setStatus(next)
+	p.published.update(func() { p.published.setStatusLocked(next) })
 	p.notifyObserver()
 }
 

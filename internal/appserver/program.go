@@ -41,18 +41,13 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	cmd.Dir, cmd.Env = dir, env
 	ownGroup(cmd)
 	program, err := fork(cmd)
-	if err != nil {
-		return nil, explainForkError(cfg.Command[0], err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%w, which is %q; install it with `npm install -g @openai/codex`, or set the command to its path", err, os.Getenv("PATH"))
+	case err != nil:
+		return nil, fmt.Errorf("%w %q: %w; check the command", errNotStarted, cfg.Command[0], err)
 	}
 	return program, nil
-}
-
-// explainForkError adds to the error of a fork what an operator can do.
-func explainForkError(command string, err error) error {
-	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w, which is %q; install it with `npm install -g @openai/codex`, or set the command to its path", err, os.Getenv("PATH"))
-	}
-	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }
 
 // fork starts a command with pipes that fork makes itself. Pipes made by [exec.Cmd] would be closed

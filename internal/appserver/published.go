@@ -46,21 +46,20 @@ func (s *publishedStatus) read() (Status, *instance, <-chan struct{}) {
 	return s.status, s.servingLocked(), s.changed
 }
 
-// summary returns the status and the serving instance. The returned status includes the memory
-// and the counts of threads and draining instances.
-func (s *publishedStatus) summary() (Status, *instance) {
+// summary returns the status. It includes the memory, the counts of threads and draining instances,
+// and what the provider of the serving instance refuses.
+func (s *publishedStatus) summary() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
 	status.Memory, status.Draining = s.memory, len(s.draining)
-	serving := s.servingLocked()
-	if serving != nil {
-		status.Threads = serving.conn.Threads()
+	if in := s.servingLocked(); in != nil {
+		status.Threads, status.Strict, status.SerialModels = in.conn.Threads(), in.acceptance.Strict(), in.acceptance.SerialModels()
 	}
 	for _, in := range s.draining {
 		status.Threads += in.conn.Threads()
 	}
-	return status, serving
+	return status
 }
 
 // update calls change with the lock held, and then wakes everybody who waits for a change.
@@ -68,18 +67,8 @@ func (s *publishedStatus) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
-	s.signalLocked()
-}
-
-// signalLocked wakes everybody who waits for a change. The caller holds the lock.
-func (s *publishedStatus) signalLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-// setStatus sets the status and wakes everybody who waits for a change.
-func (s *publishedStatus) setStatus(next Status) {
-	s.update(func() { s.setStatusLocked(next) })
 }
 
 // setStatusLocked replaces the status. It keeps old values that are still true, such as the number
@@ -128,7 +117,6 @@ func (s *publishedStatus) setLoginFailed() {
 	s.update(func() { s.loginFailed = time.Now() })
 }
 
-// removeDraining removes an instance that was draining.
 func (s *publishedStatus) removeDraining(old *instance) {
 	s.update(func() {
 		s.draining = slices.DeleteFunc(s.draining, func(in *instance) bool { return in == old })

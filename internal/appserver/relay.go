@@ -43,13 +43,11 @@ type tokenRelay struct {
 	closed     bool           // close was called; guarded by the lock of renewals
 	closing    chan struct{}  // closed when closed is set
 	fails      atomic.Bool    // at the last renewal, the issuer gave neither new tokens nor a refusal
-
-	mu     sync.Mutex
-	issuer tokenIssuer
+	issuer     atomic.Pointer[tokenIssuer]
 }
 
-// listenRelay starts a relay on a free port. The caller must set the relay's issuer with setIssuer, and
-// close the relay at the end.
+// listenRelay starts a relay on a free port. The caller must set the relay's issuer, and close the
+// relay at the end.
 func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,24 +61,6 @@ func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
 	}
 	r.running.Go(func() { _ = r.server.Serve(listener) }) // returns on close
 	return r, nil
-}
-
-// issuerFails reports whether the issuer has failed at the last renewal, so that the login was neither
-// renewed nor refused.
-func (r *tokenRelay) issuerFails() bool { return r.fails.Load() }
-
-// setIssuer sets the issuer for later renewals.
-func (r *tokenRelay) setIssuer(i tokenIssuer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.issuer = i
-}
-
-// currentIssuer returns the issuer for a renewal.
-func (r *tokenRelay) currentIssuer() tokenIssuer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.issuer
 }
 
 // close ends the relay. It waits for the renewals under way, since their new tokens would otherwise
@@ -110,7 +90,7 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "this is no renewal of a login", http.StatusBadRequest)
 		return
 	}
-	issuer := r.currentIssuer()
+	issuer := r.issuer.Load()
 	renewal := r.renew(fields.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
 	if renewal == nil {
 		r.fails.Store(true)

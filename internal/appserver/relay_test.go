@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.tokenRelay = relay
 	t.Cleanup(relay.close)
-	relay.setIssuer(tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://not.used.invalid", issuerVariable + "=" + issuer.URL + "/token"}})
+	relay.issuer.Store(&tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://not.used.invalid", issuerVariable + "=" + issuer.URL + "/token"}})
 	return w
 }
 
@@ -104,7 +104,7 @@ func TestAskedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.close()
-	second.setIssuer(w.issuer)
+	second.issuer.Store(w.issuer.Load())
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan int)
 	go func() {
@@ -176,11 +176,11 @@ func TestFailures(t *testing.T) {
 	if !strings.Contains(w.log.String(), "500 Internal Server Error") || strings.Contains(w.log.String(), "secret") || strings.Contains(w.log.String(), w.token) {
 		t.Errorf("the log is %s", &w.log)
 	}
-	w.setIssuer(tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://127.0.0.1:1/"}})
+	w.issuer.Store(&tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://127.0.0.1:1/"}})
 	if status, _ := w.ask(t.Context(), "another-"+w.token); status != http.StatusBadGateway {
 		t.Errorf("an issuer that cannot be reached is %d", status)
 	}
-	if !w.issuerFails() {
+	if !w.fails.Load() {
 		t.Error("the issuer does not fail")
 	}
 	for want, answers := range map[time.Duration][]answer{

@@ -153,7 +153,7 @@ func (a *answer) write(w http.ResponseWriter) {
 
 // ask asks the issuer for new tokens. If the issuer does not answer, ask returns an answer with the
 // status 502.
-func (r *tokenRelay) ask(i tokenIssuer, header http.Header, body []byte) answer {
+func (r *tokenRelay) ask(i *tokenIssuer, header http.Header, body []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	ans, err := i.post(ctx, header, body)

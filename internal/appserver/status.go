@@ -135,7 +135,6 @@ func (p *Process) explainStartError(in *instance, err error) error {
 // that matches one of them is not final.
 var temporaryErrors = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
-// matchesAny reports whether an error matches one of the known errors.
 func matchesAny(err error, known []error) bool {
 	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
 }

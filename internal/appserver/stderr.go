@@ -136,7 +136,6 @@ func (s *stderrLog) addLastLine(line string) {
 	s.lastLines = s.lastLines[max(0, len(s.lastLines)-keptLines):]
 }
 
-// tail returns the last lines of stderr, joined to one line.
 func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

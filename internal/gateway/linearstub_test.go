@@ -20,8 +20,8 @@ func newStubUpstream(t testing.TB) *fakeUpstream { return newServedUpstream(t, a
 func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *fakeUpstream {
 	t.Helper()
 	u := &fakeUpstream{process: appserver.New(appserver.Config{
-		Start:        func() (*appserver.Program, error) { return startServing(serve), nil },
-		Client:       codexrpc.ClientInfo{Name: "test"},
+		Start:  func() (*appserver.Program, error) { return startServing(serve), nil },
+		Client: codexrpc.ClientInfo{Name: "test"},
 	}, nil)}
 	u.process.Start()
 	t.Cleanup(u.process.Stop)

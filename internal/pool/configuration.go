@@ -67,35 +67,17 @@ func (c *Configuration) Release() {
 		}
 	}
 	s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.releaseUnused()
+	c.addLeases(0)
 }
 
-// ended reports whether the configuration has ended.
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// addLease counts a lease. Until removeLease is called, the configuration does not release its
-// processes.
-func (c *Configuration) addLease() {
+// addLeases adds n to the number of leases; n may be negative. If the configuration has ended and has
+// no leases then, addLeases releases the processes.
+func (c *Configuration) addLeases(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leases++
-}
-
-// removeLease undoes addLease. If the configuration has ended and this was the last lease, it
-// releases the processes.
-func (c *Configuration) removeLease() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leases--
-	c.releaseUnused()
-}
-
-// releaseUnused releases the processes if the configuration has ended and has no leases. The caller
-// holds the lock.
-func (c *Configuration) releaseUnused() {
-	if !c.ended() || c.leases > 0 {
+	if c.leases += n; !c.ended() || c.leases > 0 {
 		return
 	}
 	for _, m := range c.members {
@@ -154,7 +136,6 @@ func (m *member) release() {
 	}
 }
 
-// loginKey returns the key of the login of a member's process.
 func (m *member) loginKey() string {
 	key, _, _ := strings.Cut(m.key, "/")
 	return key
@@ -219,7 +200,6 @@ func (m *member) observe(s appserver.Status) {
 	}
 }
 
-// dropPredecessor releases the predecessor, if there is one.
 func (m *member) dropPredecessor() {
 	if old := m.predecessor.Swap(nil); old != nil {
 		old.creator.release()

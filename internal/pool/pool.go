@@ -94,7 +94,7 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 	if p.configuration.supervisor.opts.Exiting() {
 		return nil, turn.ErrShutdown
 	}
-	p.configuration.addLease()
+	p.configuration.addLeases(1)
 	return &requestLease{Pool: p}, nil
 }
 
@@ -147,10 +147,16 @@ func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 	return l.acquireFrom(index, server)
 }
 
-// acquireFrom is acquire for the process of server, which serves the member with this index.
+// acquireFrom acquires the process of server, which serves the member with this index, and counts a
+// turn on it. The returned function undoes both.
 func (l *requestLease) acquireFrom(index int, server *member) (conversation.Member, func()) {
-	process, done := l.acquireProcess(server)
-	return l.describe(index, process), done
+	process, u := server.acquire(), &l.firstUse
+	process.turns.Add(1)
+	if l.hasPicked.Swap(true) {
+		u = new(turnUse)
+	}
+	u.member, u.process = server, process
+	return l.describe(index, process), u.release
 }
 
 // describe returns the conversation.Member for the member with this index and its process. Threads
@@ -203,20 +209,8 @@ func (l *requestLease) Members() (all []conversation.Member) {
 // call has an effect.
 func (l *requestLease) Release() {
 	if !l.released.Swap(true) {
-		l.configuration.removeLease()
+		l.configuration.addLeases(-1)
 	}
-}
-
-// acquireProcess acquires the process of m and counts a turn on it. The returned function undoes
-// both.
-func (l *requestLease) acquireProcess(m *member) (*Process, func()) {
-	process, u := m.acquire(), &l.firstUse
-	process.turns.Add(1)
-	if l.hasPicked.Swap(true) {
-		u = new(turnUse)
-	}
-	u.member, u.process = m, process
-	return process, u.release
 }
 
 // turnUse is the use of a process by one turn.

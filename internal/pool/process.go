@@ -68,7 +68,6 @@ func (p *Process) start() {
 	p.Start()
 }
 
-// isMemoryScarce reports whether the process uses more than half of the memory that it may use.
 func (p *Process) isMemoryScarce() bool {
 	limit := p.creator.cfg.MaxMemory
 	return limit > 0 && p.Status().Memory > limit/2
@@ -101,7 +100,6 @@ func (p *Process) addHolder(m *member) {
 	p.applySettings(m)
 }
 
-// currentHolders returns the holders.
 func (p *Process) currentHolders() []*member {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -91,40 +91,36 @@ func (s *Supervisor) Newest() *Configuration {
 // called while Wait waits: a turn may release its process while the program exits.
 type backgroundTasks struct {
 	mu      sync.Mutex
-	running map[chan struct{}]struct{} // each is closed at the end of its function
+	running int
+	idle    chan struct{} // closed when the last of these functions has ended
 }
 
 // Go runs task in the background.
 func (s *backgroundTasks) Go(task func()) {
-	done := make(chan struct{})
 	s.mu.Lock()
-	if s.running == nil {
-		s.running = make(map[chan struct{}]struct{})
+	defer s.mu.Unlock()
+	if s.running++; s.running == 1 {
+		s.idle = make(chan struct{})
 	}
-	s.running[done] = struct{}{}
-	s.mu.Unlock()
 	go func() {
 		task()
 		s.mu.Lock()
-		delete(s.running, done)
-		s.mu.Unlock()
-		close(done)
+		defer s.mu.Unlock()
+		if s.running--; s.running == 0 {
+			close(s.idle)
+		}
 	}()
 }
 
 // Wait waits until no function runs.
 func (s *backgroundTasks) Wait() {
-	for one := s.anyRunning(); one != nil; one = s.anyRunning() {
-		<-one
+	for {
+		s.mu.Lock()
+		running, idle := s.running, s.idle
+		s.mu.Unlock()
+		if running == 0 {
+			return
+		}
+		<-idle
 	}
-}
-
-// anyRunning returns the channel of a function that runs, or nil if none runs.
-func (s *backgroundTasks) anyRunning() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for one := range s.running {
-		return one
-	}
-	return nil
 }
