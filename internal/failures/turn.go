@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // turnClasses maps variants of CodexErrorInfo, Codex's codes for errors, to classes of API errors.
@@ -69,20 +70,56 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	case c == disconnected && LacksAccount(e):
 		message = noWorkspacePrefix + message
 	}
-	if c == apierror.RateLimited {
-		c.RetryAfter = retryDelay(message)
-	}
 	if c == apierror.BadRequest {
 		return fromBadRequest(e, message)
 	}
 	if c == forbidden && ForbidsModel(e) {
 		c = apierror.NoSuchModel
 	}
+	return newError(c, message, e.ResetsAt)
+}
+
+// newError returns the error of a class. If resets is not zero, a client may try again then. After an
+// exceeded rate limit, it may also do so when the message says.
+func newError(c apierror.Class, message string, resets time.Time) *apierror.Error {
+	if c == apierror.RateLimited {
+		c.RetryAfter = retryDelay(message)
+	}
 	apiErr := c.New(message)
-	if !e.ResetsAt.IsZero() {
-		apiErr.RetryAfter = max(apierror.Soon, time.Until(e.ResetsAt))
+	if !resets.IsZero() {
+		apiErr.RetryAfter = max(apierror.Soon, time.Until(resets))
 	}
 	return apiErr
+}
+
+// pictureClasses maps HTTP statuses to classes of errors, for a provider that refuses a picture.
+// The key 0 means that the provider did not answer. A status that is not in the map is a
+// badGateway.
+var pictureClasses = map[int]apierror.Class{
+	0:                              badGateway,
+	http.StatusBadRequest:          apierror.BadRequest,
+	http.StatusUnauthorized:        unauthorized,
+	http.StatusForbidden:           noPictures,
+	http.StatusNotFound:            noPictures,
+	http.StatusTooManyRequests:     apierror.RateLimited,
+	http.StatusPaymentRequired:     quotaSpent,
+	http.StatusRequestTimeout:      apierror.TimedOut,
+	http.StatusGatewayTimeout:      apierror.TimedOut,
+	http.StatusUnprocessableEntity: apierror.BadRequest,
+}
+
+// fromPicture returns the error for a picture that the provider did not make.
+func fromPicture(e *turn.PictureError) *apierror.Error {
+	c, known := pictureClasses[e.Status]
+	switch {
+	case e.Spent:
+		c = quotaSpent
+	case e.Status == http.StatusBadRequest && e.Code == string(moderated.Code):
+		c = moderated
+	case !known:
+		c = badGateway
+	}
+	return newError(c, e.Message, e.ResetsAt)
 }
 
 // turnMessage returns Codex's message, followed by the details that the message does not contain.

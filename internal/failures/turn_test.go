@@ -1,9 +1,12 @@
 package failures
 
 import (
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // TestRejectsRequest checks that a 400 is about the form of the request, unless it is about what the
@@ -27,5 +30,32 @@ func TestRejectsRequest(t *testing.T) {
 		if got := RejectsRequest(c.failure); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+// TestPictures checks what clients are told of a picture that was not made.
+func TestPictures(t *testing.T) {
+	const said = "The picture could not be made: no"
+	for _, c := range []struct {
+		err  error
+		want want
+	}{
+		{&turn.PictureError{Status: 400, Code: "moderation_blocked", Message: said}, want{status: 400, kind: "invalid_request_error", code: "moderation_blocked"}},
+		{&turn.PictureError{Status: 400, Code: "other", Message: said}, want{status: 400, kind: "invalid_request_error"}},
+		{&turn.PictureError{Status: 429, Message: said, Spent: true}, want{status: 429, kind: "insufficient_quota", code: "insufficient_quota", retry: noUse}},
+		{&turn.PictureError{Status: 429, Message: said}, want{status: 429, kind: "rate_limit_error", code: "rate_limit_exceeded", retry: time.Second}},
+		{&turn.PictureError{Status: 401, Message: said}, want{status: 503, kind: "server_error", code: "codex_unauthorized", retry: noUse, message: signInAgain}},
+		{&turn.PictureError{Status: 403, Message: said}, want{status: 403, kind: "permission_error", code: "images_unavailable", retry: noUse}},
+		{&turn.PictureError{Status: 404, Message: said}, want{status: 403, kind: "permission_error", code: "images_unavailable", retry: noUse}},
+		{&turn.PictureError{Status: 500, Message: said}, want{status: 502, kind: "server_error", code: "upstream_error"}},
+		{&turn.PictureError{Message: said}, want{status: 502, kind: "server_error", code: "upstream_error"}},
+		{&turn.NoPictureError{Said: "No."}, want{status: 400, kind: "invalid_request_error", code: "image_not_generated"}},
+		{turn.ErrNoPictures, want{status: 403, kind: "permission_error", code: "images_unavailable", retry: noUse}},
+	} {
+		checkFailure(t, c.err, c.want)
+	}
+	resets := APIError(&turn.PictureError{Status: http.StatusTooManyRequests, Spent: true, ResetsAt: time.Now().Add(time.Hour)})
+	if resets.RetryAfter < 59*time.Minute || resets.RetryAfter > time.Hour {
+		t.Errorf("a spent plan that resets in an hour: %v", resets.RetryAfter)
 	}
 }

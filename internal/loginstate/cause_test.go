@@ -73,7 +73,7 @@ func TestCauseIsKept(t *testing.T) {
 			if got := l.Status(); got.Cause != c.want || got.State != Failing || !got.RestsUntil.Equal(time.Now().Add(2*time.Second)) {
 				t.Errorf("%v, then %v: %+v", c.first, c.then, got)
 			}
-			l.Recover()
+			l.Recover(Failing, SignedOut)
 			if got := l.Status(); got != (Status{State: Unknown}) {
 				t.Errorf("after the end: %+v", got)
 			}

@@ -4,6 +4,7 @@ package loginstate
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -186,11 +187,11 @@ func (l *Login) SignIn() {
 }
 
 // Recover records that whatever kept all turns of the login from working has ended, for example an
-// outage of the provider. If the login is failing or signed out, one turn tries it, as after
+// outage of the provider. If the login is in one of these states, one turn tries it, as after
 // [Login.SignIn].
-func (l *Login) Recover() {
+func (l *Login) Recover(from ...State) {
 	l.update(func() {
-		if l.state == Failing || l.state == SignedOut {
+		if slices.Contains(from, l.state) {
 			l.allowTrial()
 		}
 	})
@@ -202,16 +203,6 @@ func (l *Login) allowTrial() {
 		l.state, l.cause = Unknown, ""
 	}
 	l.resetsAt, l.restsUntil, l.beingTried = time.Time{}, time.Time{}, false
-}
-
-// Reset records that the windows of a plan were reset before their time. If the plan was spent, one
-// turn tries the login, as after [Login.SignIn].
-func (l *Login) Reset() {
-	l.update(func() {
-		if l.state == Spent {
-			l.allowTrial()
-		}
-	})
 }
 
 // Recheck records what Codex says about a spent plan: whether it may be used, and when it resets.
@@ -283,12 +274,34 @@ func (l *Login) Fail(failure error, atLeast time.Duration) {
 // SignOut records that nobody is signed in.
 func (l *Login) SignOut() { l.Fail(codexrpc.ErrNotLoggedIn, 0) }
 
+// picturesRest is how long a login makes no pictures after it has used up its pictures, if the
+// provider does not say when the login may make more. Other logins make pictures meanwhile.
+const picturesRest = 10 * time.Minute
+
+// SpendPictures records that the login has no pictures left until the given time. A zero time means
+// that the time is not known; SpendPictures then assumes picturesRest from now. The login can still
+// be used for everything else.
+func (l *Login) SpendPictures(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.picturesFrom = until; until.IsZero() {
+		l.picturesFrom = time.Now().Add(picturesRest)
+	}
+}
+
+// PicturesSpent reports whether the login has no pictures left, as far as that is known.
+func (l *Login) PicturesSpent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.picturesFrom)
+}
+
 // MoreHopeful compares two failures, and returns the failure that is likely to end sooner, see
-// hopeOf. If both are spent plans, it returns the plan that resets earlier; a time that is not known
-// counts as the latest. In all other cases it returns the first.
+// hopeOf. If there is no difference, it returns the first.
 func MoreHopeful(one, other error) error {
-	first, second := hopeOf(one), hopeOf(other)
-	if second < first || first == hopeReset && second == hopeReset && resetsBefore(other, one) {
+	first, firstReset := hopeOf(one)
+	second, secondReset := hopeOf(other)
+	if cmp.Or(second-first, secondReset.Compare(firstReset)) < 0 {
 		return other
 	}
 	return one
@@ -299,30 +312,25 @@ const (
 	hopeStart   = iota // the process of an app-server will start again
 	hopeSeconds        // the provider fails, or limits the rate of requests
 	hopeReset          // the plan is spent
+	hopeUnknown        // the plan is spent, and it is not known when it resets
 	hopeNone           // the operator must mend the login, or the login cannot do what the turn needs
 )
 
-// hopeOf returns the kind of a failure.
-func hopeOf(failure error) int {
+// hopeOf returns the kind of a failure and, if the kind is hopeReset, the time of the reset.
+func hopeOf(failure error) (kind int, reset time.Time) {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](failure); notReady {
-		return hopeStart
+		return hopeStart, reset
 	}
 	switch e, ofTurn := errors.AsType[*codexrpc.TurnError](failure); {
-	case !ofTurn:
-		return hopeNone
-	case failures.ForbidsModel(e):
-		return hopeNone
+	case !ofTurn, failures.ForbidsModel(e):
+		return hopeNone, reset
 	case !CauseOf(failure).OfLogin():
-		return hopeSeconds
-	case e.Code == codexrpc.CodeUsageLimit:
-		return hopeReset
+		return hopeSeconds, reset
+	case e.Code != codexrpc.CodeUsageLimit:
+		return hopeNone, reset
+	case e.ResetsAt.IsZero():
+		return hopeUnknown, reset
+	default:
+		return hopeReset, e.ResetsAt
 	}
-	return hopeNone
-}
-
-// resetsBefore reports whether the spent plan of one resets before that of other.
-func resetsBefore(one, other error) bool {
-	first, _ := errors.AsType[*codexrpc.TurnError](one)
-	second, _ := errors.AsType[*codexrpc.TurnError](other)
-	return !first.ResetsAt.IsZero() && (second.ResetsAt.IsZero() || first.ResetsAt.Before(second.ResetsAt))
 }

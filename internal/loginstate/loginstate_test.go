@@ -199,12 +199,12 @@ func TestLoginReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
 		l.SignOut()
-		l.Reset()
+		l.Recover(Spent)
 		if l.Status().State != SignedOut {
 			t.Errorf("%+v", l.Status())
 		}
 		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)}, 0)
-		l.Reset()
+		l.Recover(Spent)
 		if now := l.Status(); now != (Status{State: Unknown}) || l.Failure() != nil {
 			t.Errorf("%+v", now)
 		}
@@ -252,4 +252,30 @@ func TestGiveUp(t *testing.T) {
 		}
 		l.Worked("m")
 	}
+}
+
+// TestPicturesSpent: a login without pictures has some again when the provider says, or after a while.
+func TestPicturesSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Login
+		if l.PicturesSpent() {
+			t.Error("a new login has no pictures")
+		}
+		for said, rest := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: picturesRest} {
+			var until time.Time
+			if said > 0 {
+				until = time.Now().Add(said)
+			}
+			l.SpendPictures(until)
+			if time.Sleep(rest - 1); !l.PicturesSpent() {
+				t.Errorf("said %v: it has some too early", said)
+			}
+			if time.Sleep(time.Nanosecond); l.PicturesSpent() {
+				t.Errorf("said %v: it has none", said)
+			}
+			if _, rests := l.Rests(); rests {
+				t.Error("it rests for everything")
+			}
+		}
+	})
 }

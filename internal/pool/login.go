@@ -94,7 +94,7 @@ func (l *login) observe(s appserver.Status, wasKnown bool) {
 	case s.AccountFailure != nil && !l.accountKnown():
 		l.Fail(s.AccountFailure, 0)
 	case s.AccountKnown && !wasKnown:
-		l.Recover()
+		l.Recover(loginstate.Failing, loginstate.SignedOut)
 	}
 	l.checkSoon()
 }
@@ -299,7 +299,7 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 		l.Recheck(limits)
 	case recovered:
 		l.backendFailed = false
-		l.Recover()
+		l.Recover(loginstate.Failing, loginstate.SignedOut)
 	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
 		l.backendFailed = true
 		l.Fail(failure, 2*failingPause)

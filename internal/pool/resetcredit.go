@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // spendTimeout bounds the wait for the provider when a reset credit is spent.
@@ -32,7 +33,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	p.logger().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
 	done := outcome == codexrpc.ResetDone || outcome == codexrpc.ResetDoneSince
 	if done {
-		p.login.Reset()
+		p.login.Recover(loginstate.Spent)
 	}
 	p.login.readLimits(ctx)
 	if done {
