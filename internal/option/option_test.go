@@ -1,6 +1,7 @@
 package option
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -110,6 +111,24 @@ func TestEditDistance(t *testing.T) {
 	}{{"", "", 0}, {"usge", "usage", 1}, {"usage", "usage", 0}, {"abc", "xyz", 3}, {"kitten", "sitting", 3}, {"abcde", "ab", 5}} {
 		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("from %q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestAbsolutePath(t *testing.T) {
+	t.Setenv("FOLDER", "/srv")
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"": "", "/x/../y": "/y", "a": filepath.Join(here, "a"), "{env.FOLDER}/b": "/srv/b"} {
+		if got, err := AbsolutePath(caddy.NewReplacer(), path); got != want || err != nil {
+			t.Errorf("%q: %q (%v), want %q", path, got, err, want)
+		}
+	}
+	for _, path := range []string{"{env.NOT_THERE}/b", "{unknown}"} {
+		if got, err := AbsolutePath(caddy.NewReplacer(), path); err == nil {
+			t.Errorf("%q: %q", path, got)
 		}
 	}
 }
