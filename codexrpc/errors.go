@@ -95,8 +95,7 @@ type TurnError struct {
 	Details string
 	// ResetsAt is when the limit that caused the failure ends; zero: not known. For CodeUsageLimit,
 	// the plan resets at this time. For other limits, a client may ask the provider again at this
-	// time. The app-server sends the time only with some failures of pictures; for all other
-	// failures, [Thread.ExplainLimit] finds it.
+	// time. The app-server sends the time only with some failures of pictures.
 	ResetsAt time.Time
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -131,134 +129,10 @@ func (c *Conn) ReadRateLimits(ctx context.Context) (RateLimits, error) {
 	return known, err
 }
 
-// ExplainLimit adds the end of a limit to err, the failure of a turn on this thread. If err is a
-// *TurnError about a limit whose end is known, ExplainLimit returns a copy of err with ResetsAt.
-// Otherwise it returns err unchanged. For a spent plan, it looks for the time in
-// [Conn.LastRateLimits], then in [Conn.RateLimits], then in the message of err. For other limits,
-// the time comes from [Conn.AskedToWait].
-func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
-	var turnErr *TurnError
-	if !errors.As(err, &turnErr) {
-		return err
-	}
-	var at time.Time
-	switch {
-	case turnErr.Code == CodeUsageLimit:
-		at = t.planResetTime(ctx, turnErr)
-	case turnErr.HTTPStatus == http.StatusTooManyRequests, turnErr.HTTPStatus == http.StatusServiceUnavailable, turnErr.Code == "serverOverloaded":
-		at = t.conn.server.limits.recentWait(ctx)
-	}
-	if at.IsZero() {
-		return err
-	}
-	explained := *turnErr
-	explained.ResetsAt = at
-	return &explained
-}
-
-// planResetTime returns when a spent plan resets; zero: not known.
-func (t *Thread) planResetTime(ctx context.Context, turnErr *TurnError) time.Time {
-	known, _ := t.conn.server.limits.snapshot()
-	at, ok := known.RetryAt(time.Now())
-	if !ok {
-		if known, errRead := t.conn.RateLimits(ctx); errRead == nil {
-			at, ok = known.RetryAt(time.Now())
-		}
-	}
-	if !ok {
-		at, _ = parseResetTime(turnErr.Message, time.Now())
-	}
-	return at
-}
-
-// AskedToWait records that the model's provider has refused a request and asks to wait for d. The
-// caller has read this in the app-server's log; no message of the protocol reports it.
-func (c *Conn) AskedToWait(d time.Duration) { c.server.limits.recordWait(time.Now(), d) }
-
-// resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07
-// AM" or "try again at Nov 23rd, 2026 2:05 PM".
-var resetPattern = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
-
-// parseResetTime returns the time that a message about a spent plan names, or false if the message
-// names no future time. Codex writes the time in the local zone, without seconds. Since the plan
-// may reset at any second of that minute, parseResetTime returns the minute's end.
-func parseResetTime(message string, now time.Time) (time.Time, bool) {
-	match := resetPattern.FindStringSubmatch(message)
-	if match == nil {
-		return time.Time{}, false
-	}
-	day := match[1] + " " + match[2]
-	if match[1] == "" {
-		day = now.Format("Jan 2 2006")
-	}
-	at, err := time.ParseInLocation("Jan 2 2006 3:04 PM", day+" "+match[3], now.Location())
-	if err != nil {
-		return time.Time{}, false
-	}
-	if at = at.Add(time.Minute); match[1] == "" && at.Before(now) {
-		at = at.AddDate(0, 0, 1)
-	}
-	return at, at.After(now)
-}
-
-// limits has the rate limits that a connection has received last, and the last time that the
-// provider has asked to wait.
+// limits has the rate limits that a connection has received last.
 type limits struct {
 	mu   sync.Mutex
 	last RateLimits // last.At is zero if no limits are known
-
-	waitAskedAt, waitUntil time.Time     // when the provider last asked to wait, and when that wait ends
-	waitSignal             chan struct{} // closed when the provider next asks to wait; nil: nobody waits for that
-}
-
-const (
-	// maxWaitAge is how long a call of AskedToWait explains the failures that come after it.
-	maxWaitAge = time.Second
-	// logLag is how long recentWait waits for the log line that explains a failure.
-	logLag = 100 * time.Millisecond
-)
-
-func (l *limits) recordWait(now time.Time, d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waitAskedAt, l.waitUntil = now, now.Add(d)
-	if l.waitSignal != nil {
-		close(l.waitSignal)
-		l.waitSignal = nil
-	}
-}
-
-// recentWait returns the time until which the provider has asked to wait; zero: the provider has
-// not asked within the last maxWaitAge. If it has not, recentWait waits up to logLag for a call of
-// AskedToWait, since the log line behind that call may be read after the failure.
-func (l *limits) recentWait(ctx context.Context) time.Time {
-	until, signal := l.recentWaitOrSignal()
-	if signal == nil {
-		return until
-	}
-	ctx, cancel := context.WithTimeout(ctx, logLag)
-	defer cancel()
-	select {
-	case <-signal:
-	case <-ctx.Done():
-	}
-	until, _ = l.recentWaitOrSignal()
-	return until
-}
-
-// recentWaitOrSignal returns the time until which the provider has asked to wait. If the provider
-// has not asked within the last maxWaitAge, recentWaitOrSignal instead returns a channel that is
-// closed when the provider asks.
-func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.waitAskedAt) < maxWaitAge {
-		return l.waitUntil, nil
-	}
-	if l.waitSignal == nil {
-		l.waitSignal = make(chan struct{})
-	}
-	return time.Time{}, l.waitSignal
 }
 
 // update stores a RateLimitSnapshot and merges it with the earlier one if both have the same

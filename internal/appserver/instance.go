@@ -29,6 +29,7 @@ type Instance struct {
 	settings   providerSettings // valid since the instance began to serve
 	list       modelList
 	acceptance Acceptance
+	wait       askedWait
 }
 
 // Conn returns the connection to the app-server.

@@ -202,7 +202,7 @@ func (in *instance) handleLogLine(line string) (requested bool) {
 	case answerLine.MatchString(line):
 		if found := retryAfterPattern.FindStringSubmatch(line); found != nil {
 			seconds, _ := strconv.Atoi(found[1]) // it has nine digits at most
-			in.conn.AskedToWait(time.Duration(seconds) * time.Second)
+			in.wait.record(time.Duration(seconds) * time.Second)
 		}
 		return true
 	case requestLine.MatchString(line):

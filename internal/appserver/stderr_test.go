@@ -190,7 +190,10 @@ func TestHeed(t *testing.T) {
 					got = heeded
 				}
 			}()
-			if in.handleLogLine(line) {
+			switch requested := in.handleLogLine(line); {
+			case !in.wait.until.IsZero():
+				return heeded
+			case requested:
 				return read
 			}
 			return passed

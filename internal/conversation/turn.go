@@ -244,7 +244,7 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, ExplainTimeout)
 	defer cancel()
-	return t.current.thread.ExplainLimit(ctx, failure)
+	return t.current.place.Instance.ExplainLimit(ctx, failure)
 }
 
 // recordSuccess is called at the first output of the turn. It records that the login works, and

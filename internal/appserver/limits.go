@@ -1,0 +1,139 @@
+package appserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// ExplainLimit adds the end of a limit to err, the failure of a turn on this app-server. If err is a
+// *codexrpc.TurnError about a limit whose end is known, ExplainLimit returns a copy of err with
+// ResetsAt. Otherwise it returns err unchanged. For a spent plan, it looks for the time in the limits
+// that are known, then asks the app-server for them, then looks in the message of err. For other
+// limits, the time is that which the provider has last asked to wait for.
+func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
+	var turnErr *codexrpc.TurnError
+	if !errors.As(err, &turnErr) {
+		return err
+	}
+	var at time.Time
+	switch {
+	case turnErr.Code == codexrpc.CodeUsageLimit:
+		at = in.planResetTime(ctx, turnErr)
+	case turnErr.HTTPStatus == http.StatusTooManyRequests, turnErr.HTTPStatus == http.StatusServiceUnavailable, turnErr.Code == "serverOverloaded":
+		at = in.wait.recent(ctx)
+	}
+	if at.IsZero() {
+		return err
+	}
+	explained := *turnErr
+	explained.ResetsAt = at
+	return &explained
+}
+
+// planResetTime returns when a spent plan resets; zero: not known.
+func (in *Instance) planResetTime(ctx context.Context, turnErr *codexrpc.TurnError) time.Time {
+	known, _ := in.conn.LastRateLimits()
+	at, ok := known.RetryAt(time.Now())
+	if !ok {
+		if known, errRead := in.conn.RateLimits(ctx); errRead == nil {
+			at, ok = known.RetryAt(time.Now())
+		}
+	}
+	if !ok {
+		at, _ = parseResetTime(turnErr.Message, time.Now())
+	}
+	return at
+}
+
+// resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07
+// AM" or "try again at Nov 23rd, 2026 2:05 PM".
+var resetPattern = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
+
+// parseResetTime returns the time that a message about a spent plan names, or false if the message
+// names no future time. Codex writes the time in the local zone, without seconds. Since the plan
+// may reset at any second of that minute, parseResetTime returns the minute's end.
+func parseResetTime(message string, now time.Time) (time.Time, bool) {
+	match := resetPattern.FindStringSubmatch(message)
+	if match == nil {
+		return time.Time{}, false
+	}
+	day := match[1] + " " + match[2]
+	if match[1] == "" {
+		day = now.Format("Jan 2 2006")
+	}
+	at, err := time.ParseInLocation("Jan 2 2006 3:04 PM", day+" "+match[3], now.Location())
+	if err != nil {
+		return time.Time{}, false
+	}
+	if at = at.Add(time.Minute); match[1] == "" && at.Before(now) {
+		at = at.AddDate(0, 0, 1)
+	}
+	return at, at.After(now)
+}
+
+const (
+	// maxWaitAge is how long a wait that the provider has asked for explains the failures after it.
+	maxWaitAge = time.Second
+	// logLag is how long recent waits for the log line that explains a failure.
+	logLag = 100 * time.Millisecond
+)
+
+// askedWait is the last time that the model's provider has refused a request and asked to wait. Only
+// the app-server's log reports that.
+type askedWait struct {
+	mu      sync.Mutex
+	askedAt time.Time
+	until   time.Time     // when the wait ends
+	signal  chan struct{} // closed when the provider next asks to wait; nil: nobody waits for that
+}
+
+// record records that the provider asks to wait for d.
+func (w *askedWait) record(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.askedAt = time.Now()
+	w.until = w.askedAt.Add(d)
+	if w.signal != nil {
+		close(w.signal)
+		w.signal = nil
+	}
+}
+
+// recent returns the time until which the provider has asked to wait; zero: the provider has not
+// asked within the last maxWaitAge. If it has not, recent waits up to logLag for a call of record,
+// since the log line behind that call may be read after the failure.
+func (w *askedWait) recent(ctx context.Context) time.Time {
+	until, signal := w.recentOrSignal()
+	if signal == nil {
+		return until
+	}
+	ctx, cancel := context.WithTimeout(ctx, logLag)
+	defer cancel()
+	select {
+	case <-signal:
+	case <-ctx.Done():
+	}
+	until, _ = w.recentOrSignal()
+	return until
+}
+
+// recentOrSignal returns the time until which the provider has asked to wait. If the provider has not
+// asked within the last maxWaitAge, recentOrSignal instead returns a channel that is closed when the
+// provider asks.
+func (w *askedWait) recentOrSignal() (until time.Time, signal <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.askedAt) < maxWaitAge {
+		return w.until, nil
+	}
+	if w.signal == nil {
+		w.signal = make(chan struct{})
+	}
+	return time.Time{}, w.signal
+}
