@@ -17,7 +17,7 @@ type Answer struct {
 	hasText bool    // the text is more than white space
 	space   []byte  // white space at the end of the text so far; it is hashed only if more text follows
 	calls   []callHash
-	mixed   bool // there is text after a call; not every API can express that order, so a client may send another one back
+	mixed   bool // there is text after a call, an order that not every API can express when it is sent back
 	size    int  // how many bytes the texts and calls have together
 }
 

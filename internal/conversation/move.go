@@ -72,9 +72,10 @@ func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started 
 	return true, t.start(ctx, next)
 }
 
-// openWithOtherLogin opens a thread on a process with another login than that of member. It uses no login that rests
-// after a failure. If it opens no thread, the result other is the error of a process that will
-// start again soon, or of a login that rests, if there is one. In all other cases, other is nil.
+// openWithOtherLogin opens a thread on a process with another login than that of member. It uses no
+// login that rests after a failure. If it opens no thread, the result other is the error of a process
+// that will start again soon, or of a login that rests, if there is one. In all other cases, other is
+// nil.
 func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Member) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{member.Process}
 	for range lease.Len() {

@@ -80,14 +80,14 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	})
 	if !found {
 		if lostBy != nil {
-			lostBy.countFallback(reason)
+			lostBy.count(false, reason)
 		}
 		return false
 	}
 	t.request.Memory.Hold()
 	kept.thread.OnInput(t.request.OnInput)
 	err := kept.startOrResume(ctx, plan, link)
-	threads.countClaim(kept.isParked(), err)
+	threads.count(kept.isParked(), fallbackReason(err))
 	if err != nil {
 		t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
 		kept.thread.Close(releaseThen(t.request.Memory, done))

@@ -26,6 +26,12 @@ func TestRemedies(t *testing.T) {
 		f       turnFailure
 		want    []string
 	}{
+		"opening, no pictures":    {f: turnFailure{opening: new(opening), err: turn.ErrNoPictures}, want: []string{"a login that can make pictures"}},
+		"opening, gone":           {f: turnFailure{opening: new(opening), err: gone}, want: []string{"another process for one that is gone"}},
+		"opening, gone again":     {f: turnFailure{opening: &opening{moved: true}, err: gone}},
+		"opening, refused":        {f: turnFailure{opening: new(opening), err: refused}},
+		"opening, new one ends":   {now: attempt{origin: New, thread: new(codexrpc.Thread)}, f: turnFailure{opening: new(opening), err: gone}},
+		"opening, spare ends":     {now: attempt{origin: Prepared, thread: new(codexrpc.Thread)}, f: turnFailure{opening: new(opening), err: gone}, want: []string{"a new thread instead of a spare one"}},
 		"of an old app-server":    {now: attempt{origin: Continued}, f: turnFailure{processReplaced: true, err: gone}, want: []string{"the app-server that serves now", "a new thread instead of a kept one"}},
 		"provider":                {now: attempt{hasOtherLogins: true}, f: turnFailure{providerFailed: true, err: gone}, want: []string{"another login for a failing provider"}},
 		"provider, moved":         {now: attempt{hasOtherLogins: true}, f: turnFailure{providerFailed: true, err: gone}, moves: 1},
@@ -52,7 +58,7 @@ func TestRemedies(t *testing.T) {
 		s := &Turn{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {
-			if !remedies[i].opening && remedies[i].fits(s, &c.f) {
+			if remedies[i].opening == (c.f.opening != nil) && remedies[i].fits(s, &c.f) {
 				got = append(got, remedies[i].name)
 			}
 		}

@@ -415,37 +415,31 @@ func (t *Threads) takeReason(links []Link) Reason {
 	return reason
 }
 
-// countClaim counts a claimed thread: as resumed if its turn was parked, otherwise as continued. If
-// err is not nil, the conversation could not use the thread, and countClaim counts the reason
-// instead.
-func (t *Threads) countClaim(parked bool, err error) {
-	if err != nil {
-		t.countFallback(fallbackReason(err))
-		return
-	}
+// count counts a request whose conversation has had a thread: by the reason why it could not continue
+// in it, or else as resumed if the turn was parked, and otherwise as continued.
+func (t *Threads) count(parked bool, fallback Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if parked {
+	switch {
+	case fallback != "":
+		t.stats.Fallbacks[string(fallback)]++
+	case parked:
 		t.stats.Resumed++
-	} else {
+	default:
 		t.stats.Continued++
 	}
-}
-
-// countFallback counts a conversation that could not continue in its thread, by the reason.
-func (t *Threads) countFallback(reason Reason) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stats.Fallbacks[string(reason)]++
 }
 
 // errFollowUpMismatch means that the request does not continue the parked turn, so the turn cannot
 // be resumed. The request has other results, other settings, or other items after the calls.
 var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
-// fallbackReason returns a word for the reason why a conversation could not continue in its thread.
+// fallbackReason returns a word for the reason why a conversation could not continue in its thread. It
+// returns "" for nil.
 func fallbackReason(err error) Reason {
 	switch {
+	case err == nil:
+		return ""
 	case errors.Is(err, errFollowUpMismatch):
 		return "other_results"
 	case errors.Is(err, codexrpc.ErrClosed):
