@@ -132,12 +132,12 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	if in.conn.Err() != nil {
 		return
 	}
-	if in == s.replacement && err == nil {
+	if in == s.next && err == nil {
 		in.accountKnown, in.accountFailure = true, nil
 		s.takeOver()
 		return
 	}
-	if in == s.replacement {
+	if in == s.next {
 		if in.accountFailure == nil {
 			s.log().Warn("codex does not know its account yet, so the app-server before it goes on", "reason", err.Message, "pid", in.pid())
 		}

@@ -74,8 +74,8 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 // surelyHelps is false, it does nothing and returns false: the new instance seems to have the same
 // fault. surelyHelps means that a new instance will not have it.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
-	if s.replacement != nil {
-		return !s.replacementWaits
+	if s.next != nil {
+		return !s.nextWaits
 	}
 	now := time.Now()
 	if now.Before(s.replaceAfter) && !surelyHelps {

@@ -49,7 +49,7 @@ func (s *supervisor) replace(reason string) error {
 	switch {
 	case s.serving == nil:
 		return status.notReady()
-	case s.replacement != nil && !s.replacementWaits:
+	case s.next != nil && !s.nextWaits:
 		return errors.New("the codex app-server is being replaced already")
 	case status.Draining >= maxDraining:
 		return fmt.Errorf("%d replaced app-servers have turns that go on; the next replacement has to wait for one of them", status.Draining)
@@ -60,7 +60,7 @@ func (s *supervisor) replace(reason string) error {
 		return err
 	}
 	s.dropReplacement() // it has an older login or configuration
-	s.replacement, s.replaceReason = in, reason
+	s.next, s.replaceReason = in, reason
 	s.log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
 	return nil
 }
@@ -73,21 +73,21 @@ func (s *supervisor) replace(reason string) error {
 // serving. But if the start has failed because nobody is signed in any more, the old instance only
 // finishes its turns.
 func (s *supervisor) handleReplacement() {
-	in := s.replacement
+	in := s.next
 	switch {
 	case in.err == nil && in.conn.HasPlan() && s.Status().AccountKnown:
-		s.replacementWaits = true
+		s.nextWaits = true
 		s.learnAccountOnce(in)
 	case in.err == nil:
 		s.takeOver()
 	case errors.Is(in.err, codexrpc.ErrNotLoggedIn):
 		old := s.serving
-		s.replacement, s.serving = nil, nil
+		s.next, s.serving = nil, nil
 		s.published.update(func() { s.published.draining = append(s.published.draining, old) })
 		s.background.Go(func() { s.drain(old) })
 		s.scheduleRetry(s.stopFailed(in, in.err))
 	default:
-		s.replacement = nil
+		s.next = nil
 		s.published.setLoginFailed()
 		s.background.Go(func() {
 			s.stopInstance(in)
@@ -99,8 +99,8 @@ func (s *supervisor) handleReplacement() {
 
 // dropReplacement stops the replacement if it waits for its account.
 func (s *supervisor) dropReplacement() {
-	if in := s.replacement; in != nil {
-		s.replacement, s.replacementWaits = nil, false
+	if in := s.next; in != nil {
+		s.next, s.nextWaits = nil, false
 		s.published.update(func() { s.published.status.Account = "" })
 		s.background.Go(func() { s.stopInstance(in) })
 	}
@@ -108,8 +108,8 @@ func (s *supervisor) dropReplacement() {
 
 // takeOver makes the replacement the serving instance and drains the old one.
 func (s *supervisor) takeOver() {
-	in, old := s.replacement, s.serving
-	s.replacement, s.replacementWaits = nil, false
+	in, old := s.next, s.serving
+	s.next, s.nextWaits = nil, false
 	in.stderr.logStartLines(s.log())
 	s.makeServing(in)
 	s.background.Go(func() { s.drain(old) })

@@ -15,15 +15,13 @@ var errStopped = errors.New("it was stopped")
 // next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
-	launched      bool      // start was called before
-	starting      *instance // is being started while no instance serves; nil: there is none
-	serving       *instance // takes new turns; nil: there is none
-	replacement   *instance // is being started to replace serving; nil: there is none
-	replaceReason string    // why serving is replaced
-	// replacementWaits is true if replacement has started, and waits for its account to take over.
-	replacementWaits bool
-	retryTimer       <-chan time.Time // fires when the next start is due; nil: none is planned
-	replaceAfter     time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
+	launched      bool             // start was called before
+	serving       *instance        // takes new turns; nil: there is none
+	next          *instance        // is being started: to replace serving, or to serve if no instance does; nil: there is none
+	nextWaits     bool             // next has started, and waits for its account to replace serving
+	replaceReason string           // why serving is replaced
+	retryTimer    <-chan time.Time // fires when the next start is due; nil: none is planned
+	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
 }
 
 // run is the supervisor's goroutine. It starts instances and runs tasks until the process is
@@ -57,7 +55,7 @@ func (s *supervisor) start(reason string) {
 		return
 	}
 	s.published.update(func() { s.published.status.PID = in.pid() })
-	s.starting = in
+	s.next = in
 }
 
 // restart replaces the serving instance. If the supervisor is waiting for the next start, no
@@ -75,11 +73,11 @@ func (s *supervisor) restart() error {
 // handleStart starts a new instance: immediately if it has turned on Codex's log to avoid the
 // failure, else after a pause.
 func (s *supervisor) handleStart(in *instance) {
-	if in == s.replacement {
+	if s.serving != nil {
 		s.handleReplacement()
 		return
 	}
-	s.starting = nil
+	s.next = nil
 	defer in.stderr.logStartLines(s.log())
 	if in.err == nil {
 		s.makeServing(in)
@@ -125,7 +123,7 @@ func (p *Process) publish(in, old *instance) {
 // backoff.stableAfter. If not, the program may keep crashing, and handleFailure waits first.
 func (s *supervisor) handleFailure(in *instance) {
 	switch in {
-	case s.replacement:
+	case s.next:
 		s.log().Error("the codex app-server that was to replace another one has ended, and that goes on", "reason", in.conn.Err().Error())
 		s.dropReplacement()
 		s.published.setLoginFailed()
@@ -141,19 +139,18 @@ func (s *supervisor) handleFailure(in *instance) {
 	}
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
-	case s.replacementWaits:
+	case s.nextWaits:
 		s.log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
-		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})
-		successor, failure := s.replacement, s.replacement.accountFailure
-		s.replacement, s.replacementWaits, successor.accountFailure = nil, false, nil
+		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
+		successor, failure := s.next, s.next.accountFailure
+		s.next, s.nextWaits, successor.accountFailure = nil, false, nil
 		s.makeServing(successor)
 		if failure != nil {
 			s.publishAccount(successor, failure)
 		}
-	case s.replacement != nil:
+	case s.next != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
-		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})
-		s.starting, s.replacement = s.replacement, nil
+		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
 	case stable:
 		s.log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
 		s.start(reason.Error())
@@ -196,11 +193,11 @@ func (s *supervisor) scheduleRetry(reason error) {
 // drain.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
-	for _, in := range []*instance{s.starting, s.serving, s.replacement} {
+	for _, in := range []*instance{s.serving, s.next} {
 		if in == nil {
 			continue
 		}
-		if in != s.replacement {
+		if in == s.serving || s.serving == nil {
 			s.setStatus(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
 		}
 		stops.Go(func() {
