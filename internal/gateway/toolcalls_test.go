@@ -250,42 +250,6 @@ func checkEvents(t *testing.T, stream, line string) {
 	}
 }
 
-// TestPartsOfCalls: two calls of which a build of Codex also sends parts, one between the other, are
-// whole calls under all options, and a call that never comes whole is none.
-func TestPartsOfCalls(t *testing.T) {
-	parts := []string{callBegun("c", "f"), callBegun("d", "g"), argumentsPart("d", `{"q":`), argumentsPart("c", `{"q"`), argumentsPart("d", "2}"), argumentsPart("c", `:1}`)}
-	u, never := calling(t, append(parts, rawCall("i", "c", "f", `{"q":1}`), rawCall("j", "d", "g", `{"q":2}`))...), calling(t, parts...)
-	for n := range 1 << 5 {
-		bit := func(i int) bool { return n>>i&1 == 1 }
-		options := turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: turn.ModeJSON, ParallelToolCalls: new(!bit(1)), ToolBlockDedup: bit(2), SuppressTailAfterTools: new(bit(3))}
-		want, finish := `0:tool_0_0:f 0+{"q":1}`, `"finish_reason":"tool_calls"`
-		if bit(0) {
-			options.OutputMode = turn.ModeXML
-		}
-		if bit(4) {
-			options.ToolBlockMax = 1
-		}
-		for _, stop := range []turn.StopMode{turn.StopBurst, turn.StopFirst, turn.StopOff} {
-			options.StopAfterTools = stop
-			body, all := askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, true)).Body.String(), want
-			if stop != turn.StopFirst && !bit(1) && !bit(4) {
-				all += ` 1:tool_0_1:g 1+{"q":2}`
-			}
-			got := regexp.MustCompile(`"<use_tool>[^"]*" `).ReplaceAllString(deltas(t, body), "")
-			if got != all || !strings.Contains(body, finish) {
-				t.Errorf("%+v: %s", options, body)
-			}
-			if blocks := strings.Count(content(t, body), "<use_tool>"); bit(0) && blocks != strings.Count(all, "tool_0") {
-				t.Errorf("%+v: %d blocks in %s", options, blocks, body)
-			}
-		}
-		body := askCalls(t, never, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, true)).Body.String()
-		if strings.Contains(body, "tool_calls\"") || !strings.Contains(body, `"finish_reason":"stop"`) {
-			t.Errorf("%+v: a call that did not come: %s", options, body)
-		}
-	}
-}
-
 // TestAfterCalls: what becomes of text and blocks behind a call, and whether there was too much,
 // in both forms of the answer.
 func TestAfterCalls(t *testing.T) {
