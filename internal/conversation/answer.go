@@ -12,18 +12,12 @@ import (
 // them back. It stores hashes instead of the texts. White space at the beginning and at the end of
 // the text does not count. The zero value is an empty answer.
 type Answer struct {
-	text    *digest // the hash of the text that precedes pending; nil: no text is hashed yet
-	pending []byte  // the newest text, not hashed yet; at most maxPending bytes
-	hasText bool    // the text is more than white space
-	space   []byte  // white space at the end of the text so far; it is hashed only if more text follows
-	calls   []callHash
-	mixed   bool // there is text after a call, an order that not every API can express when it is sent back
-	size    int  // how many bytes the texts and calls have together
+	text  *digest // the hash of the text; nil: there is no text besides white space
+	space []byte  // white space at the end of the text so far; it is hashed only if more text follows
+	calls []callHash
+	mixed bool // there is text after a call, an order that not every API can express when it is sent back
+	size  int  // how many bytes the texts and calls have together
 }
-
-// maxPending is how many bytes of text are collected before they are hashed. Hashing each delta (a
-// piece of streamed text) would be slower, since a delta is shorter than a block of the hash.
-const maxPending = 512
 
 type callHash struct {
 	name      string
@@ -36,7 +30,7 @@ const whiteSpace = " \t\r\n"
 // Gap marks the boundary between two messages of the answer. If there is text already, Gap adds
 // white space to it, as clients do that join the messages to one.
 func (a *Answer) Gap() {
-	if a.hasText {
+	if a.text != nil {
 		a.space = append(a.space, turn.MessageGap...)
 	}
 }
@@ -47,7 +41,7 @@ func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 // add adds a piece of text. It copies the text, so the caller may change the slice afterwards.
 func (a *Answer) add(text []byte) {
 	a.size += len(text)
-	if !a.hasText {
+	if a.text == nil {
 		text = bytes.TrimLeft(text, whiteSpace)
 	}
 	if len(text) == 0 {
@@ -55,33 +49,15 @@ func (a *Answer) add(text []byte) {
 	}
 	trimmed := bytes.TrimRight(text, whiteSpace)
 	if len(trimmed) > 0 {
-		a.write(a.space)
-		a.write(trimmed)
-		a.space, a.hasText = a.space[:0], true
+		if a.text == nil {
+			a.text = newDigest()
+		}
+		_, _ = a.text.Write(a.space)
+		_, _ = a.text.Write(trimmed)
+		a.space = a.space[:0]
 		a.mixed = a.mixed || len(a.calls) > 0
 	}
 	a.space = append(a.space, text[len(trimmed):]...)
-}
-
-// write adds text without changing it.
-func (a *Answer) write(text []byte) {
-	if len(a.pending)+len(text) > maxPending {
-		a.flush()
-	}
-	if len(text) > maxPending {
-		_, _ = a.text.Write(text)
-		return
-	}
-	a.pending = append(a.pending, text...)
-}
-
-// flush hashes the pending text.
-func (a *Answer) flush() {
-	if a.text == nil {
-		a.text = newDigest()
-	}
-	_, _ = a.text.Write(a.pending)
-	a.pending = a.pending[:0]
 }
 
 // Call adds a tool call. name is Codex's name of the tool. arguments are as the model wrote them,
@@ -93,24 +69,14 @@ func (a *Answer) Call(name, arguments string) {
 	a.calls = append(a.calls, callHash{name, d.sum()})
 }
 
-// textHash returns the hash of the texts.
-func (a *Answer) textHash() Hash {
-	if a.text == nil {
-		return sha256.Sum256(a.pending)
-	}
-	a.flush()
-	a.text.Sum(a.text.scratch[:0])
-	return *a.text.scratch
-}
-
 // digest adds the answer to a digest, after the hash of the history that precedes the answer. calls
 // is the number of calls in that history.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")
-	if a.hasText {
+	if a.text != nil {
 		d.number(sha256.Size)
-		d.hash(a.textHash())
+		d.hash(a.text.current())
 	} else {
 		d.field("")
 	}

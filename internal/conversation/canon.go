@@ -52,11 +52,16 @@ func (d *digest) hash(h Hash) {
 	_, _ = d.Write(d.scratch[:])
 }
 
+// current returns the hash of what was added so far.
+func (d *digest) current() Hash {
+	d.Sum(d.scratch[:0])
+	return *d.scratch
+}
+
 // sum returns the hash and puts the digest back into the pool. The digest must not be used any
 // more.
 func (d *digest) sum() Hash {
-	d.Sum(d.scratch[:0])
-	h := *d.scratch
+	h := d.current()
 	digests.Put(d)
 	return h
 }

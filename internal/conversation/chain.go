@@ -180,6 +180,9 @@ func (r *chainReader) endAnswer(index int) {
 	}
 	d := newDigest()
 	r.answer.digest(d, r.chain.state, r.chain.calls)
+	if text := r.answer.text; text != nil {
+		digests.Put(text)
+	}
 	if r.ordinals == nil && len(r.callIDs) > 0 {
 		r.ordinals = make(map[string]int)
 	}
