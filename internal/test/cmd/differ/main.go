@@ -36,6 +36,7 @@ type options struct {
 	workers     int
 	rule        string
 	handler     string
+	login       bool
 }
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&o.only, "only", -1, "run only the case of this number")
 	flag.IntVar(&o.workers, "workers", 4, "cases that run at the same time")
 	flag.StringVar(&o.rule, "rule", "start", "the rule of grammar.txt that cases are drawn from; those of failures depend on each other and need -workers 1")
+	flag.BoolVar(&o.login, "login", true, "with a login and WebSockets to the model; without it, failures do not make Codex change to HTTP")
 	flag.StringVar(&o.handler, "handler", "", "further lines of the directive codex; HOME is a directory of each side")
 	rig.Main("differ", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
@@ -72,7 +74,12 @@ const caddyfile = `
 
 func start(ctx context.Context, o options, caddy string) (s *side, err error) {
 	s = &side{asked: make(map[string][]string)}
-	if s.model, err = rig.NewPlan(o.Codex); err != nil {
+	if o.login {
+		s.model, err = rig.NewPlan(o.Codex)
+	} else {
+		s.model, err = rig.NewModel(false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.model.On(s.record)
@@ -127,7 +134,7 @@ func (s *side) reached(number int) []string {
 }
 
 // decided are the cases that differ on purpose.
-var decided = regexp.MustCompile(`POST /v1/completions|local_shell|image_generation`)
+var decided = regexp.MustCompile(`v1/completions|local_shell|image_generation`)
 
 func run(ctx context.Context, o options) error {
 	now, err := start(ctx, o, o.Caddy)
