@@ -22,13 +22,12 @@ const (
 // parameters of thread/start are exactly the same for both. Such a request is answered faster: the
 // thread has already started, connected to the provider and sent the tools.
 //
-// The first request with new settings wants no spare threads. Each further request that finds none
-// wants one more. Each spare thread that is not used in time lowers that number by one.
+// There is one spare thread for each of the settings that two requests have had within the time
+// recent, until it is used or expires.
 type kind struct {
 	key      Hash      // of the settings
 	lastUsed time.Time // when a request had these settings last
-	wanted   int       // how many spare threads there should be
-	count    int       // how many wait or are being started
+	hasSpare bool      // a spare thread waits or is being started
 }
 
 // key returns the hash of the parameters of thread/start.
@@ -51,9 +50,9 @@ func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 	return nil
 }
 
-// takeSpare removes and returns a spare thread with these settings, on the same connection. If there
-// is none, takeSpare returns nil, and one more thread of the kind is wanted, up to Limits.Spares. But
-// if the kind had no other request recently (the constant recent), none is wanted.
+// takeSpare removes and returns the spare thread with these settings, on the same connection. It
+// returns nil if there is none. If another request has had the settings recently, takeSpare sets
+// s.kind.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	key, err := s.key()
 	if err != nil {
@@ -68,8 +67,9 @@ func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	if k == nil {
 		k = t.newKind(key)
 	}
-	s.kind = k
-	isNew := time.Since(k.lastUsed) > recent
+	if time.Since(k.lastUsed) <= recent {
+		s.kind = k
+	}
 	k.lastUsed = time.Now()
 	for e := t.order.Back(); e != nil; e = e.Prev() {
 		if kept := e.Value.(*keptThread); kept.kind == k && kept.place.Conn == s.place.Conn {
@@ -77,19 +77,16 @@ func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 			return t.remove(e).thread
 		}
 	}
-	if k.wanted = min(k.wanted+1, t.limits.Spares); isNew {
-		k.wanted = 0
-	}
 	return nil
 }
 
-// newKind adds a kind. If there are maxKinds already, it first removes one of the kinds without
-// threads: the least recently used one. The caller holds the lock.
+// newKind adds a kind. If there are maxKinds already, it first removes one of the kinds without a
+// thread: the least recently used one. The caller holds the lock.
 func (t *Threads) newKind(key Hash) *kind {
 	if len(t.kinds) >= maxKinds {
 		var oldest *kind
 		for _, k := range t.kinds {
-			if k.count == 0 && (oldest == nil || k.lastUsed.Before(oldest.lastUsed)) {
+			if !k.hasSpare && (oldest == nil || k.lastUsed.Before(oldest.lastUsed)) {
 				oldest = k
 			}
 		}
@@ -102,8 +99,8 @@ func (t *Threads) newKind(key Hash) *kind {
 	return k
 }
 
-// startSpare starts a spare thread with these settings in the background, if one more is wanted.
-// takeSpare must have been called with the same settings before.
+// startSpare starts a spare thread with these settings in the background, if one is wanted and there
+// is none. takeSpare must have been called with the same settings before.
 func (t *Threads) startSpare(s *settings) {
 	k, conn := s.kind, s.place.Conn
 	if !t.reserveSpare(k) {
@@ -116,22 +113,21 @@ func (t *Threads) startSpare(s *settings) {
 	}
 }
 
-// reserveSpare reports whether one more spare thread of a kind should be started. If so, it counts
-// the thread, and the caller must start the thread and call addSpare. k may be nil.
+// reserveSpare reports whether a spare thread of a kind should be started. If so, it counts the
+// thread, and the caller must start the thread and call addSpare. k may be nil.
 func (t *Threads) reserveSpare(k *kind) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if k == nil || t.kinds[k.key] != k || t.closed || k.count >= k.wanted || t.spares >= t.limits.Spares {
+	if k == nil || t.kinds[k.key] != k || t.closed || k.hasSpare || t.spares >= t.limits.Spares {
 		return false
 	}
-	k.count++
+	k.hasSpare = true
 	t.spares++
 	return true
 }
 
 // addSpare is called after the start of a thread that reserveSpare has counted. It adds the thread,
-// or unloads it if it is not needed any more. If thread is nil, the start has failed; addSpare then
-// lowers the wanted number of threads of the kind by one.
+// or unloads it if it is not needed any more. If thread is nil, the start has failed.
 func (t *Threads) addSpare(k *kind, conn *codexrpc.Conn, thread *codexrpc.Thread) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,11 +136,9 @@ func (t *Threads) addSpare(k *kind, conn *codexrpc.Conn, thread *codexrpc.Thread
 		t.push(spare, spareLife)
 		return
 	}
-	k.count--
+	k.hasSpare = false
 	t.spares--
-	if thread == nil {
-		k.wanted = max(k.wanted-1, 0)
-	} else {
+	if thread != nil {
 		t.unload(spare)
 	}
 }

@@ -294,7 +294,7 @@ func (t *Threads) push(kept *keptThread, life time.Duration) *list.Element {
 func (t *Threads) remove(e *list.Element) *keptThread {
 	kept := t.order.Remove(e).(*keptThread)
 	if kept.isSpare() {
-		kept.kind.count--
+		kept.kind.hasSpare = false
 		t.spares--
 		return kept
 	}
@@ -306,17 +306,11 @@ func (t *Threads) remove(e *list.Element) *keptThread {
 	return kept
 }
 
-// dropFor removes and unloads a thread. It records the reason or, for a spare thread, that fewer are
-// wanted. The caller holds the lock.
+// dropFor removes and unloads a thread, and records the reason. The caller holds the lock.
 func (t *Threads) dropFor(e *list.Element, reason Reason) {
 	kept := t.remove(e)
-	switch {
-	case !kept.isSpare():
+	if !kept.isSpare() {
 		t.recordReason(kept.hash, reason)
-	case reason == Expired:
-		kept.kind.wanted = max(kept.kind.wanted-1, 0)
-	default:
-		kept.kind.wanted = 0
 	}
 	t.unload(kept)
 }
