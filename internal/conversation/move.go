@@ -21,8 +21,7 @@ func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	defer lease.Release()
 	other, done := lease.Peek()
 	defer done()
-	_, rests := other.Login.Rests()
-	return other.Login != login && !rests
+	return other.Login != login && other.Login.Rests() == nil
 }
 
 // noPicturesLeft reports whether an error means that the login has no pictures left, or can make

@@ -92,23 +92,12 @@ func (l *Login) Status() Status {
 	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, ResetsAt: l.resetsAt, RestsUntil: l.restsUntil}
 }
 
-// Rests reports whether the login rests (is not used) now, and until when. Meanwhile, other logins
-// have to be used. If the login rests because a turn tries it, the time may have passed.
-func (l *Login) Rests() (until time.Time, rests bool) {
+// Rests returns why the login rests (is not used) now, or nil. Meanwhile, other logins have to be
+// used. It may rest longer than Status.RestsUntil, while a turn tries it.
+func (l *Login) Rests() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.restsUntil, l.isResting()
-}
-
-func (l *Login) isResting() bool {
-	return l.failure != nil && (l.beingTried || time.Now().Before(l.restsUntil))
-}
-
-// Failure returns why the login rests, or nil.
-func (l *Login) Failure() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isResting() {
+	if !l.beingTried && !time.Now().Before(l.restsUntil) {
 		return nil
 	}
 	return l.failure

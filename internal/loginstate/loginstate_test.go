@@ -18,14 +18,14 @@ func TestFailing(t *testing.T) {
 		limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
 		restsFor := func(want time.Duration) {
 			t.Helper()
-			if until, rests := l.Rests(); !rests || time.Until(until) != want || l.Failure() != limited {
+			if until, rests := l.Status().RestsUntil, l.Rests() != nil; !rests || time.Until(until) != want || l.Rests() != limited {
 				t.Errorf("rests: %t, for %s", rests, time.Until(until))
 			}
 			if s := l.Status(); s.State != Failing || s.Cause != RateLimited {
 				t.Errorf("the status is %+v", s)
 			}
 			time.Sleep(want)
-			if _, rests := l.Rests(); rests {
+			if rests := l.Rests() != nil; rests {
 				t.Errorf("it rests longer than %s", want)
 			}
 		}
@@ -35,15 +35,15 @@ func TestFailing(t *testing.T) {
 		}
 		if done := l.Try(); done == nil {
 			t.Error("no turn tries it")
-		} else if _, rests := l.Rests(); !rests {
+		} else if rests := l.Rests() != nil; !rests {
 			t.Error("all turns try it")
 		}
 		l.Worked("m")
-		if _, rests := l.Rests(); rests || l.Status().Cause != "" {
+		if rests := l.Rests() != nil; rests || l.Status().Cause != "" {
 			t.Error("it rests although it works")
 		}
 		l.Fail(&codexrpc.TurnError{Code: "rateLimitExceeded", Message: "try again in 7s"}, 0)
-		if until, _ := l.Rests(); time.Until(until) != 7*time.Second {
+		if until := l.Status().RestsUntil; time.Until(until) != 7*time.Second {
 			t.Errorf("it rests for %s", time.Until(until))
 		}
 		l.Fail(limited, time.Hour)
@@ -51,7 +51,7 @@ func TestFailing(t *testing.T) {
 		spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
 		l.Fail(spent, 0)
 		l.Fail(limited, 0)
-		if l.Status().State != Spent || l.Failure() != spent || l.Status().Cause != PlanSpent {
+		if l.Status().State != Spent || l.Rests() != spent || l.Status().Cause != PlanSpent {
 			t.Errorf("a spent login that fails is %+v", l.Status())
 		}
 	})
@@ -63,8 +63,8 @@ func TestLogin(t *testing.T) {
 		var l Login
 		rests := func(want bool) {
 			t.Helper()
-			if _, got := l.Rests(); got != want || (l.Failure() != nil) != want {
-				t.Errorf("rests: %t, for %v", got, l.Failure())
+			if got := l.Rests() != nil; got != want || (l.Rests() != nil) != want {
+				t.Errorf("rests: %t, for %v", got, l.Rests())
 			}
 		}
 		state := func(want State) {
@@ -129,7 +129,7 @@ func TestLoginRecheck(t *testing.T) {
 			var l Login
 			l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
 			l.Recheck(c.limits)
-			if until, rests := l.Rests(); time.Until(until) != c.rest || rests != (c.rest > 0) {
+			if until, rests := l.Status().RestsUntil, l.Rests() != nil; time.Until(until) != c.rest || rests != (c.rest > 0) {
 				t.Errorf("%s: it rests for %s", name, time.Until(until))
 			}
 			if l.Status().State != Spent {
@@ -142,7 +142,7 @@ func TestLoginRecheck(t *testing.T) {
 		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(2 * time.Second)
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
-		if until, rests := l.Rests(); !rests || time.Until(until) != deniedRest {
+		if until, rests := l.Status().RestsUntil, l.Rests() != nil; !rests || time.Until(until) != deniedRest {
 			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
 		}
 		changes, later := 0, &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().Add(time.Hour)}
@@ -155,7 +155,7 @@ func TestLoginRecheck(t *testing.T) {
 		}
 		l.Worked("m")
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
-		if _, rests := l.Rests(); rests {
+		if rests := l.Rests() != nil; rests {
 			t.Error("a login that works rests")
 		}
 	})
@@ -170,20 +170,20 @@ func TestLoginSignsIn(t *testing.T) {
 		l.OnChange(func() { changes++ })
 		l.SignOut()
 		l.SignOut() // says nothing new
-		if _, rests := l.Rests(); !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
+		if rests := l.Rests() != nil; !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
 			t.Errorf("%+v", l.Status())
 		}
 		l.SignIn()
-		if l.Status().State != Unknown || l.Status().Cause != "" || l.Failure() != nil {
+		if l.Status().State != Unknown || l.Status().Cause != "" || l.Rests() != nil {
 			t.Errorf("%+v", l.Status())
 		}
 		done := l.Try()
-		if _, rests := l.Rests(); !rests {
+		if rests := l.Rests() != nil; !rests {
 			t.Error("the crowd tries the new login, too")
 		}
 		done()
 		l.Worked("m")
-		if _, rests := l.Rests(); rests || changes != 3 {
+		if rests := l.Rests() != nil; rests || changes != 3 {
 			t.Errorf("rests %t after %d changes", rests, changes)
 		}
 		l.SignIn() // is told late
@@ -205,11 +205,11 @@ func TestLoginReset(t *testing.T) {
 		}
 		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)}, 0)
 		l.Recover(Spent)
-		if now := l.Status(); now != (Status{State: Unknown}) || l.Failure() != nil {
+		if now := l.Status(); now != (Status{State: Unknown}) || l.Rests() != nil {
 			t.Errorf("%+v", now)
 		}
 		done := l.Try()
-		if _, rests := l.Rests(); !rests || done == nil {
+		if rests := l.Rests() != nil; !rests || done == nil {
 			t.Error("more than one turn tries it")
 		}
 	})
@@ -273,7 +273,7 @@ func TestPicturesSpent(t *testing.T) {
 			if time.Sleep(time.Nanosecond); l.PicturesSpent() {
 				t.Errorf("said %v: it has none", said)
 			}
-			if _, rests := l.Rests(); rests {
+			if rests := l.Rests() != nil; rests {
 				t.Error("it rests for everything")
 			}
 		}

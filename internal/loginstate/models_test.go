@@ -19,7 +19,7 @@ func TestRefuseModel(t *testing.T) {
 			if s := l.Status(); s.State != state {
 				t.Errorf("is %s, want %s", s.State, state)
 			}
-			if _, rests := l.Rests(); rests {
+			if rests := l.Rests() != nil; rests {
 				t.Error("it rests for all models")
 			}
 			for _, model := range refused {

@@ -118,7 +118,7 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 	index := l.choose(l.assessMembers(avoid))
 	picked, done := l.acquire(index)
 	if r := l.candidates[index].readiness; r == isResting || r == isSignedOut {
-		picked.Rests = picked.Login.Failure()
+		picked.Rests = picked.Login.Rests()
 	}
 	return picked, done
 }
@@ -180,8 +180,7 @@ func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed c
 		if p == nil || !l.keepsThreads[i] {
 			continue
 		}
-		_, rests := p.login.Rests()
-		if alone := len(l.members) == 1; (alone || !rests) && claim(p.Conversations) {
+		if alone := len(l.members) == 1; (alone || p.login.Rests() == nil) && claim(p.Conversations) {
 			resumed, done = l.acquireFrom(i, server)
 			return resumed, done, true
 		}
@@ -250,17 +249,16 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 		return
 	}
 	c.turns = p.turns.Load()
-	until, rests := p.login.Rests()
-	login := p.login.Status()
+	rests, login := p.login.Rests() != nil, p.login.Status()
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
 		c.readiness = isAvoided
 	case status.SignedOut, rests && login.State != loginstate.Spent && login.Cause.OfLogin():
-		c.readiness, c.readyAt = isSignedOut, until
+		c.readiness, c.readyAt = isSignedOut, login.RestsUntil
 	case status.State == appserver.StateReady && login.State != loginstate.Spent && (time.Now().Before(login.RestsUntil) || status.AccountFailure != nil):
 		c.readiness, c.readyAt = isFailing, login.RestsUntil // or one of its models is refused
 	case rests && login.State == loginstate.Spent:
-		c.readiness, c.readyAt = isResting, until
+		c.readiness, c.readyAt = isResting, login.RestsUntil
 		if !login.ResetsAt.IsZero() {
 			c.readyAt = login.ResetsAt
 		}
