@@ -15,7 +15,6 @@ var errStopped = errors.New("it was stopped")
 // next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
-	launched      bool             // start was called before
 	serving       *instance        // takes new turns; nil: there is none
 	next          *instance        // is being started: to replace serving, or to serve if no instance does; nil: there is none
 	nextWaits     bool             // next has started, and waits for its account to replace serving
@@ -44,10 +43,11 @@ func (s *supervisor) run() {
 // reason is why the last instance ended, or empty.
 func (s *supervisor) start(reason string) {
 	s.retryTimer = nil
-	if s.launched {
-		s.published.update(func() { s.published.status.Restarts++ })
-	}
-	s.launched = true
+	s.published.update(func() {
+		if s.published.status.State != StateNew {
+			s.published.status.Restarts++
+		}
+	})
 	s.setStatus(Status{State: StateStarting, Reason: reason})
 	in, err := s.launch()
 	if err != nil {

@@ -75,7 +75,7 @@ var formerOptions = map[string]string{
 	"provider_retries": "provider_retries is no longer an option: " + noProvider,
 	"provider_timeout": "provider_timeout is no longer an option: " + noProvider,
 	"spares":           "spares is no longer an option: with `conversations off` no threads are started in advance",
-	"dir": "dir is no longer an option: the working directory is a new, empty one; " +
+	"dir": "dir is no longer an option of app_server: its working directory is a new, empty one; " +
 		"for another one, let the command be a script that changes to it and passes on all arguments",
 	"max_body_memory": "max_body_memory is no longer an option: it is four times max_body, at least 512MiB; set max_body",
 }
