@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
 
@@ -44,9 +45,7 @@ const anyPort = "127.0.0.1:0"
 // It returns the process of its last handler.
 func load(t testing.TB, config []byte) *pool.Process {
 	t.Helper()
-	if err := caddy.Load(config, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, caddy.Load(config, true))
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
@@ -107,9 +106,7 @@ func TestRefusedReload(t *testing.T) {
 		t.Errorf("%d processes, process %d instead of %d", n, pid(t, u), before)
 	}
 	checked := new(caddy.Config)
-	if err := json.Unmarshal(site(t, anyPort, fakeHandler(t, "validated")), checked); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(site(t, anyPort, fakeHandler(t, "validated")), checked))
 	if err := caddy.Validate(checked); err != nil || pooled() != 1 {
 		t.Errorf("validating: %v, %d processes", err, pooled())
 	}
@@ -119,9 +116,7 @@ func TestRefusedReload(t *testing.T) {
 // New processes are stopped then, and shared ones continue.
 func TestReloadThatFailsToStart(t *testing.T) {
 	taken, err := net.Listen("tcp", anyPort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer taken.Close()
 	u := load(t, site(t, anyPort, fakeHandler(t, "running")))
 	before := pid(t, u)
@@ -145,9 +140,7 @@ func TestTwoSites(t *testing.T) {
 	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\n}\n}\n", server.Command[0], fakeserver.NameEnv)
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text := "{\nadmin off\npersist_config off\nauto_https off\n}\n" +
 		"http://one.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n" +
 		"http://two.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n"
@@ -158,9 +151,7 @@ func TestTwoSites(t *testing.T) {
 		}
 		for _, host := range []string{"one.test", "two.test"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/models", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			request.Host, request.Close = host, true
 			response, err := http.DefaultClient.Do(request)
 			for range 3 {
@@ -169,9 +160,7 @@ func TestTwoSites(t *testing.T) {
 					response, err = http.DefaultClient.Do(request)
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if response.Body.Close(); response.StatusCode != http.StatusOK {
 				t.Errorf("%s answers %s", host, response.Status)
 			}
@@ -183,9 +172,7 @@ func TestTwoSites(t *testing.T) {
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	addr, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return addr
 }
 
@@ -211,9 +198,7 @@ func TestExitEvent(t *testing.T) {
 	stop := func() {
 		t.Helper()
 		e, err := caddy.NewEvent(caddy.Context{}, "stopping", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := new(App).Handle(t.Context(), e); err != nil {
 			t.Error(err)
 		}

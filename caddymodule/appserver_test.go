@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestResolve(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
 	t.Setenv("CADDYMODULE_BIN", "/opt/codex")
 	t.Setenv("CADDYMODULE_HOME", "/srv/codex")
 	t.Setenv("CADDYMODULE_EMPTY", "")
@@ -67,7 +67,5 @@ func TestQuietLogGivesWay(t *testing.T) {
 func unset(t *testing.T, name string) {
 	t.Helper()
 	t.Setenv(name, "") // for its cleanup
-	if err := os.Unsetenv(name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Unsetenv(name))
 }

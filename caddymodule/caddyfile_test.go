@@ -9,6 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // Each option gives the expected JSON.
@@ -85,9 +87,7 @@ func TestDirective(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := new(Handler)
-			if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.directive)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.directive)))
 			sameJSON(t, "the directive", encode(t, h), test.want)
 
 			adapted := handlersIn(t, adapt(t, ":8080 {\n"+test.directive+"\n}\n"))
@@ -171,9 +171,7 @@ func adapt(t testing.TB, text string) []byte {
 func handlersIn(t testing.TB, config []byte) []map[string]any {
 	t.Helper()
 	var root any
-	if err := json.Unmarshal(config, &root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(config, &root))
 	var found []map[string]any
 	var walk func(any)
 	walk = func(v any) {
@@ -220,9 +218,7 @@ func sameJSON(t *testing.T, what string, got []byte, want string) {
 		if err := json.NewDecoder(strings.NewReader(text)).Decode(&value); err != nil {
 			t.Fatalf("%s: %v in %s", what, err, text)
 		}
-		if err := json.NewEncoder(&canonical[i]).Encode(value); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.NewEncoder(&canonical[i]).Encode(value))
 	}
 	if canonical[0].String() != canonical[1].String() {
 		t.Errorf("%s gives\n%swant\n%s", what, &canonical[0], &canonical[1])

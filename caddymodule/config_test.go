@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestDefaults(t *testing.T) {
@@ -48,9 +50,7 @@ func TestSetValuesStay(t *testing.T) {
 	config := `{"app_servers":[{"command":["x"]}],"max_body":7,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	h := loaded.(*Handler)
 	if h.AppServers[0].Command[0] != "x" ||
 		h.MaxBody != 7 || h.MaxConcurrent != 8 || h.MaxPerUser != 6 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
@@ -130,9 +130,7 @@ var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 // those of each exported type and of its fields, which have names in JSON.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var structs []string
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -155,9 +153,7 @@ func TestDocumentation(t *testing.T) {
 func checkFile(t *testing.T, path string, wanted func(string) bool) (structs []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, decl := range file.Decls {
 		types, ok := decl.(*ast.GenDecl)
 		if !ok || types.Tok != token.TYPE {

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // patience is the time within which anything happens, even on a busy machine.
@@ -102,9 +103,7 @@ func fakeServer(t testing.TB, name string) *AppServer {
 	t.Helper()
 	command, env := fakeserver.Command(t, name)
 	program, err := fakeProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	command[0] = program
 	return &AppServer{Command: command, Env: env}
 }
@@ -131,15 +130,11 @@ func provision(t testing.TB, handlers ...*Handler) *configuration {
 	c := &configuration{ctx: ctx, cleanup: cleanup}
 	for _, h := range handlers {
 		loaded, err := ctx.LoadModuleByID("http.handlers.codex", encode(t, h))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c.handlers = append(c.handlers, loaded.(*Handler))
 	}
 	app, err := ctx.App("codex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.app = app.(*App)
 	return c
 }
@@ -159,9 +154,7 @@ func refused(t *testing.T, config string) error {
 func newContext(t testing.TB) (caddy.Context, func()) {
 	t.Helper()
 	base, err := caddy.ProvisionContext(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := caddy.NewContext(base)
 	ended := false
 	cleanup := func() {
@@ -178,9 +171,7 @@ func newContext(t testing.TB) (caddy.Context, func()) {
 // start starts the app, as Caddy does after provisioning.
 func (c *configuration) start(t testing.TB) {
 	t.Helper()
-	if err := c.app.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.app.Start())
 }
 
 // sole returns the only process of a handler that runs.
@@ -197,9 +188,7 @@ func sole(t testing.TB, h *Handler) *pool.Process {
 func lease(t testing.TB, h *Handler) (p *appserver.Process, release func()) {
 	t.Helper()
 	l, err := h.pool.Lease()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	picked, done := l.Pick()
 	l.Release()
 	release = sync.OnceFunc(done)
@@ -234,9 +223,7 @@ func eventually(t testing.TB, what string, happened func() bool) {
 func encode(t testing.TB, v any) json.RawMessage {
 	t.Helper()
 	encoded, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return encoded
 }
 
@@ -244,8 +231,6 @@ func encode(t testing.TB, v any) json.RawMessage {
 func resolved(t testing.TB, server *AppServer) appserver.Config {
 	t.Helper()
 	cfg, err := server.resolve(caddy.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cfg
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -43,9 +44,7 @@ func counters(t *testing.T, c *configuration) map[string]float64 {
 func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
 	t.Helper()
 	families, err := c.ctx.GetMetricsRegistry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			name := family.GetName()
@@ -87,9 +86,7 @@ func TestBuildInfo(t *testing.T) {
 		var got []string
 		for m := range to {
 			var metric dto.Metric
-			if err := m.Write(&metric); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.Write(&metric))
 			labels := make(map[string]string)
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
@@ -300,9 +297,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 	labels := []string{labelModel, labelTokenType}
 	for file, complete := range map[string]bool{"../examples/grafana-dashboard.json": true, "../examples/alerts.yml": false} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		shown := make(map[string]bool)
 		for _, name := range metricName.FindAllString(string(text), -1) {
 			family, ok := names[name]
@@ -326,9 +321,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 // TestDocumentedMetrics: the documentation has exactly the metrics that exist.
 func TestDocumentedMetrics(t *testing.T) {
 	text, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	documented := make(map[string]bool)
 	for _, row := range regexp.MustCompile("(?m)^\\| `((?:codex|gen_ai)_[a-z_]+)").FindAllStringSubmatch(string(text), -1) {
 		documented[row[1]] = true

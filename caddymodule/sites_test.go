@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // hostSites is a Caddyfile with sites that authenticate their callers in different ways, all
@@ -89,9 +90,7 @@ func TestHosts(t *testing.T) {
 	t.Setenv("CADDYMODULE_HOST", "from-env.example")
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid(t, load(t, adapt(t, fmt.Sprintf(hostSites, port, fakeServer(t, "").Command[0], fakeserver.NameEnv))))
 	for host, want := range map[string]int{
 		"site.example": 200, "SITE.example:1": 200, "a.sites.example": 200, "b.any.sites.example": 200, "site.example/ai": 200,
@@ -126,14 +125,10 @@ func checkHost(t *testing.T, address, host, prefix string, want int) {
 			protocols.SetUnencryptedHTTP2(http2)
 			transport := &http.Transport{Protocols: &protocols}
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+prefix+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			request.Host = host
 			response, err := transport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			transport.CloseIdleConnections()
@@ -148,17 +143,13 @@ func checkHost(t *testing.T, address, host, prefix string, want int) {
 func rawStatus(t *testing.T, address, request string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return line
 }
 
@@ -251,9 +242,7 @@ func TestRealm(t *testing.T) {
 		repl := caddy.NewReplacer()
 		repl.Set("http.auth.user.id", "alice")
 		h := &Handler{hosts: new(hosts), Realm: c.realm}
-		if err := h.resolveRealm(repl); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.resolveRealm(repl))
 		server := &caddyhttp.Server{Listen: []string{c.listen}, Routes: c.routes(h)}
 		r := httptest.NewRequest(http.MethodGet, "http://"+c.host+"/v1/models", nil)
 		ctx := context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)

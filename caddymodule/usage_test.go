@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -93,9 +94,7 @@ func TestUsageFileMode(t *testing.T) {
 	file := filepath.Join(caddy.AppDataDir(), "codex", "usage.json")
 	for _, loosened := range []bool{false, true} {
 		if loosened {
-			if err := os.Chmod(file, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(file, 0o644))
 		}
 		c := provision(t, fakeHandler(t, t.Name()))
 		c.start(t)
@@ -103,9 +102,7 @@ func TestUsageFileMode(t *testing.T) {
 		c.cleanup() // it stores the usage
 		for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := info.Mode().Perm(); got != want {
 				t.Errorf("%s has the mode %o, want %o (loosened: %t)", path, got, want, loosened)
 			}

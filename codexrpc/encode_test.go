@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // sameJSON checks that two texts are JSON of the same value.
@@ -13,9 +15,7 @@ func sameJSON(t *testing.T, got, want []byte) {
 	if err := json.Unmarshal(got, &a); err != nil {
 		t.Fatalf("%s: %v", got, err)
 	}
-	if err := json.Unmarshal(want, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(want, &b))
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	if string(x) != string(y) {
@@ -48,29 +48,21 @@ func TestEncodeCalls(t *testing.T) {
 		{Config: Config{Place: `"p":1`, Own: map[string]any{"q": 2}}},
 	} {
 		want, err := encode(outgoing{ID: json.RawMessage("7"), Method: methodThreadStart, Params: params})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := encodeCall(nil, 7, methodThreadStart, &params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameJSON(t, got, want)
 	}
 	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
 		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, err := json.Marshal(map[string]any{"id": 8, "method": methodTurnStart, "params": map[string]any{
 		"threadId": "t", "effort": "high", "outputSchema": map[string]any{}, "input": []userInput{
 			{Type: "text", Text: text, TextElements: &[]struct{}{}}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 		},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameJSON(t, got, want)
 	if strings.Contains(string(got), "\n") {
 		t.Errorf("%q is more than one line", got)

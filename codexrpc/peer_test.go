@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // peer is a Transport whose other end, the app-server's, is played by the test over
@@ -215,9 +217,7 @@ func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
 		return err
 	})
 	p.answer(p.expect(methodThreadStart), fmt.Sprintf(`{"thread":{"id":%q}}`, id))
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 	return thread
 }
 
@@ -227,9 +227,7 @@ func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 	thread := openThread(t, c, p, id)
 	done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 	p.answer(p.expect(methodTurnStart), fmt.Sprintf(`{"turn":{"id":%q}}`, turn))
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 	return thread
 }
 
@@ -238,9 +236,7 @@ func texts(t *testing.T, thread *Thread) string {
 	t.Helper()
 	synctest.Wait()
 	events, err := thread.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var parts []string
 	for _, e := range events {
 		if e.Kind == EventTextDelta {

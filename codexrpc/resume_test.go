@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestNextTurn checks that a thread takes another turn after one that has completed,
@@ -28,9 +30,7 @@ func TestNextTurn(t *testing.T) {
 		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 		start := p.expect(methodTurnStart)
 		p.answer(start, `{"turn":{"id":"trn-2"}}`)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		p.delta("thr-1", "trn-2", "new")
 		synctest.Wait()
 		if events, err := thread.Recv(); err != nil || len(events) != 1 || events[0].Text != "new" {
@@ -53,17 +53,13 @@ func TestEventsOfEarlierTurns(t *testing.T) {
 		for _, next := range []string{"trn-2", "trn-3"} {
 			p.completed("thr-1", thread.currentTurnID(), StatusCompleted)
 			<-thread.Ended()
-			if err := thread.NextTurn(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, thread.NextTurn())
 			done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 			start := p.expect(methodTurnStart)
 			p.delta("thr-1", "trn-1", "late")
 			p.completed("thr-1", "trn-1", StatusFailed)
 			p.answer(start, `{"turn":{"id":"`+next+`"}}`)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, <-done)
 			synctest.Wait()
 			if events, err := thread.Recv(); len(events) > 0 || err != nil || thread.currentTurnID() != next {
 				t.Errorf("turn %s is %q and took %+v, %v", next, thread.currentTurnID(), events, err)
@@ -88,9 +84,7 @@ func TestAnswerCalls(t *testing.T) {
 		done := async(func() error { return thread.Parked(t.Context(), []string{"a", "b"}) })
 		p.silent()
 		p.say(parkedCallOf, 8, "b")
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		for _, other := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "c"}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if thread.Parked(ctx, other) == nil {
@@ -104,9 +98,7 @@ func TestAnswerCalls(t *testing.T) {
 			t.Errorf("steered with %s", steer.Params)
 		}
 		p.answer(steer, `{}`)
-		if err := <-steered; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-steered)
 		answered := async(func() error {
 			return thread.AnswerCalls(t.Context(), []ToolResult{
 				{CallID: "b", Parts: []UserInput{{Type: "text"}, {Type: "image", URL: "data:image/png;base64,AA=="}}},
@@ -121,9 +113,7 @@ func TestAnswerCalls(t *testing.T) {
 				t.Errorf("answered %s %s, want %s", h.ID, h.Result, want)
 			}
 		}
-		if err := <-answered; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-answered)
 		p.delta("thr-1", "trn-1", "after")
 		synctest.Wait()
 		if events, err := thread.Recv(); err != nil || len(events) != 1 || events[0].Text != "after" {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // readAll reads all messages and counts those that were too large.
@@ -178,9 +180,7 @@ func TestLongLastLineWithoutAnEnd(t *testing.T) {
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
 	return r, w
 }
@@ -190,9 +190,7 @@ func TestWriteMakesOneLine(t *testing.T) {
 	fromChild, _ := pipe(t)
 	s := NewStdio(fromChild, toChild)
 	for _, m := range []string{`{"a":1}`, `{"b":2}`} {
-		if err := s.Write([]byte(m), time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Write([]byte(m), time.Minute))
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -221,9 +219,7 @@ func TestWriteDeadline(t *testing.T) {
 // written to.
 func TestWriteWithoutDeadlines(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := NewStdio(io.NopCloser(strings.NewReader("")), f)
 	if err := s.Write([]byte("{}"), time.Millisecond); err != nil {
 		t.Error(err)

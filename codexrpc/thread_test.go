@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestTurnOnTheWire checks the messages of a whole turn, from the parameters to the
@@ -46,9 +48,7 @@ func TestTurnOnTheWire(t *testing.T) {
 			}
 			p.answer(call, step.result)
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		if thread.ID() != "thr-1" {
 			t.Errorf("the thread is %q", thread.ID())
 		}
@@ -75,9 +75,7 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 				}
 				drain(thread.Ready())
 				p.answer(call, `{"turn":{"id":"trn-1"}}`)
-				if err := <-done; err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, <-done)
 				if !started {
 					<-thread.Ready() // what has waited is announced
 					if got := texts(t, thread); got != "early" {
@@ -108,9 +106,7 @@ func TestReplaysAreDropped(t *testing.T) {
 		call := p.expect(methodTurnStart)
 		p.notify(methodRawItemCompleted, replay)
 		p.answer(call, `{"turn":{"id":"trn-1"}}`)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		p.notify(methodRawItemCompleted, replay)
 		p.notify(methodRawItemCompleted, strings.Replace(strings.Replace(replay, "auto-compact-0", "trn-1", 1), "tool_0_0", "call-1", 1))
 		p.notify(methodRawItemCompleted, `{"threadId":"thr-1","turnId":"trn-1","item":{"type":"message","id":"m"}}`)
@@ -219,9 +215,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		for range maxAbandoned + 100 {
 			pending := &pendingCall{call: call{callbacks: new(startingThread)}, outcome: make(chan error, 1)}
 			id := c.calls.lastID.Add(1)
-			if err := c.calls.register(id, pending); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.calls.register(id, pending))
 			c.calls.abandon(id, pending, true)
 		}
 		if n := len(c.calls.registered); n > maxAbandoned {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -22,9 +23,7 @@ import (
 func scriptConfig(t *testing.T, body string) *Config {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "codex.sh")
-	if err := os.WriteFile(script, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(script, []byte(body), 0o600))
 	return &Config{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
 }
 
@@ -148,14 +147,10 @@ func TestCatalogueRun(t *testing.T) {
 func newTestCatalogue(t *testing.T, printed string) (*catalogue, *privateHome, *logBook) {
 	t.Helper()
 	home := &privateHome{path: t.TempDir()}
-	if err := os.Mkdir(home.codexDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(home.codexDir(), 0o700))
 	book, logger := newLogBook()
 	c, err := newCatalogue([]byte(printed), home, func() *slog.Logger { return logger })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c, home, book
 }
 
@@ -192,9 +187,7 @@ func TestLearnedModels(t *testing.T) {
 		t.Helper()
 		writeTestFile(t, home.codexFile(backendModelsFile), list)
 		at = at.Add(time.Second)
-		if err := os.Chtimes(home.codexFile(backendModelsFile), at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(home.codexFile(backendModelsFile), at, at))
 	}
 	if got := c.find("new"); got != (Model{}) {
 		t.Errorf("without a list it found %+v", got)
@@ -229,9 +222,7 @@ func TestLearnedModels(t *testing.T) {
 
 func writeTestFile(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func checkTestFile(t *testing.T, path, want string) {
@@ -292,9 +283,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	reason := errors.New("the server ends")
 	ctx, end := context.WithCancelCause(t.Context())
 	run, err := cfg.startCatalogue(ctx, dir, os.Environ(), patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid := readPID(t, filepath.Join(dir, "pid"))
 	end(reason)
 	if _, err := run.wait(); !errors.Is(err, reason) {

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestEnvironment checks that a program gets the variables that it may have, and no
@@ -30,9 +32,7 @@ func TestEnvironment(t *testing.T) {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value) // to have it back
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Unsetenv(name))
 	}
 	for name, value := range want {
 		t.Setenv(name, value)
@@ -102,9 +102,7 @@ func TestBesideTheProxyOfAFile(t *testing.T) {
 	writeTestFile(t, filepath.Join(operator, variablesFile), "HTTP_PROXY=\"http://p\"\nno_proxy='a.example'\n")
 	cfg := Config{Home: operator, Env: map[string]string{"NO_PROXY": "b.example"}}
 	home, err := cfg.newPrivateHome(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, err := os.ReadFile(home.codexFile(variablesFile)); string(got) != "HTTP_PROXY=\"http://p\"\n" {
 		t.Errorf("the file is %q, %v", got, err)
 	}
@@ -138,17 +136,13 @@ func TestVariablesInCapitals(t *testing.T) {
 func newCertificate(t *testing.T, name string, authority bool) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: authority, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
@@ -167,9 +161,7 @@ func newTrustStore(t *testing.T) *aTrustStore {
 	s.trustStore = &trustStore{files: []string{filepath.Join(dir, "none"), s.bundle}, dirs: []string{s.dir, filepath.Join(dir, "no dir")}, unusualPaths: []string{filepath.Join(dir, "codex")}}
 	writeNested(t, s.bundle, "a comment\n"+newCertificate(t, "of a server", false)+s.first+s.second)
 	writeNested(t, filepath.Join(s.dir, "first.pem"), s.first)
-	if err := os.Symlink("first.pem", filepath.Join(s.dir, "0123abcd.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("first.pem", filepath.Join(s.dir, "0123abcd.0")))
 	return s
 }
 
@@ -188,9 +180,7 @@ func (s *aTrustStore) chosen(t *testing.T, command, env []string, config *provid
 func certificatesIn(t *testing.T, path string) (found []string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for block := range certificatesOf(content) {
 		found = append(found, string(pem.EncodeToMemory(block)))
 	}
@@ -308,16 +298,12 @@ func TestCertificatesInEnvironment(t *testing.T) {
 			continue
 		}
 		t.Setenv(name, value) // to have it back
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Unsetenv(name))
 	}
 	env := func() (variables int) {
 		cfg := &Config{Home: operator}
 		h, err := cfg.newPrivateHome(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, entry := range cfg.environ(h, t.TempDir()) {
 			if name, _, _ := strings.Cut(entry, "="); name == certFileVariable || name == certDirVariable || name == caVariable {
 				variables++

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // The bounds of what becomes of a hung app-server on this machine.
@@ -88,9 +89,7 @@ func TestHungWhileItDrains(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		old := d.last()
 		thread := open(t, conn(t, p))
-		if err := p.Restart(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Restart())
 		awaitReplacements(t, p, 1)
 		old.freeze()
 		if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrUnresponsive) {
@@ -108,9 +107,7 @@ func TestHungProcessIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		d.last().freeze()
 		awaitState(t, p, StateUnresponsive)
-		if err := p.Restart(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Restart())
 		awaitReplacements(t, p, 1)
 		conn(t, p)
 		if s := p.Status(); s.State != StateReady || s.Reason != "" || s.PID != 2 || s.Restarts != 0 {
@@ -203,9 +200,7 @@ func TestMuteMethods(t *testing.T) {
 func startThread(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 	t.Helper()
 	thread, err := c.StartThread(t.Context(), codexrpc.ThreadStartParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return thread
 }
 

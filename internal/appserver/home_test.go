@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // entries returns the names in a directory.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, entry := range list {
 		names = append(names, entry.Name())
 	}
@@ -74,9 +73,7 @@ func TestPrivateHome(t *testing.T) {
 
 	cfg := Config{Home: operator}
 	h, err := cfg.newPrivateHome(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := slices.DeleteFunc(entries(t, h.codexDir()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
 	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, picturesDir, installationIDFile}; !slices.Equal(got, want) {
 		t.Errorf("the home has %q, want %q", got, want)
@@ -100,9 +97,7 @@ func TestPrivateHome(t *testing.T) {
 
 func writeNested(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	writeTestFile(t, path, content)
 }
 
@@ -132,9 +127,7 @@ func TestOperatorHome(t *testing.T) {
 func TestPrivateHomeOfNothing(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "none")
 	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if target, err := os.Readlink(h.codexFile("auth.json")); err != nil || target != filepath.Join(operator, "auth.json") {
 		t.Errorf("the login is in %q, %v", target, err)
 	}
@@ -218,9 +211,7 @@ func TestHomesOfInstances(t *testing.T) {
 		t.Fatalf("there are the homes %q", first)
 	}
 	writeTestFile(t, filepath.Join(operator, configFile), `model = "two"`)
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	await(t, p, "replaced", func(s Status) bool { return s.Replacements == 1 && s.Draining == 0 })
 	second := homes()
 	if len(second) != 1 || second[0] == first[0] {

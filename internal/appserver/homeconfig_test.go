@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // privateConfigOf returns the private config.toml for an operator's.
@@ -16,13 +18,9 @@ func privateConfigOf(t *testing.T, home, config string) (text string, variables 
 	t.Helper()
 	writeTestFile(t, filepath.Join(home, configFile), config)
 	read, err := readOperatorConfig(home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	private, err := read.encodePrivate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	variables = read.variableNames()
 	slices.Sort(variables)
 	return string(private), variables
@@ -176,12 +174,8 @@ func TestBrokenConfig(t *testing.T) {
 			t.Errorf("%.60q: got %v, without %q", config, err, want)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
+	must.OK(t, os.Mkdir(path, 0o700))
 	if _, err := readOperatorConfig(home); err == nil {
 		t.Error("a directory was read as a configuration")
 	}

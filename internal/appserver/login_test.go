@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestLoginFiles checks that a process knows with which login it was started, and that a
@@ -28,9 +30,7 @@ func TestLoginFiles(t *testing.T) {
 	if changed.Now == (LoginFile{}) || changed.Tried != (LoginFile{}) || changed.Serving != (LoginFile{}) {
 		t.Errorf("with a file: %+v", changed)
 	}
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	if files := p.LoginFiles(); files.Tried != files.Now {
 		t.Errorf("with another one started: %+v", files)
 	}
@@ -38,9 +38,7 @@ func TestLoginFiles(t *testing.T) {
 	if files := p.LoginFiles(); files.Serving != files.Now || files.Now != changed.Now {
 		t.Errorf("after the replacement: %+v", files)
 	}
-	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(file, time.Time{}, time.Unix(1, 0)))
 	if files := p.LoginFiles(); files.Serving == files.Now || files.Tried == files.Now {
 		t.Errorf("with another time: %+v", files)
 	}
@@ -50,9 +48,7 @@ func TestLoginFiles(t *testing.T) {
 func TestLoginCommand(t *testing.T) {
 	cfg := Config{Command: []string{"npx", "codex", "-c", "a=b", "app-server", "--x"}, Home: "/home/of", Env: map[string]string{"A": "1", "CODEX_HOME": "/other"}}
 	cmd, err := cfg.LoginCommand(context.Background(), "login", "--device-auth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := strings.Join(cmd.Args, " "); got != "npx codex -c a=b login --device-auth" {
 		t.Error(got)
 	}
@@ -74,15 +70,11 @@ func TestCheckLoginFiles(t *testing.T) {
 		return func(t *testing.T, home string) {
 			if os.Geteuid() == 0 { // who may write to everything but a directory
 				name = "auth.lock"
-				if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Mkdir(filepath.Join(home, name), 0o700))
 				return
 			}
 			writeTestFile(t, filepath.Join(home, "auth.lock"), "")
-			if err := os.Chmod(filepath.Join(home, name), 0o500); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(filepath.Join(home, name), 0o500))
 			t.Cleanup(func() { _ = os.Chmod(filepath.Join(home, name), 0o700) })
 		}
 	}
@@ -159,9 +151,7 @@ func TestFailedLoginIsTriedAgain(t *testing.T) {
 	home := t.TempDir()
 	write := func(key string) LoginFile {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(home, "auth.json"), []byte(`{"OPENAI_API_KEY":"`+key+`"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(home, "auth.json"), []byte(`{"OPENAI_API_KEY":"`+key+`"}`), 0o600))
 		return loginFileOf(home)
 	}
 	p := newTestProcess(t, "", func(*Config) {})

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 const someLogin = `{"OPENAI_API_KEY":null,"auth_mode":"chatgpt","tokens":{"id_token":"i1","access_token":"a1","refresh_token":"r1","account_id":"x"},"last_refresh":"2026-01-01T00:00:00Z","new":{"a":[1]}}`
@@ -37,9 +39,7 @@ func TestRenewedLogin(t *testing.T) {
 
 func parsed(t *testing.T, text []byte) (value any) {
 	t.Helper()
-	if err := json.Unmarshal(text, &value); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &value))
 	return value
 }
 
@@ -48,15 +48,9 @@ func parsed(t *testing.T, text []byte) (value any) {
 func TestStore(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link.json")
 	path := filepath.Join(dir, "auth.json")
-	if err := os.WriteFile(path, []byte(someLogin), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := storeLogin(link, "r1", []byte(`{"refresh_token":"r2"}`), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(someLogin), 0o644))
+	must.OK(t, os.Symlink(path, link))
+	must.OK(t, storeLogin(link, "r1", []byte(`{"refresh_token":"r2"}`), time.Now()))
 	names, _ := os.ReadDir(dir)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 || len(names) != 1 || refreshIn(t, link) != "r2" {

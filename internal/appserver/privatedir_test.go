@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // ownsPrivateDir is the mode in which the test binary runs ownPrivateDir.
@@ -32,18 +34,14 @@ func ownPrivateDir() int {
 func startOwner(t *testing.T) (owner *exec.Cmd, path string) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	owner = exec.Command(program)
 	owner.Env = append(os.Environ(), childEnv+"="+ownsPrivateDir)
 	out, err := owner.StdoutPipe()
 	if err == nil {
 		err = owner.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { endOwner(owner) })
 	if _, err := fmt.Fscanln(out, &path); err != nil {
 		t.Fatal(err)
@@ -66,12 +64,8 @@ func TestSweep(t *testing.T) {
 	writeNested(t, filepath.Join(left, "home-1", "codex", "logs"), "x")
 	outside := filepath.Join(temp, "of-somebody-else")
 	writeNested(t, filepath.Join(outside, "x"), "x")
-	if err := os.Symlink(outside, filepath.Join(left, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(temp, privatePrefix+"link")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(outside, filepath.Join(left, "link")))
+	must.OK(t, os.Symlink(outside, filepath.Join(temp, privatePrefix+"link")))
 	writeTestFile(t, filepath.Join(temp, privatePrefix+"file"), "x")
 	endOwner(killed)
 
@@ -102,9 +96,7 @@ func TestNoPrivateDir(t *testing.T) {
 	if reason := awaitState(t, p, StateBackoff).Reason; reason == "" {
 		t.Error("there is no reason")
 	}
-	if err := os.Mkdir(os.TempDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(os.TempDir(), 0o700))
 	awaitState(t, p, StateReady)
 }
 
@@ -130,9 +122,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 			p.Start()
 			before, path := awaitState(t, p, StateReady), p.files.private.path
 			// At once: in what is removed one by one, the process makes again what is missing.
-			if err := os.Rename(c.path(p), filepath.Join(os.TempDir(), "removed")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Rename(c.path(p), filepath.Join(os.TempDir(), "removed")))
 			if c.exit {
 				kill(t, before.PID)
 			}

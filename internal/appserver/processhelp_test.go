@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // patience bounds waits that should end soon, on a machine however busy.
@@ -34,9 +35,7 @@ func startProcess(t *testing.T, mode string, change func(*Config)) *Process {
 func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cfg := Config{
 		Command:      []string{program, appServerCommand},
 		Env:          map[string]string{childEnv: mode, "GORACE": "atexit_sleep_ms=0"},
@@ -113,9 +112,7 @@ func alive(pid int) bool {
 // kill sends SIGKILL to a process.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // conn waits for the connection of a process.
@@ -124,9 +121,7 @@ func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := p.Conn(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 

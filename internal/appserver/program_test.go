@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestProgramOfTheCaller checks an app-server that runs within this process.
@@ -82,9 +84,7 @@ func npmInstallation(t *testing.T, launcherIn, nativeIn string) (link, native st
 	launcher := filepath.Join(launcherIn, npmPackage, "bin", "codex.js")
 	writeNested(t, launcher, "#!/bin/sh\necho a launcher\n")
 	link = filepath.Join(t.TempDir(), "codex")
-	if err := os.Symlink(launcher, link); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(launcher, link))
 	native = "none"
 	if nativeIn != "" {
 		native = filepath.Join(nativeIn, program)
@@ -108,9 +108,7 @@ func TestNativeProgram(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, err := filepath.EvalSymlinks(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			link, native := npmInstallation(t, filepath.Join(root, test.launcher), filepath.Join(root, test.native))
 			if got := executable(link); got != native {
 				t.Errorf("%s is started, want %s", got, native)
@@ -155,9 +153,7 @@ func TestNoNativeProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			modules := filepath.Join(t.TempDir(), "node_modules")
 			link, native := npmInstallation(t, modules, modules)
-			if err := spoil(modules, native); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, spoil(modules, native))
 			if got := executable(link); got != link {
 				t.Errorf("%s is started", got)
 			}
@@ -181,9 +177,7 @@ func TestNativeProgramStarts(t *testing.T) {
 		t.Errorf("%q, %v, want %q", printed, err, want)
 	}
 	program, err := cfg.startProgram(t.TempDir(), os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	said := make([]byte, 100)
 	n, _ := program.Stdout.Read(said)
 	program.Wait()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestProviderSettings checks which settings of the model's provider threads get: all of
@@ -39,9 +40,7 @@ func TestProviderSettings(t *testing.T) {
 		"an unknown release":     {"", codexrpc.UnknownVersion, `{}`, "", 0},
 	} {
 		config, err := parseOperatorConfig([]byte(c.config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := newProviderSettings(&config.providerConfig, c.version)
 		if c.http == "" {
 			c.http = c.sockets
@@ -65,9 +64,7 @@ func sameObject(t *testing.T, a, b string) bool {
 			t.Fatalf("%v: %s", err, text)
 		}
 		encoded, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		texts[i] = string(encoded)
 	}
 	return texts[0] == texts[1]

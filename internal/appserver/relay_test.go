@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // world is a relay of a login, and its issuer.
@@ -32,9 +34,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, token: "r1-" + rand.Text(), file: filepath.Join(t.TempDir(), "auth.json"), answer: make(chan func(http.ResponseWriter), 8)}
-	if err := os.WriteFile(w.file, []byte(strings.Replace(someLogin, "r1", w.token, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.file, []byte(strings.Replace(someLogin, "r1", w.token, 1)), 0o600))
 	issuer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.asked.Add(1)
@@ -50,9 +50,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(issuer.Close)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	relay, err := listenRelay(func() *slog.Logger { return log })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.tokenRelay = relay
 	t.Cleanup(relay.close)
 	relay.issuer.Store(&tokenIssuer{File: w.file, Env: []string{issuerVariable + "=http://not.used.invalid", issuerVariable + "=" + issuer.URL + "/token"}})
@@ -100,9 +98,7 @@ func (w *world) await(n int64) {
 func TestAskedOnce(t *testing.T) {
 	w := newWorld(t)
 	second, err := listenRelay(w.tokenRelay.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer second.close()
 	second.issuer.Store(w.issuer.Load())
 	first, leave := context.WithCancel(t.Context())
@@ -212,13 +208,9 @@ func TestStrangers(t *testing.T) {
 		"too long":     {http.MethodPost, w.url, body + strings.Repeat(" ", maxRequest), http.StatusBadRequest},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), c.method, c.url, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %s", name, response.Status)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // newReplaced makes a process that is probed all the time and whose replaced instances
@@ -31,12 +32,8 @@ func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *lo
 func open(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 	t.Helper()
 	thread, err := c.StartThread(t.Context(), codexrpc.ThreadStartParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}))
 	return thread
 }
 
@@ -152,9 +149,7 @@ func TestRestart(t *testing.T) {
 	c := conn(t, p)
 	before := p.Status()
 	thread := open(t, c)
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	after := awaitReplacements(t, p, 1)
 	if after.PID == before.PID || after.Since != before.Since || after.Draining != 1 {
 		t.Errorf("it became %+v", after)
@@ -176,9 +171,7 @@ func TestRestartOfNone(t *testing.T) {
 	p.Start()
 	awaitState(t, p, StateBackoff)
 	p.cfg.Env[childEnv] = "" // what was wrong is mended
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	awaitState(t, p, StateReady)
 	if s := p.Status(); s.Restarts != 1 || s.Replacements != 0 {
 		t.Errorf("it is %+v", s)
@@ -194,9 +187,7 @@ func TestReplacementUnderWay(t *testing.T) {
 	c := conn(t, p)
 	pid := p.Status().PID
 	p.cfg.Env[childEnv] = "mute:initialize" // of the next child
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second one: %v", err)
 	}
@@ -221,9 +212,7 @@ func TestReplacementFails(t *testing.T) {
 	c := conn(t, p)
 	good := p.cfg.Command
 	p.cfg.Env[childEnv] = "fails"
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	book.await(t, "could not be replaced")
 	book.await(t, "config.toml is broken")
 	p.cfg.Command = []string{"codex-of-no-such-name", appServerCommand}
@@ -248,9 +237,7 @@ func TestDrainLimit(t *testing.T) {
 	p.times.drainLimit = time.Millisecond
 	p.Start()
 	thread := open(t, conn(t, p))
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) {
 		t.Errorf("the turn ended with %v", err)
 	}
@@ -268,9 +255,7 @@ func TestDrainingIsBounded(t *testing.T) {
 	for n := range maxDraining {
 		open(t, conn(t, p))
 		pids = append(pids, p.Status().PID)
-		if err := p.Restart(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Restart())
 		awaitReplacements(t, p, n+1)
 	}
 	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "has to wait") {
@@ -296,9 +281,7 @@ func TestDrainWaitsForCallers(t *testing.T) {
 	p.times.drainGrace = time.Hour
 	p.Start()
 	c := conn(t, p)
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	awaitReplacements(t, p, 1)
 	closed(open(t, c))
 	if s := p.Status(); s.Draining != 1 || c.Err() != nil {
@@ -314,9 +297,7 @@ func TestDrainingOneDies(t *testing.T) {
 	p.Start()
 	pid := p.Status().PID
 	thread := open(t, conn(t, p))
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	awaitReplacements(t, p, 1)
 	kill(t, pid)
 	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) {
@@ -343,9 +324,7 @@ func TestObserver(t *testing.T) {
 	p.Start()
 	kill(t, awaitState(t, p, StateReady).PID)
 	awaitRestarts(t, p, 1)
-	if err := p.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Restart())
 	awaitReplacements(t, p, 1)
 	awaitDrained(t, p)
 	p.Stop()

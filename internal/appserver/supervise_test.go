@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestKilledWhileIdle(t *testing.T) {
@@ -33,12 +34,8 @@ func TestKilledInATurn(t *testing.T) {
 	p := startProcess(t, "", nil)
 	first := awaitState(t, p, StateReady)
 	thread, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}))
 	kill(t, first.PID)
 	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) || strings.Contains(err.Error(), "this client") {
 		t.Errorf("the turn ended with %v", err)
@@ -157,9 +154,7 @@ func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) 
 	p.Start()
 	return p, func() int {
 		pid := readPID(t, path)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(path))
 		return pid
 	}
 }
@@ -224,15 +219,11 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			cfg.Env[pathEnv] = path
 		})
 		env, err := p.prepareChild(&instance{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer p.files.private.remove()
 		defer p.files.relay.close()
 		program, err := p.cfg.startProgram(p.Dir(), env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		in := &instance{exited: make(chan struct{})}
 		in.attachProgram(program, p.log)
 		if _, err := in.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
@@ -276,9 +267,7 @@ func TestStopDuringTheStart(t *testing.T) {
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return len(entries)
 	}
 	once := func() {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // ownsProgram is the mode in which the test binary runs ownProgram.
@@ -42,18 +44,14 @@ func ownProgram() int {
 func TestKilledParent(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parent := exec.Command(self)
 	parent.Env = append(os.Environ(), childEnv+"="+ownsProgram)
 	out, err := parent.StdoutPipe()
 	if err == nil {
 		err = parent.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		_ = parent.Process.Kill()
 		_ = parent.Wait()

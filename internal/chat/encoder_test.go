@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -83,9 +84,7 @@ func chunksOf(t *testing.T, meta Meta, all []said) []string {
 		if s.Done() {
 			t.Fatalf("done before %+v", o)
 		}
-		if err := write(s, o.choice, o.out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, write(s, o.choice, o.out))
 	}
 	if !s.Done() {
 		t.Fatal("not done after the last output")
@@ -269,9 +268,7 @@ func TestChatStreamAfterTheEnd(t *testing.T) {
 	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
 		count := 0
 		s := newStream(testMeta, func([]byte) error { count++; return nil })
-		if err := write(s, 0, last); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, write(s, 0, last))
 		before := count
 		for _, out := range []turn.Output{textOut("x"), callOut(0, "c", "f", ""), last} {
 			if err := write(s, 0, out); err != nil || count != before {
@@ -315,9 +312,7 @@ func TestEstimatedUsage(t *testing.T) {
 		for choice := range 2 {
 			end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}}
 			_ = body.Write(choice, end)
-			if err := stream.Write(choice, end); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stream.Write(choice, end))
 		}
 		for form, text := range map[string]string{"body": string(body.JSON()), "stream": chunks.String()} {
 			if strings.Contains(text, `"estimated":true`) != estimated {

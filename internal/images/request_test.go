@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 )
 
@@ -106,9 +107,7 @@ func TestRefused(t *testing.T) {
 func form(t *testing.T, name string, pictures int, fields ...string) (contentType string, body []byte) {
 	t.Helper()
 	picture, err := base64.StdEncoding.DecodeString(aPNG)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	for range pictures {
@@ -116,19 +115,13 @@ func form(t *testing.T, name string, pictures int, fields ...string) (contentTyp
 		if err == nil {
 			_, err = file.Write(picture)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for _, one := range fields {
 		name, value, _ := strings.Cut(one, "=")
-		if err := w.WriteField(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteField(name, value))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return w.FormDataContentType(), form.Bytes()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -49,9 +50,7 @@ func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Messag
 		return nil
 	})
 	for _, out := range outs {
-		if err := s.Write(0, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Write(0, out))
 	}
 	s.Idle()
 	r, err := messagecheck.Stream(wire.String())
@@ -66,9 +65,7 @@ func whole(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
 	t.Helper()
 	b := begun(meta, nil)
 	for _, out := range outs {
-		if err := b.Write(0, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Write(0, out))
 	}
 	m, err := messagecheck.Whole(b.JSON())
 	if err != nil {
@@ -300,9 +297,7 @@ func TestLargeInput(t *testing.T) {
 		outs := append(called(0, "f", input), finished(turn.FinishToolCalls))
 		s := begun(testMeta, func(string, []byte) error { return nil })
 		for _, out := range outs {
-			if err := s.Write(0, out); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Write(0, out))
 		}
 		if made := cap(s.Take()); made > 4*maxPiece {
 			t.Errorf("%d bytes for %q", made, piece)

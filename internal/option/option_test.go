@@ -7,6 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // block has an option of each kind.
@@ -42,9 +44,7 @@ func parse(text string) (b block, paths []string, err error) {
 
 func TestParseBlock(t *testing.T) {
 	b, paths, err := parse("max 5 3s\nleast 0\nsize off\npause 1m\nhome x\nnote \"\"\nusage all\npage on\nforce force\npath a\npath b c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	least := *b.Least
 	b.Least = nil
 	want := block{Max: 5, Wait: caddy.Duration(3e9), Size: -1, Pause: caddy.Duration(60e9), Home: "x", Usage: "all", Page: true, Embedded: Embedded{true}}
@@ -118,9 +118,7 @@ func TestEditDistance(t *testing.T) {
 func TestAbsolutePath(t *testing.T) {
 	t.Setenv("FOLDER", "/srv")
 	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for path, want := range map[string]string{"": "", "/x/../y": "/y", "a": filepath.Join(here, "a"), "{env.FOLDER}/b": "/srv/b"} {
 		if got, err := AbsolutePath(caddy.NewReplacer(), path); got != want || err != nil {
 			t.Errorf("%q: %q (%v), want %q", path, got, err, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -18,9 +19,7 @@ import (
 func leaseOf(t *testing.T, p *Pool) conversation.Lease {
 	t.Helper()
 	l, err := p.Lease()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(l.Release)
 	return l
 }
@@ -113,9 +112,7 @@ func TestPickPassesOver(t *testing.T) {
 	done()
 	victim := picked.Process
 	before := victim.Status()
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(before.PID, syscall.SIGKILL))
 	eventually(t, "the death was noticed", func() bool {
 		now := victim.Status() // it may be ready again
 		return now.State != appserver.StateReady || now.PID != before.PID
@@ -353,9 +350,7 @@ func BenchmarkLease(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := p.Lease()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		_, done := l.Pick()
 		l.Release()
 		done()

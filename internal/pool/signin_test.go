@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestOneSignIn checks that there is one sign-in at a time, how each of its ends is told, and
@@ -43,9 +44,7 @@ func TestOneSignIn(t *testing.T) {
 			{func() { s.stop(errDropped, true) }, nil, status.SignInFailed, errDropped.Error()},
 		} {
 			fail = c.fail
-			if err := s.begin(run); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.begin(run))
 			s.awaitCode(t.Context())
 			if now := s.status(); now.State != status.SignInWaiting || now.Code != "AB" || !now.ExpiresAt.Equal(expires) {
 				t.Errorf("it waits as %+v", now)
@@ -76,9 +75,7 @@ func TestNoCode(t *testing.T) {
 			time.Sleep(time.Minute)
 			return errors.New("no code")
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		s.awaitCode(gone)

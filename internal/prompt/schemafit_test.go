@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexschema"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // missing says what of a schema a model does not know that gets what fitSchema returns
@@ -159,13 +160,9 @@ func TestFitDescriptions(t *testing.T) {
 // BenchmarkFit prepares the 25 tools of an agent.
 func BenchmarkFit(b *testing.B) {
 	text, err := os.ReadFile("../test/e2e/conversations/testdata/agent_tools.json")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	var tools []struct{ Parameters json.RawMessage }
-	if err := json.Unmarshal(text, &tools); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, json.Unmarshal(text, &tools))
 	size := 0
 	for i := range tools {
 		if tools[i].Parameters, err = json.Marshal(tools[i].Parameters); err != nil { // compacts

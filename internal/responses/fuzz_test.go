@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -147,13 +148,9 @@ func FuzzWebSearchItems(f *testing.F) {
 			events = append(events, e)
 			return nil
 		})
-		if err := s.Open(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Open())
 		for _, out := range outs {
-			if err := s.Write(0, out); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Write(0, out))
 		}
 		whole := bodyOfResponse(meta, outs).JSON()
 		if last := events[len(events)-1]; !s.Done() || string(last.Response) != string(whole) || !json.Valid(whole) {

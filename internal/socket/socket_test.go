@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,9 +32,7 @@ func dial(t *testing.T, serve http.HandlerFunc) (context.Context, *websocket.Con
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	client, _, err := websocket.Dial(ctx, server.URL, &websocket.DialOptions{HTTPHeader: http.Header{"X-Request-Id": {"r"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.CloseNow() })
 	return ctx, client
 }
@@ -41,13 +40,9 @@ func dial(t *testing.T, serve http.HandlerFunc) (context.Context, *websocket.Con
 // ask sends a message and returns the one that answers it.
 func ask(ctx context.Context, t *testing.T, client *websocket.Conn, message string) string {
 	t.Helper()
-	if err := client.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.Write(ctx, websocket.MessageText, []byte(message)))
 	_, answer, err := client.Read(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(answer)
 }
 
@@ -163,9 +158,7 @@ func TestLateMessage(t *testing.T) {
 			}
 		})
 		message, err := client.Writer(ctx, websocket.MessageText)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, part := range []string{strings.Repeat("x", 1<<16), rest} { // more than is buffered
 			if _, err := io.WriteString(message, part); err != nil {
 				t.Log(err) // the server may have ended the connection

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -59,9 +60,7 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 	s := chat.NewEncoder(chat.Meta{})
 	s.Begin(func(_ string, data []byte) error {
 		var chunk wireChoices
-		if err := json.Unmarshal(data, &chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(data, &chunk))
 		if chunk.Error != nil {
 			a.Failure = chunk.Error.Message
 			return nil
@@ -88,9 +87,7 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 		} else {
 			err = s.Write(0, o)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	if text := content.String(); text != "" || len(a.Calls) == 0 {
 		a.Content = &text
@@ -109,9 +106,7 @@ func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
 		_ = b.Write(0, o)
 	}
 	var body wireChoices
-	if err := json.Unmarshal(b.JSON(), &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.JSON(), &body))
 	m := body.Choices[0].Message
 	for i := range m.Calls {
 		m.Calls[i].Index = i

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // patience bounds every wait of a test; passing tests do not reach it.
@@ -29,9 +30,7 @@ var recordings = sync.OnceValues(func() (*Transcripts, error) {
 func transcripts(t *testing.T) *Transcripts {
 	t.Helper()
 	all, err := recordings()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -116,29 +115,21 @@ func patient(t *testing.T) context.Context {
 func begin(t *testing.T, c *codexrpc.Conn, turn *turn) *codexrpc.Thread {
 	t.Helper()
 	thread, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if turn.history != "" {
 		var items []json.RawMessage
 		for text := range strings.SplitSeq(strings.TrimSuffix(turn.history, separator), separator) {
 			item, err := json.Marshal(map[string]string{"type": "message", "content": text})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			items = append(items, item)
 		}
-		if err := thread.InjectItems(patient(t), items); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, thread.InjectItems(patient(t), items))
 	}
 	var input []codexrpc.UserInput
 	if text, ok := strings.CutSuffix(turn.input, separator); ok {
 		input = append(input, codexrpc.UserInput{Type: "text", Text: text})
 	}
-	if err := thread.StartTurn(patient(t), codexrpc.TurnStartParams{Input: input}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, thread.StartTurn(patient(t), codexrpc.TurnStartParams{Input: input}))
 	return thread
 }
 
@@ -191,9 +182,7 @@ func untilText(t *testing.T, thread *codexrpc.Thread) string {
 	ctx := patient(t)
 	for text := ""; ; {
 		events, err := thread.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, e := range events {
 			if e.Kind == codexrpc.EventTextDelta {
 				text += e.Text
@@ -266,9 +255,7 @@ func lines(t *testing.T) (read func() string, write func(string)) {
 	in := bufio.NewReader(fromServer)
 	read = func() string {
 		line, err := in.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return line
 	}
 	write = func(line string) {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestEveryRecordingReplays checks that the real client gets what was recorded.
@@ -88,9 +90,7 @@ func TestInterruptedTurnSaysSo(t *testing.T) {
 	c := connect(t, Options{Faults: Faults{StallAfter: 9}}, nil)
 	thread := begin(t, c, recorded(t, "text"))
 	begun := untilText(t, thread)
-	if err := thread.Interrupt(patient(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, thread.Interrupt(patient(t)))
 	got := take(t, thread)
 	got.text = begun + got.text
 	if whole := fromRecording(recorded(t, "text")).text; got.status != "interrupted" || got.text == "" || !strings.HasPrefix(whole, got.text) || got.text == whole {
@@ -113,14 +113,10 @@ func TestWhichRecordingIsPlayed(t *testing.T) {
 		"c-image": `{"dir":"to_server","message":{"id":3,"method":"turn/start","params":{"input":[{"type":"image","url":"data:,x"}]}}}
 {"dir":"from_server","message":{"id":3,"result":{"turn":{"id":"turn-1"}}}}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name+".jsonl"), []byte(turn), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), []byte(turn), 0o600))
 	}
 	all, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if names := all.Names(); !reflect.DeepEqual(names, []string{"a-plain", "b-history", "c-image"}) {
 		t.Errorf("loaded %q", names)
 	}

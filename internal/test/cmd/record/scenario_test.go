@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
@@ -59,9 +60,7 @@ func TestScenariosMatchTheirRecordings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	recordings, err := recordAll(ctx, startFake, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if files := committedFiles(t); len(files) != len(recordings) {
 		t.Errorf("%d files are committed, %d scenarios are there", len(files), len(recordings))
 	}
@@ -95,14 +94,10 @@ func TestScenariosDiffer(t *testing.T) {
 func TestRecordingsAreClean(t *testing.T) {
 	total := 0
 	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range committedFiles(t) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		total += len(text)
 		for _, trace := range []string{os.TempDir() + "/", home + "/", "codex-home-", "0.0.0.0", "localhost", "eyJ", "made-up-"} {
 			if bytes.Contains(text, []byte(trace)) {

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestCompare checks what counts as a difference.
 func TestCompare(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(committed, "tool-burst-answered.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.SplitAfter(string(text), "\n")
 	swap := func(old, replacement string) string {
 		changed := strings.ReplaceAll(string(text), old, replacement)
@@ -45,14 +45,10 @@ func TestCompare(t *testing.T) {
 // TestShapesAreNotEmpty checks that something is read of every recording.
 func TestShapesAreNotEmpty(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ordered, _ := shape(text)
 		all := strings.Join(ordered, "\n")
 		want := "from_server turn/completed {threadId turn.id turn.status="

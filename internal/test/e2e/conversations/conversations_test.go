@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -46,9 +47,7 @@ then
 say: Done with %d.`, turn, turn)))
 		for range 4 {
 			answer, err := client.Chat.Completions.New(e2e.Context(t), openai.ChatCompletionNewParams{Model: "gpt-5", Messages: messages, Tools: tools})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			message := answer.Choices[0].Message
 			messages = append(messages, message.ToParam())
 			if answer.Usage.PromptTokens != int64(scriptedmodel.DefaultUsage.Input) {
@@ -152,9 +151,7 @@ func newLoggedCodex(t *testing.T) *loggedCodex {
 	c := &loggedCodex{t: t, program: filepath.Join(t.TempDir(), "codex"), log: filepath.Join(t.TempDir(), "log")}
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = app-server ] || exec %[1]s \"$@\"\n%[1]s \"$@\" | tee -a %[2]s\n", e2e.CodexBinary, c.log)
 	e2e.WriteFile(t, c.program, script)
-	if err := os.Chmod(c.program, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(c.program, 0o700))
 	return c
 }
 
@@ -166,9 +163,7 @@ func (c *loggedCodex) appServer(s *e2e.Site, options string) string {
 // threadCounts returns the number of threads in codex at each probe so far.
 func (c *loggedCodex) threadCounts() (counts []int64) {
 	output, err := os.ReadFile(c.log)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	for line := range strings.Lines(string(output)) {
 		if count := gjson.Get(line, `result.gauges.#(name=="core.threads.live").value`); count.Exists() {
 			counts = append(counts, count.Int())
@@ -301,9 +296,7 @@ func testAnotherEffort(t *testing.T) {
 				answer, err := client.Chat.Completions.New(e2e.Context(t), openai.ChatCompletionNewParams{
 					Model: model, Messages: messages, Tools: tools, ReasoningEffort: shared.ReasoningEffort(effort),
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				messages = append(messages, answer.Choices[0].Message.ToParam())
 			}
 			requests, prompts := s.Model.Requests(), s.Prompts()
@@ -346,9 +339,7 @@ func testAnotherEffortWhileParked(t *testing.T) {
 				Name: "find", Parameters: shared.FunctionParameters{"type": "object"},
 			})},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return answer.Choices[0].Message
 	}
 	question := openai.UserMessage("tool: find {}\nthen\nsay: Found.")

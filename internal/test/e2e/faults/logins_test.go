@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -23,9 +24,7 @@ func TestOneOfTwoLogins(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
 		bad, home := s.Plan.AddLogin(planbackend.LoginOptions{}), t.TempDir()
-		if err := bad.Write(home); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, bad.Write(home))
 		s.Load(s.Caddyfile(s.AppServer() + "\napp_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}\n"))
 		s.WaitMembers(2)
 		ask := func(name string) {
@@ -128,9 +127,7 @@ func besideSilence(t *testing.T) (s *e2e.Site, model *scriptedmodel.Server) {
 	s, model = e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
 	t.Cleanup(model.Close)
 	second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
-	if err := second.Write(home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Write(home))
 	server := func(home string) string {
 		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}\n"
 	}

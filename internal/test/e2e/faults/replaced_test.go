@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -36,9 +37,7 @@ func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc
 	l.T.Helper()
 	ctx := e2e.Context(l.T)
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": question}}})
-	if err != nil {
-		l.T.Fatal(err)
-	}
+	must.OK(l.T, err)
 	request, refusal := chat.Decode(body)
 	if refusal != nil {
 		l.T.Fatal(refusal)
@@ -141,12 +140,8 @@ func TestReplacedUnderStreams(t *testing.T) {
 				}}, request.UserText() == "both halves"
 			})()
 			thread, err := begin(l, p, "gpt-5", "both halves")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := test.order(p); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, test.order(p))
 			await(l, p, "the replacement", func(s appserver.Status) bool { return s.Replacements == 1 })
 			mustSay(l, p, "by the new one")
 			close(replaced)
@@ -170,13 +165,9 @@ func TestMemoryIsRight(t *testing.T) {
 		mustSay(l, p, "ok")
 	}
 	conn, err := p.Conn(e2e.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, err := conn.Diagnostics(e2e.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resident := residentMemory(t, d.PID)
 	if resident < d.Memory/2 || resident > 2*d.Memory {
 		t.Errorf("codex says %d, the system %d", d.Memory, resident)
@@ -197,8 +188,6 @@ func residentMemory(t *testing.T, pid int) int64 {
 		needs.Missing(t, "ps tells the memory: install it (procps) to run this test")
 	}
 	kilobytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return kilobytes << 10
 }

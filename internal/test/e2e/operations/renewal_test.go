@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
@@ -23,9 +24,7 @@ func expiredSite(t *testing.T, late time.Duration) *e2e.Site {
 	t.Helper()
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
-	if err := s.Login.Expire(s.Home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Login.Expire(s.Home))
 	s.Plan.Fail(planbackend.Issuer, planbackend.Late(late))
 	return s
 }
@@ -67,9 +66,7 @@ func TestStopDuringTheRenewal(t *testing.T) {
 	s.Serve("")
 	e2e.WaitFor(t, "the renewal", func() bool { return s.Plan.Count(planbackend.Issuer) == 1 })
 	begin := time.Now()
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, caddy.Stop())
 	e2e.WaitFor(t, "the tokens to be stored", func() bool {
 		return strings.Contains(e2e.ReadFile(t, s.Home+"/auth.json"), s.Login.Tokens().Refresh)
 	})
@@ -86,9 +83,7 @@ func TestEarlyRenewal(t *testing.T) {
 	s := e2e.NewUnstarted(t)
 	home := e2e.NewHome(t, s.Model, codexhome.Options{})
 	login := home.Plan.AddLogin(planbackend.LoginOptions{Lifetime: 8 * time.Minute})
-	if err := login.Write(home.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, login.Write(home.Dir))
 	s.Home, s.Plan, s.Login = home.Dir, home.Plan, login
 	first := login.Tokens().Access
 	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nprocesses 2\n}")
