@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -31,8 +30,8 @@ var (
 
 // The keepers store usageBook and keyLedger in files, so that both survive restarts.
 var (
-	usageKeeper     = storedbook.NewKeeper(usageBook, "the usage", usage.SaveInterval)
-	keyLedgerKeeper = storedbook.NewKeeper(keyLedger, "the use of API keys", quota.SaveInterval)
+	usageKeeper     = quota.NewKeeper(usageBook, "the usage", usage.SaveInterval)
+	keyLedgerKeeper = quota.NewKeeper(keyLedger, "the use of API keys", quota.SaveInterval)
 )
 
 // lookupTimeout bounds a look-up that belongs to no turn, for example of the limits of a plan.
@@ -43,7 +42,7 @@ const lookupTimeout = 5 * time.Second
 // in the file names. If there is no file with the present name, keepBooks reads such an older file.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
-	keep := func(keeper *storedbook.Keeper, name string) {
+	keep := func(keeper *quota.Keeper, name string) {
 		path := filepath.Join(caddy.AppDataDir(), "codex", name)
 		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.logger, path+".json", filepath.Join(path, filepath.Base(string(id))+".json")))
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 const (
@@ -23,7 +21,7 @@ const (
 
 // document is a ledger as it is stored.
 type document struct {
-	storedbook.Header
+	Header
 	Accounts map[string]map[measure]counts `json:"accounts"` // by the names of the accounts, see Key.Account
 }
 
@@ -58,7 +56,7 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [storedbook.Book]. It returns the counts of all accounts and the number of
+// Document implements [Book]. It returns the counts of all accounts and the number of
 // changes; if that number equals the parameter since, the counts are nil. Tokens that running turns
 // have reserved are stored as used, in case this process ends before it can count them. Accounts
 // that have neither counts nor turns are removed from l.
@@ -69,7 +67,7 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 		return nil, since
 	}
 	now := l.now()
-	d := &document{storedbook.NewHeader(), make(map[string]map[measure]counts)}
+	d := &document{NewHeader(), make(map[string]map[measure]counts)}
 	for name, a := range l.accounts {
 		stored := make(map[measure]counts)
 		for m := range a.used {
@@ -93,7 +91,7 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 	return d, l.changes
 }
 
-// Restore implements [storedbook.Book].
+// Restore implements [Book].
 func (l *Ledger) Restore(content []byte) error {
 	d, err := decode(content)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -20,7 +19,7 @@ func TestRestart(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "codex", "keys.json")
 		start := func(file string) (l *Limits, stop func()) {
 			ledger := NewLedger(time.Now)
-			stop = storedbook.NewKeeper(ledger, "the use of keys", SaveInterval).Hold(slog.New(slog.DiscardHandler), file)
+			stop = NewKeeper(ledger, "the use of keys", SaveInterval).Hold(slog.New(slog.DiscardHandler), file)
 			return NewLimits(ledger, 0, false), stop
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 100, calendar(t, month)}}}

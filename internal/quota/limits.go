@@ -2,7 +2,8 @@
 //
 // Each key has its own counts, even if several keys have the same user. An [Engine] stores the
 // counts of all keys: a [Ledger] counts in this process, a [Redis] for all nodes together. A key
-// keeps its counts if its limits or its user change.
+// keeps its counts if its limits or its user change. A [Keeper] stores counts in a file, so that they
+// survive restarts: those of a Ledger, and those of the package usage.
 package quota
 
 import (

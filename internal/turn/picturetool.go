@@ -153,7 +153,9 @@ func (e *PictureError) readBody(quoted string) {
 	if err != nil {
 		return
 	}
-	var answer struct{ Error struct{ Code, Type, Message string } }
+	var answer struct {
+		Error struct{ Code, Type, Message string }
+	}
 	_ = json.Unmarshal([]byte(body), &answer) // what is no text stays empty
 	e.Code = cmp.Or(answer.Error.Code, answer.Error.Type)
 	if answer.Error.Message != "" {

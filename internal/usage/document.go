@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // SaveInterval is how often a changed book is stored.
@@ -14,7 +14,7 @@ const SaveInterval = time.Minute
 
 // document is a book as it is stored.
 type document struct {
-	storedbook.Header
+	quota.Header
 	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
 	Entries  []Entry             `json:"entries"` // the newest first
@@ -39,7 +39,7 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// Document implements [storedbook.Book]. It holds the lock only while it copies the book.
+// Document implements [quota.Book]. It holds the lock only while it copies the book.
 func (b *Book) Document(since uint64) (any, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 		return nil, since
 	}
 	d := &document{
-		Header:   storedbook.NewHeader(),
+		Header:   quota.NewHeader(),
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Entries:  b.newestEntries(func(*Entry) bool { return true }),
@@ -58,7 +58,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 	return d, b.changes
 }
 
-// Restore implements [storedbook.Book]. It adds the counts of a document to those of the book. So
+// Restore implements [quota.Book]. It adds the counts of a document to those of the book. So
 // if the document was made from this book, its turns count twice.
 func (b *Book) Restore(content []byte) error {
 	d, err := decode(content)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -17,7 +17,7 @@ import (
 func run(t *testing.T, file string, turns int) (after Account, raw Raw) {
 	t.Helper()
 	b := New()
-	release := storedbook.NewKeeper(b, "the usage", SaveInterval).Hold(slog.New(slog.NewTextHandler(t.Output(), nil)), file)
+	release := quota.NewKeeper(b, "the usage", SaveInterval).Hold(slog.New(slog.NewTextHandler(t.Output(), nil)), file)
 	for range turns {
 		b.Add(record("alice", "id"))
 	}
@@ -63,7 +63,7 @@ func TestBrokenDocument(t *testing.T) {
 		if a, _ := run(t, file, 1); a.Requests != want {
 			t.Errorf("%s: %+v", content, a)
 		}
-		if aside, err := os.ReadFile(file + storedbook.AsideSuffix); (err == nil) != broken || broken && string(aside) != content {
+		if aside, err := os.ReadFile(file + quota.AsideSuffix); (err == nil) != broken || broken && string(aside) != content {
 			t.Errorf("%s: %q, %v", content, aside, err)
 		}
 	}

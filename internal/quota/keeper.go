@@ -1,5 +1,4 @@
-// Package storedbook stores counts in a file, so that they survive restarts.
-package storedbook
+package quota
 
 import (
 	"encoding/json"
@@ -17,8 +16,8 @@ import (
 const (
 	// AsideSuffix is added to the name of a file whose document cannot be used.
 	AsideSuffix = ".broken"
-	// version is the only version of documents that this release reads.
-	version = 1
+	// documentVersion is the only version of documents that this release reads.
+	documentVersion = 1
 	// maxDocument bounds the size of a document, in bytes. The largest one, of the package usage,
 	// has at most 30 MB.
 	maxDocument = 64 << 20
@@ -43,7 +42,7 @@ type Header struct {
 }
 
 // NewHeader returns the header of a document that is stored.
-func NewHeader() Header { return Header{version} }
+func NewHeader() Header { return Header{documentVersion} }
 
 // Keeper stores a book in a file, from the first call of Hold until the last release, and by Flush.
 type Keeper struct {
@@ -190,8 +189,8 @@ func (k *Keeper) restore(content []byte) error {
 	if err := json.Unmarshal(content, &h); err != nil {
 		return err
 	}
-	if h.Version != version {
-		return fmt.Errorf("its version is %d, not %d", h.Version, version)
+	if h.Version != documentVersion {
+		return fmt.Errorf("its version is %d, not %d", h.Version, documentVersion)
 	}
 	return k.book.Restore(content)
 }

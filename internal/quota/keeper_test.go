@@ -1,4 +1,4 @@
-package storedbook
+package quota
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ type tally struct {
 	changes uint64
 }
 
-type document struct {
+type tallyDocument struct {
 	Header
 	N int `json:"n"`
 }
@@ -40,11 +40,11 @@ func (b *tally) Document(since uint64) (any, uint64) {
 	if b.changes == since {
 		return nil, since
 	}
-	return document{NewHeader(), b.n}, b.changes
+	return tallyDocument{NewHeader(), b.n}, b.changes
 }
 
 func (b *tally) Restore(content []byte) error {
-	var d document
+	var d tallyDocument
 	if err := json.Unmarshal(content, &d); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func stored(t *testing.T, file string) int {
 	if err != nil {
 		return -1
 	}
-	var d document
+	var d tallyDocument
 	must.OK(t, json.Unmarshal(content, &d))
 	return d.N
 }
