@@ -21,6 +21,9 @@ import (
 // If Open fails and t is not nil, the turn has got a thread, so the model was probably asked. The
 // caller must close t in any case.
 func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err error) {
+	if _, err = r.BeforeStart(ctx); err != nil {
+		return nil, err
+	}
 	plan := r.Plan
 	t = &Turn{
 		opener: o, request: r,

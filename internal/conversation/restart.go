@@ -215,8 +215,8 @@ func (t *Turn) tryRemedies(ctx context.Context, f *turnFailure) (started bool, e
 			continue
 		}
 		undo := func() {}
-		if before := t.request.BeforeRestart; before != nil && !r.opening {
-			if undo, err = before(ctx); err != nil {
+		if !r.opening {
+			if undo, err = t.request.BeforeStart(ctx); err != nil {
 				return false, f.err
 			}
 		}

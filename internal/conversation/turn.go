@@ -47,9 +47,9 @@ type Request struct {
 	// Compute calls its argument, a function that takes long because it reads the whole history.
 	// Compute may wait before the call, so that not too many such functions run at the same time.
 	Compute func(func())
-	// BeforeRestart is called before the turn is started again; if it fails, the turn is not. If the
-	// turn is not started after all, undo is called. BeforeRestart may be nil.
-	BeforeRestart func(context.Context) (undo func(), err error)
+	// BeforeStart is called before the turn is started, also before it is started again; if it fails,
+	// the turn is not. If the turn is not started again after all, undo is called.
+	BeforeStart func(context.Context) (undo func(), err error)
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
 	// Memory is what the turn needs in the app-server.

@@ -87,16 +87,11 @@ func (run *runningRequest) place() *conversation.Place { return run.choices[0].t
 // startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err error) {
 	g, ex, req := run.g, run.ex, run.req
-	if _, err = g.awaitDecoder(ctx, ex, c.index); err != nil {
-		return err
-	}
 	request := conversation.Request{
 		Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Consumer: c, Machine: &c.machine, Options: c.options,
-		Compute: func(f func()) { g.compute(ex, req.body.Size(), f) },
-		OnInput: ex.memory.choiceDone(c.index), Memory: ex.memory,
-	}
-	if request.OnInput != nil {
-		request.BeforeRestart = func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, c.index) }
+		Compute:     func(f func()) { g.compute(ex, req.body.Size(), f) },
+		BeforeStart: func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, c.index) },
+		OnInput:     ex.memory.choiceDone(c.index), Memory: ex.memory,
 	}
 	c.turn, err = g.opener.Open(ctx, run.lease, request)
 	return err
