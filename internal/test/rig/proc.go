@@ -12,12 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes for Memory, in kB.
-const (
-	Resident = "VmRSS:" // current resident memory
-	Peak     = "VmHWM:" // peak resident memory
-)
-
 // Below returns the running descendants of a process.
 func Below(pid int) []int {
 	parents := make(map[int]int)
@@ -84,18 +78,18 @@ type Usage struct {
 func UsageBelow(pid int) (u Usage) {
 	for _, pid := range Below(pid) {
 		u.CPU += CPU(pid)
-		u.Memory += Memory(pid, Resident)
+		u.Memory += Memory(pid)
 	}
 	return u
 }
 
-// Memory returns a size of a process in kB, or 0 if it has exited.
-func Memory(pid int, size string) int {
+// Memory returns the resident memory of a process in kB, or 0 if it has exited.
+func Memory(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(text), size)
+	_, after, _ := strings.Cut(string(text), "VmRSS:")
 	f := strings.Fields(after)
 	if len(f) == 0 {
 		return 0

@@ -137,7 +137,7 @@ func measureNodes(ctx context.Context, o options) error {
 			return err
 		}
 		fmt.Printf("%d nodes, %d keys with limits, %d chats, one every %s: CPU of a Caddy without requests %.2f %%, with them %.2f %%, memory %d MB; a chat takes %.1f ms, 99 of 100 at most %.1f ms\n",
-			o.nodes, o.keys, o.nodeTurns, o.every, idle, busy, rig.Memory(c.sites[0].PID, rig.Resident)>>10,
+			o.nodes, o.keys, o.nodeTurns, o.every, idle, busy, rig.Memory(c.sites[0].PID)>>10,
 			rig.MS(rig.Percentile(took, 50)), rig.MS(rig.Percentile(took, 99)))
 		return nil
 	})

@@ -69,7 +69,7 @@ func startCaddy(ctx context.Context, program, name, double, home string) (*serve
 func (s *server) cpu() time.Duration { return rig.CPU(s.pid) }
 
 // memory returns the server's resident memory in bytes.
-func (s *server) memory() int { return rig.Memory(s.pid, rig.Resident) << 10 }
+func (s *server) memory() int { return rig.Memory(s.pid) << 10 }
 
 // allocations returns how many objects the server has allocated.
 func (s *server) allocations(ctx context.Context) (uint64, error) {

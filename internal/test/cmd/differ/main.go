@@ -100,8 +100,8 @@ var (
 	marks = regexp.MustCompile(`case\d+x`)
 	// asks are the members of requests to the model that say what is asked.
 	asks = []string{"model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text", "service_tier", "include", "store"}
-	// chosen are the members that Codex chooses.
-	chosen = regexp.MustCompile(`"(id":"[^"]*"|create_time":[0-9.e+]+),?`)
+	// chosen are the parts that Codex chooses. The last one depends on whether it uses WebSockets.
+	chosen = regexp.MustCompile(`"(id":"[^"]*"|create_time":[0-9.e+]+),?|,\{"type":"configuration_update",[^}]*\}\}`)
 	// ownRequests are those that Codex makes by itself. Most of them are interrupted, some too late.
 	ownRequests = regexp.MustCompile(`"generate":false|<content_filter_guidance>|failed to parse function arguments`)
 )

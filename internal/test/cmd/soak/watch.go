@@ -37,11 +37,11 @@ func (s *soak) look(begin time.Time) sample {
 		at:         time.Since(begin),
 		heap:       s.site.number("/debug/pprof/heap?gc=1&debug=1", "# HeapAlloc = ") / 1e6,
 		goroutines: s.site.number("/debug/pprof/goroutine?debug=1", "goroutine profile: total "),
-		resident:   float64(rig.Memory(pid, rig.Resident)) / 1000,
+		resident:   float64(rig.Memory(pid)) / 1000,
 		files:      float64(rig.Files(pid)),
 	}
 	for _, codex := range s.site.appServers() {
-		if kb := rig.Memory(codex, rig.Resident); kb > 0 {
+		if kb := rig.Memory(codex); kb > 0 {
 			now.codex += float64(kb) / 1000
 			now.codexes++
 		}
