@@ -16,8 +16,7 @@ type shared[V any] struct {
 type sharedValue[V any] struct {
 	holders int // calls of acquire, minus calls of release
 	once    sync.Once
-	isSet   atomic.Bool // value is set
-	value   V
+	value   atomic.Pointer[V] // nil: it is being made
 }
 
 // acquire returns the value of a key, and counts one more holder. The first holder makes the value
@@ -34,13 +33,10 @@ func (s *shared[V]) acquire(key string, create func() V) V {
 	}
 	h.holders++
 	s.mu.Unlock()
-	if !h.isSet.Load() {
-		h.once.Do(func() {
-			h.value = create()
-			h.isSet.Store(true)
-		})
+	if h.value.Load() == nil {
+		h.once.Do(func() { h.value.Store(new(create())) })
 	}
-	return h.value
+	return *h.value.Load()
 }
 
 // release removes one holder of a key's value. It returns the value, and whether this was the last
@@ -52,15 +48,15 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	if h.holders--; h.holders == 0 {
 		delete(s.byKey, key)
 	}
-	return h.value, h.holders == 0
+	return *h.value.Load(), h.holders == 0
 }
 
 // find returns the value of a key, or the zero value if there is none or it is still being made.
 func (s *shared[V]) find(key string) (value V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.byKey[key]; h != nil && h.isSet.Load() {
-		value = h.value
+	if h := s.byKey[key]; h != nil && h.value.Load() != nil {
+		value = *h.value.Load()
 	}
 	return value
 }
@@ -70,8 +66,8 @@ func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.byKey {
-		if h.isSet.Load() {
-			all = append(all, h.value)
+		if value := h.value.Load(); value != nil {
+			all = append(all, *value)
 		}
 	}
 	return all
