@@ -65,9 +65,9 @@ func (r *Request) wrapCustomInputs() {
 
 // checkCalls checks that the calls of an assistant's message have one result each, in tool messages
 // directly after that message. Without this check, Codex would silently invent a missing result,
-// and drop a result without a call.
+// and drop a result without a call. There is at least one message.
 func checkCalls(messages []prompt.Message) *field.Error {
-	var callMessage int                   // the index of the last message that was read and is not a result
+	callMessage := 0                      // the index of the last message that was read and is not a result
 	pendingCalls := map[string]struct{}{} // the ids of the calls in that message for which no result was read
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
@@ -79,8 +79,8 @@ func checkCalls(messages []prompt.Message) *field.Error {
 			delete(pendingCalls, id)
 			continue
 		}
-		if len(pendingCalls) > 0 {
-			return unansweredError(messages[callMessage], pendingCalls).At(callMessage)
+		if f := checkAnswered(&messages[callMessage], pendingCalls); f != nil {
+			return f.At(callMessage)
 		}
 		callMessage = i
 		for k, call := range m.Calls {
@@ -91,34 +91,33 @@ func checkCalls(messages []prompt.Message) *field.Error {
 			pendingCalls[id] = struct{}{}
 		}
 	}
-	if len(pendingCalls) > 0 {
-		return unansweredError(messages[callMessage], pendingCalls).At(callMessage)
-	}
-	return nil
+	return checkAnswered(&messages[callMessage], pendingCalls).At(callMessage)
 }
 
 // maxNamedIDs bounds the ids that are listed in an error about calls without results.
 const maxNamedIDs = 5
 
-// unansweredError returns the error for a message with calls that have no results. pendingCalls has
-// the ids of these calls. The error's path leads to the first of these calls.
-func unansweredError(m prompt.Message, pendingCalls map[string]struct{}) *field.Error {
-	if hasFunctionCall(&m) {
+// checkAnswered returns an error if a message has calls without results. pendingCalls has the ids of
+// these calls. The error's path leads to the first of them.
+func checkAnswered(m *prompt.Message, pendingCalls map[string]struct{}) *field.Error {
+	switch {
+	case len(pendingCalls) == 0:
+		return nil
+	case hasFunctionCall(m):
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")
 	}
-	first, ids := -1, make([]string, 0, maxNamedIDs)
+	first, ids := -1, make([]string, 0, maxNamedIDs+1)
 	for k, call := range m.Calls {
 		id := call.ID.Text()
-		if _, ok := pendingCalls[id]; !ok {
+		if _, ok := pendingCalls[id]; !ok || len(ids) > maxNamedIDs {
 			continue
-		}
-		if len(ids) == maxNamedIDs {
-			ids = append(ids, "…")
-			break
 		}
 		if ids = append(ids, fmt.Sprintf("%.64s", id)); first < 0 {
 			first = k
 		}
+	}
+	if len(ids) > maxNamedIDs {
+		ids[maxNamedIDs] = "…"
 	}
 	return field.Invalid("must be followed by a tool message for each call; there is none with the tool_call_id %s",
 		strings.Join(ids, ", ")).In("id").At(first).In("tool_calls")
