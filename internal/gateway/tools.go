@@ -31,7 +31,7 @@ const toolBlockStart = "<use_tool"
 func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
-		ClientName:    plan.Tools.Lookup(),
+		ClientName:    plan.Tools.ClientName,
 		Patterns:      o.Patterns,
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,

@@ -295,16 +295,6 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 	return name, ok
 }
 
-// Lookup returns ClientName as a function.
-func (n ToolNames) Lookup() func(codexName string) (string, bool) {
-	if len(n.clientNames) == 0 {
-		return noTool // saves a closure, since most requests have no tools
-	}
-	return n.ClientName
-}
-
-func noTool(string) (string, bool) { return "", false }
-
 // Codex returns Codex's name of a client's tool. The request need not declare the tool: the history
 // may have calls of a tool that the client no longer offers. If such a tool has a reserved name,
 // its name gets renamePrefix.
