@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -59,16 +60,16 @@ const pagePrefix = "/codex/"
 var pageRoutes = func() map[string]route {
 	counts := countsOf("page")
 	all := map[string]route{
-		strings.TrimSuffix(pagePrefix, "/"): {methods: readMethods, noAPIKey: true, serve: redirectToPage},
+		strings.TrimSuffix(pagePrefix, "/"): {methods: api.Get, noAPIKey: true, serve: redirectToPage},
 
-		pagePrefix + "status":       {counts: counts, onlyFailures: true, methods: readMethods, serve: (*Handler).servePageStatus},
-		pagePrefix + "admin/status": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
+		pagePrefix + "status":       {counts: counts, onlyFailures: true, methods: api.Get, serve: (*Handler).servePageStatus},
+		pagePrefix + "admin/status": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: api.Get, serve: (*Handler).serveAdminStatus},
 		pagePrefix + "admin/login":  {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
 		pagePrefix + "admin/credit": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
 	}
 	files, _ := pageFiles.ReadDir("page") // the files of a program that was built exist
 	for _, file := range files {
-		all[pagePrefix+file.Name()] = route{methods: readMethods, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+		all[pagePrefix+file.Name()] = route{methods: api.Get, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 			servePage(w, r, file.Name())
 		}}
 	}

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"regexp"
@@ -10,9 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/google/uuid"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
@@ -24,81 +25,62 @@ type route struct {
 	methods      []string     // the first one is the canonical method; nil: any
 	noAPIKey     bool         // needs neither an API key nor an allowed host
 	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
-	socket       bool         // WebSockets are also served
+	socket       *route       // of WebSockets at the path; nil: there are none
 	noBody       bool         // even the body of a POST is skipped
-	images       bool         // exists only with the option images
-	errorFormat  *errorFormat // nil: Anthropic's for Anthropic's clients, else OpenAI's
+	option       string       // exists only with this option; empty: always
+	errors       *api.Errors  // the form of errors; nil: that of the client's API
 	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args         []string // the segments of the path that match a * of the pattern
 }
 
-// errorFormat is the format of errors for the clients of an API.
-type errorFormat struct {
-	encode   apierror.Encoder
-	idHeader string // the header with the request's id in every answer; empty: none
-}
-
 var (
-	anthropicErrors = &errorFormat{messages.EncodeError, messages.RequestIDHeader}
-	ollamaErrors    = &errorFormat{encode: ollama.EncodeError}
-)
-
-var (
-	readMethods  = []string{http.MethodGet, http.MethodHead}
-	writeMethods = []string{http.MethodPost}
-
-	responsesCounts = countsOf("responses")
-	messagesCounts  = countsOf("messages")
-
 	// routes maps paths to routes. A * in a path stands for one segment that is not empty.
-	routes = map[string]route{
-		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Chat)},
-
-		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).Messages)},
-		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).CountTokens)},
-		"/api/hello":                {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Hello)}, // Claude Code calls it first, to see whether the server answers
-
-		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: fromGateway((*gateway.Gateway).Responses)},
-		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: fromGateway((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":       {counts: responsesCounts, methods: writeMethods, noBody: true, serve: fromGateway((*gateway.Gateway).Compact)},
-		"/v1/responses/*":             {counts: responsesCounts, methods: readAnd(http.MethodDelete), serve: fromGatewayWithID((*gateway.Gateway).Response)},
-		"/v1/responses/*/input_items": {counts: responsesCounts, methods: readMethods, serve: fromGatewayWithID((*gateway.Gateway).InputItems)},
-		"/v1/responses/*/cancel":      {counts: responsesCounts, methods: writeMethods, noBody: true, serve: fromGatewayWithID((*gateway.Gateway).CancelResponse)},
-
-		"/v1/conversations":         {counts: countsOf("conversations"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).CreateConversation)},
-		"/v1/conversations/*":       {counts: countsOf("conversations"), methods: readAnd(http.MethodPost, http.MethodDelete), serve: fromGatewayWithID((*gateway.Gateway).Conversation)},
-		"/v1/conversations/*/items": {counts: countsOf("conversations"), methods: readAnd(http.MethodPost), serve: fromGatewayWithID((*gateway.Gateway).ConversationItems)},
-		"/v1/conversations/*/items/*": {counts: countsOf("conversations"), methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
-			h.gateway.ConversationItem(w, r, args[0], args[1])
-		}},
-
-		"/v1/images/generations": {counts: countsOf("images"), images: true, methods: writeMethods, serve: fromGateway((*gateway.Gateway).GeneratePictures)},
-		"/v1/images/edits":       {counts: countsOf("images"), images: true, methods: writeMethods, serve: fromGateway((*gateway.Gateway).EditPictures)},
-
-		"/v1/models":    {counts: countsOf("models"), methods: readMethods, serve: fromGateway((*gateway.Gateway).Models)},
-		"/v1/usage":     {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveUsage},
-		"/v1/usage/raw": {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveRawUsage},
-		"/healthz":      {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
-		"/readyz":       {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
-	}
-	modelRoute   = route{counts: countsOf("models"), methods: readMethods, serve: fromGatewayWithID((*gateway.Gateway).Model)}
+	routes = withRoutes(map[string]route{
+		"/v1/models":    {counts: countsOf("models"), methods: api.Get, serve: fromGateway((*gateway.Gateway).Models)},
+		"/v1/usage":     {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveUsage},
+		"/v1/usage/raw": {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveRawUsage},
+		"/healthz":      {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
+		"/readyz":       {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
+	}, "")
+	modelRoute = route{counts: countsOf("models"), methods: api.Get, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+		h.gateway.Model(w, r, args[0])
+	}}
 	unknownRoute = route{counts: countsOf("unknown"), serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
 )
 
-func readAnd(methods ...string) []string { return append(readMethods[:2:2], methods...) }
+// withRoutes adds the routes of the APIs whose paths have a prefix of their own to a table, and returns
+// the table. An empty prefix stands for the APIs whose paths have none.
+func withRoutes(table map[string]route, prefix string) map[string]route {
+	for _, rt := range gateway.Routes() {
+		if rt.API.Prefix == prefix {
+			table[rt.Path] = newRoute(rt)
+		}
+	}
+	return table
+}
+
+// newRoute returns the route of an API.
+func newRoute(rt *gateway.Route) route {
+	added := route{
+		onlyFailures: rt.Quiet, methods: rt.Methods, noAPIKey: rt.Public, noBody: rt.NoBody, option: rt.API.Option, errors: rt.API.Errors,
+		serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+			h.gateway.Serve(rt, w, r, args...)
+		},
+	}
+	if !rt.Uncounted {
+		added.counts = countsOf(cmp.Or(rt.Name, rt.API.Name))
+	}
+	if rt.Socket != nil {
+		added.socket = socketRoute(rt, added.counts)
+	}
+	return added
+}
 
 // fromGateway makes a route's serve function from a method of the gateway.
 func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
-}
-
-// fromGatewayWithID is [fromGateway] for a route whose path has an id.
-func fromGatewayWithID(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
-	return func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
-		serve(h.gateway, w, r, args[0])
-	}
 }
 
 // apiRouteOf returns the route of a path. If a path below /v1/ is misspelt, apiRouteOf returns the
@@ -156,13 +138,13 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *request
 		return
 	}
 	reqCtx.Context = r.Context()
-	format := rt.errorFormat
-	if format == nil && messages.IsClient(r) {
-		format = anthropicErrors
+	format := rt.errors
+	if format == nil {
+		format = gateway.ClientAPI(r).Errors
 	}
 	if format != nil {
-		if reqCtx.encoder = format.encode; format.idHeader != "" {
-			w.Header()[format.idHeader] = reqCtx.ids[1:]
+		if reqCtx.encoder = format.Encode; format.IDHeader != "" {
+			w.Header()[format.IDHeader] = reqCtx.ids[1:]
 		}
 	}
 	*r = *r.WithContext(reqCtx) // in place: a copy would stay in memory until the answer ends
@@ -171,8 +153,8 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *request
 
 // serve makes all checks that need no body, serves the route, and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
-	if rt.socket && isSocketHandshake(r) {
-		rt = responsesSocketRoute
+	if rt.socket != nil && isSocketHandshake(r) {
+		rt = *rt.socket
 	}
 	if rt.counts != nil {
 		defer func() {
@@ -268,22 +250,24 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocketRoute is the route of WebSockets at /v1/responses. Each request over a WebSocket is
-// counted when it ends. So [Handler.serve] counts the handshake only if the handshake fails.
-var responsesSocketRoute = route{counts: responsesCounts, onlyFailures: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-	if h.isForgedSocketHandshake(r) {
-		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
-		return
-	}
-	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		reqCtx := &requestContext{Context: r.Context()}
-		defer func() {
-			responsesCounts.count(reqCtx.failure)
-			h.recordRefusal(r, reqCtx, responsesCounts.route)
-		}()
-		serve(r.WithContext(reqCtx))
-	})
-}}
+// socketRoute returns the route of the WebSockets of a route. Each request over a WebSocket is counted
+// when it ends. So [Handler.serve] counts the handshake only if the handshake fails.
+func socketRoute(rt *gateway.Route, counts *routeCounts) *route {
+	return &route{counts: counts, onlyFailures: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+		if h.isForgedSocketHandshake(r) {
+			refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
+			return
+		}
+		h.gateway.ServeSocket(rt, w, r, func(r *http.Request, serve func(*http.Request)) {
+			reqCtx := &requestContext{Context: r.Context()}
+			defer func() {
+				counts.count(reqCtx.failure)
+				h.recordRefusal(r, reqCtx, counts.route)
+			}()
+			serve(r.WithContext(reqCtx))
+		})
+	}}
+}
 
 func isSocketHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
@@ -337,7 +321,7 @@ var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: f
 func notTheAPIRouteOf(path string) route {
 	rt := notTheAPIRoute
 	if strings.HasPrefix(path, "/api/") {
-		rt.errorFormat = ollamaErrors
+		rt.errors = ollama.API.Errors
 	}
 	return rt
 }

@@ -1,8 +1,8 @@
-// Package api is the border between the gateway, which runs turns, and the APIs of clients.
 package api
 
 import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -56,6 +56,12 @@ func (e *Events) Idle() { e.buf.Release() }
 
 // Done implements [Encoder].
 func (e *Events) Done() bool { return e.over && e.err == nil }
+
+// Form implements [Answer] for answers without a special form.
+func (*Events) Form() Form { return Form{} }
+
+// APIError implements [Answer] for errors that name the fields of most APIs.
+func (*Events) APIError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 // Streams reports whether there are events, and not a body.
 func (e *Events) Streams() bool { return e.emit != nil }

@@ -31,18 +31,7 @@ type Request struct {
 // Some clients post bodies of the Responses API, but expect chat completions as answers. If a body
 // has an input and no messages, Decode reads the input as the conversation.
 func Decode(body []byte) (*Request, *apierror.Error) {
-	r := new(Request)
-	if apiErr := r.Decode(body); apiErr != nil {
-		return nil, apiErr
-	}
-	return r, nil
-}
-
-// Decode reads a body into r, which is empty, as the function [Decode] does. The method is for
-// requests that are fields of another struct.
-func (r *Request) Decode(body []byte) *apierror.Error {
-	_, apiErr := field.Body(body, r, (*Request).read)
-	return apiErr
+	return field.Body(body, new(Request), (*Request).read)
 }
 
 func (r *Request) read(root wirejson.Value) *field.Error {

@@ -151,7 +151,7 @@ func (a *AppServer) askModel(ctx context.Context, upstream conversation.Upstream
 	}
 	request.Header.Set("Content-Type", "application/json")
 	w := answerWriter{header: make(http.Header)}
-	g.Chat(&w, request)
+	g.Serve(gateway.Find("/v1/chat/completions"), &w, request)
 	var answer struct {
 		Error struct {
 			Message string        `json:"message"`

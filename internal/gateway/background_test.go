@@ -384,8 +384,8 @@ func TestBackgroundFails(t *testing.T) {
 // TestBackgroundNotStored: without a store the request is refused.
 func TestBackgroundNotStored(t *testing.T) {
 	g, _ := storeGateway(nil)
-	decoded, x := decodeResponse(t, g, fmt.Sprintf(inBackground, false))
-	if apiErr := decoded.resolve(x, g.bodies.Claim("a")); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "store") {
+	kept, x := keepResponse(t, g, fmt.Sprintf(inBackground, false))
+	if apiErr := kept.resolve(x, g.bodies.Claim("a")); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "store") {
 		t.Error(apiErr)
 	}
 }

@@ -66,7 +66,7 @@ func TestTrickle(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
 		ours, theirs := net.Pipe()
 		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, apiErr := g.accept(g.newExchange(w, r), chatCodec)
+			_, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(w, r))
 			g.refuse(w, r, apiErr)
 		})}
 		go func() { _ = server.Serve(&oneConn{conn: theirs}) }()
@@ -97,11 +97,11 @@ func TestQueueFullBeforeBody(t *testing.T) {
 		t.Fatal(apiErr)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it is read")))
-	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec); apiErr == nil || apiErr.Code != "codex_queue_full" {
+	if _, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || apiErr.Code != "codex_queue_full" {
 		t.Error(apiErr)
 	}
 	leave()
-	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
+	if _, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
 		t.Error(apiErr)
 	}
 }

@@ -13,12 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // unreadWriter is the writer of a stream whose client reads nothing: a write ends when a deadline has
@@ -99,12 +97,10 @@ func TestDeleteWhileStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{responsestore.NewMemory(1<<20, time.Hour), make(chan writing, 1), make(chan struct{}, 1)}
 		g, _ := storeGateway(store)
-		decoded, x := decodeResponse(t, g, `{"model":"m","input":"x","stream":true}`)
-		decoded.newAnswer(x, new(prompt.Plan), new(turn.Options))
-		form := decoded.(*responsesRequest).kept
+		form, _ := keepResponse(t, g, `{"model":"m","input":"x","stream":true}`)
 		_, end := form.track(t.Context())
 		var saved sync.WaitGroup
-		saved.Go(func() { form.save(responses.Record{Response: json.RawMessage("{}")}) })
+		saved.Go(func() { form.save(api.Record{Response: json.RawMessage("{}")}) })
 		<-store.begun
 		deleted := httptest.NewRecorder()
 		if g.Response(deleted, httptest.NewRequest(http.MethodDelete, "/", nil), form.meta.ID); deleted.Code != http.StatusOK {

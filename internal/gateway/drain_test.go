@@ -87,7 +87,7 @@ func TestWaitingAtExit(t *testing.T) {
 		defer leave()
 		time.AfterFunc(time.Second, exit)
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
-		_, apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec)
+		_, apiErr = g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r))
 		if apiErr == nil || apiErr.Status != http.StatusServiceUnavailable || apiErr.Code != "server_shutting_down" || apiErr.RetryAfter == 0 {
 			t.Errorf("%+v", apiErr)
 		}
@@ -110,7 +110,7 @@ func (s *readSignal) Read(p []byte) (int, error) {
 func TestSlowBodyAtExit(t *testing.T) {
 	for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){
 		"a turn": func(g *Gateway, w http.ResponseWriter, r *http.Request) {
-			_, apiErr := g.accept(g.newExchange(w, r), chatCodec)
+			_, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(w, r))
 			g.refuse(w, r, apiErr)
 		},
 		"a count":        (*Gateway).InputTokens,

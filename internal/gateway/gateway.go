@@ -140,7 +140,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		overrides:    opts.toolOverrides(),
 	}
 	g.planOptions = prompt.Options{
-		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel,
+		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel, Efforts: g.efforts,
 		SerialTools: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
 	}
 	return g

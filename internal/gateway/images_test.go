@@ -33,10 +33,10 @@ func TestImagesTooLarge(t *testing.T) {
 		t.Fatal(apiErr)
 	}
 	body := g.bodies.Claim("a")
-	if apiErr := g.fetchImages(t.Context(), body, &chatRequest{Request: *chat}); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
+	if apiErr := g.fetchImages(t.Context(), body, chat.Asked()); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
 		t.Errorf("%+v", apiErr)
 	}
-	if apiErr := g.fetchImages(t.Context(), body, &chatRequest{Request: *chat}); apiErr == nil || apiErr.Code != "codex_body_memory" || g.bodies.Held() != 4<<20 {
+	if apiErr := g.fetchImages(t.Context(), body, chat.Asked()); apiErr == nil || apiErr.Code != "codex_body_memory" || g.bodies.Held() != 4<<20 {
 		t.Errorf("without memory: %+v, %d bytes", apiErr, g.bodies.Held())
 	}
 }

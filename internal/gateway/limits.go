@@ -4,10 +4,10 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -51,7 +51,7 @@ func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) 
 
 // countTurns counts a request for its key, and charges the estimated input tokens of each turn to
 // the limits of the key. input is the estimate for one turn.
-func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request decodedRequest) (input int64, apiErr *apierror.Error) {
+func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request *prompt.Conversation) (input int64, apiErr *apierror.Error) {
 	sample := 0
 	if len(received.grants) > 0 && received.grants[0].LimitsTokens() {
 		sample = prompt.SampleBytes
@@ -143,23 +143,12 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 	return nil
 }
 
-// rateLimit is the state of a limit as response headers report it.
-type rateLimit struct {
-	unit           quota.Unit
-	max, remaining int64
-	resets         time.Time // zero: not known
-}
-
-// limitHeaderFunc sets the headers about a limit, with the names of the client's API.
-type limitHeaderFunc func(http.Header, rateLimit)
-
-// setOpenAILimitHeaders sets OpenAI's headers.
-func setOpenAILimitHeaders(header http.Header, l rateLimit) {
-	header.Set("X-Ratelimit-Limit-"+string(l.unit), strconv.FormatInt(l.max, 10))
-	header.Set("X-Ratelimit-Remaining-"+string(l.unit), strconv.FormatInt(l.remaining, 10))
-	header.Del("X-Ratelimit-Reset-" + string(l.unit))
-	if !l.resets.IsZero() {
-		header.Set("X-Ratelimit-Reset-"+string(l.unit), max(0, time.Until(l.resets)).Truncate(time.Second).String())
+// setLimit sets the headers about a limit, with the names of the client's API.
+func (received *receivedRequest) setLimit(header http.Header, l api.Limit) {
+	if set := received.api.Limit; set != nil {
+		set(header, l)
+	} else {
+		api.SetLimit(header, l)
 	}
 }
 
@@ -177,11 +166,11 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 		}
 	}
 	for unit, s := range tightest {
-		limit := rateLimit{unit: unit, max: s.Max, remaining: s.Remaining(), resets: s.Resets}
-		if limit.resets.IsZero() {
-			limit.resets = time.Now() // zero: nothing is used
+		limit := api.Limit{Unit: unit, Max: s.Max, Remaining: s.Remaining(), Resets: s.Resets}
+		if limit.Resets.IsZero() {
+			limit.Resets = time.Now() // zero: nothing is used
 		}
-		received.setLimitHeaders(w.Header(), limit)
+		received.setLimit(w.Header(), limit)
 	}
 	return true
 }
@@ -202,7 +191,7 @@ func (g *Gateway) setLimitHeaders(run *runningRequest) {
 		return
 	}
 	const all = 100
-	req.setLimitHeaders(w.Header(), rateLimit{
-		unit: quota.Requests, max: all, remaining: int64(math.Floor(max(0, all-window.UsedPercent))), resets: window.ResetsAt,
+	req.setLimit(w.Header(), api.Limit{
+		Unit: quota.Requests, Max: all, Remaining: int64(math.Floor(max(0, all-window.UsedPercent))), Resets: window.ResetsAt,
 	})
 }

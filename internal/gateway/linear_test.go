@@ -15,10 +15,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
@@ -207,13 +205,13 @@ func (c *costs) of(route, body string) measured {
 
 // serve serves a request until its turn has started, or it was refused.
 func (c *costs) serve(route, body string) {
-	codecs := map[string]codec{"chat": chatCodec, "messages": messagesCodec, "ollama": c.g.ollamaCodec(ollama.DecodeChat), "responses": c.g.responsesCodec(responses.Decode, nil)}
+	paths := map[string]string{"chat": "/v1/chat/completions", "messages": "/v1/messages", "ollama": "/api/chat", "responses": "/v1/responses"}
 	w := httptest.NewRecorder()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
 	defer x.close()
-	req, apiErr := c.g.accept(x, codecs[route])
+	req, apiErr := c.g.acceptAt(paths[route], x)
 	if apiErr != nil {
 		c.g.refuse(w, x.r, apiErr)
 		return

@@ -1,64 +1,57 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/messages"
+	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // Models serves GET /v1/models, in the form of the client's API.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
-		offer, apiErr := g.models(r)
-		switch {
-		case apiErr != nil:
+	g.serveTurnless(w, r, nil, func(c *plainCall) ([]byte, *apierror.Error) {
+		models, apiErr := c.Models()
+		if apiErr != nil {
 			return nil, apiErr
-		case messages.IsClient(r):
-			return messages.Models(g.modelNames(offer), time.Unix(offer.created, 0), r.URL.Query())
 		}
-		return chat.Models(g.modelNames(offer), offer.created), nil
+		return ClientAPI(r).Models(models, r.URL.Query())
 	})
 }
 
 // Model serves GET /v1/models/{id}, in the form of the client's API.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
-		offer, apiErr := g.models(r)
+	g.serveTurnless(w, r, nil, func(c *plainCall) ([]byte, *apierror.Error) {
+		models, apiErr := c.Models()
 		if apiErr != nil {
 			return nil, apiErr
 		}
-		body, ok := chat.Model(id, offer.created), prompt.KnownModel(offer.models, g.opts.Aliases, g.withoutTag(id))
-		if messages.IsClient(r) {
-			body, ok = messages.Model(id, time.Unix(offer.created, 0)), ok || messages.IsClaude(id)
-		}
-		if !ok || !g.allows(offer.key, id) {
-			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(offer))
+		body, ok := ClientAPI(r).Model(models, id)
+		if !ok {
+			return nil, apierror.ModelNotFound(id).WithModels(models.Names())
 		}
 		return body, nil
 	})
 }
 
-// modelNames returns the names of the models that the key of a request allows.
-func (g *Gateway) modelNames(o *offer) []string {
-	return prompt.ModelNames(o.models, g.opts.Aliases, o.key.Allows)
-}
+// alias returns the alias with this name, or nil.
+func (g *Gateway) alias(model string) *prompt.Alias { return prompt.FindAlias(g.opts.Aliases, model) }
 
 // resolveModel returns Codex's name of a client's model. For an alias it also returns the effort,
 // and whether the alias forces it. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced bool) {
 	model = g.withoutTag(model)
 	codexModel = model
-	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil {
+	if alias := g.alias(model); alias != nil {
 		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
 	}
 	if codexModel == prompt.DefaultModel {
@@ -90,16 +83,83 @@ func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.withoutTag(model))
 }
 
-// offer has the models that an app-server offers to a request.
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If a
+// model is known by the name with the tag, or if the option ollama is off, withoutTag returns the
+// name unchanged.
+func (g *Gateway) withoutTag(model string) string {
+	untagged, tagged := ollama.Bare(model)
+	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {
+		return model
+	}
+	if alias := g.alias(model); alias != nil && alias.ID == model {
+		return model
+	}
+	return untagged
+}
+
+// catalogModel returns what Codex's catalogue says about a model. It returns a zero Model if no
+// app-server can be asked.
+func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		return known
+	}
+	defer lease.Release()
+	picked, done := lease.Peek()
+	defer done()
+	return picked.Process.Model(codexModel)
+}
+
+// efforts returns the least and the most effort that one of Codex's models accepts.
+func (g *Gateway) efforts(codexModel string) (least, most string) {
+	known := g.catalogModel(codexModel)
+	return known.Least, known.Most
+}
+
+// offer has the models that an app-server offers to a request. It implements [api.Models].
 type offer struct {
+	g            *Gateway
 	models       []codexrpc.Model
 	defaultModel string // the model that is used if none is named; empty: not known
-	created      int64  // the creation time that clients get for each model, in Unix seconds
+	created      time.Time
 	instance     *appserver.Instance
 	key          *quota.Key // of the request
 }
 
-// models asks the app-server for its models. The app-server knows them offline, too.
+// Names implements [api.Models].
+func (o *offer) Names() []string { return prompt.ModelNames(o.models, o.g.opts.Aliases, o.key.Allows) }
+
+// Created implements [api.Models].
+func (o *offer) Created() time.Time { return o.created }
+
+// Allows implements [api.Models].
+func (o *offer) Allows(name string) bool { return o.g.allows(o.key, name) }
+
+// Find implements [api.Models].
+func (o *offer) Find(id string) (m api.Model, ok bool) {
+	name := o.g.withoutTag(id)
+	if !prompt.KnownModel(o.models, o.g.opts.Aliases, name) || !o.Allows(id) {
+		return m, false
+	}
+	codexModel, _, _ := o.g.resolveModel(name)
+	known := o.instance.Model(cmp.Or(codexModel, o.defaultModel))
+	m = api.Model{Name: name, Window: known.Window, Blind: known.Blind, Modified: o.created}
+	if !o.g.HasAlias(name) && name != prompt.DefaultModel {
+		m.Title = known.Title
+	}
+	return m, true
+}
+
+// Models implements [api.Call]. It asks the app-server, which knows its models offline, too.
+func (c *plainCall) Models() (api.Models, *apierror.Error) {
+	models, apiErr := c.g.models(c.r)
+	if apiErr == nil {
+		return models, nil
+	}
+	return nil, c.ex.preferExitError(apiErr)
+}
+
+// models returns the models that the app-server offers to a request.
 func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	key, apiErr := g.keyOf(r)
 	if apiErr != nil {
@@ -120,5 +180,5 @@ func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	if err != nil {
 		return nil, failures.APIError(err)
 	}
-	return &offer{all, appserver.DefaultOf(all), picked.Process.Status().Since.Unix(), in, key}, nil
+	return &offer{g, all, appserver.DefaultOf(all), time.Unix(picked.Process.Status().Since.Unix(), 0), in, key}, nil
 }

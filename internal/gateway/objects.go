@@ -3,109 +3,111 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// CreateConversation serves POST /v1/conversations.
-func (g *Gateway) CreateConversation(w http.ResponseWriter, r *http.Request) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
-		return g.conversationBody(w, r, "", func(c *responses.ConversationRequest) ([]byte, *apierror.Error) {
-			return g.objects.CreateConversation(r, c)
-		})
-	})
+// storedRoutes returns the routes about stored responses and conversations.
+func storedRoutes() []*Route {
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+	const conversation = "/v1/conversations/*"
+	all := []*Route{
+		{Route: api.Route{Path: "/v1/responses/*", Methods: api.GetAnd(remove)}, stored: map[string]plain{
+			get:    (*plainCall).response,
+			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteResponse(c.r, c.args[0]) },
+		}},
+		{Route: api.Route{Path: "/v1/responses/*/input_items", Methods: api.Get}, stored: map[string]plain{
+			get: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.InputItems(c.r, c.args[0], c.claimBytes)
+			},
+		}},
+		{Route: api.Route{Path: "/v1/responses/*/cancel", Methods: api.Post, NoBody: true}, stored: map[string]plain{
+			post: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.CancelResponse(c.r, c.args[0], c.claimBytes)
+			},
+		}},
+		{Route: api.Route{Path: "/v1/conversations", Methods: api.Post, Name: "conversations"}, stored: map[string]plain{
+			post: reading("", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
+				return c.g.objects.CreateConversation(c.r, body)
+			}),
+		}},
+		{Route: api.Route{Path: conversation, Methods: api.GetAnd(post, remove), Name: "conversations"}, stored: map[string]plain{
+			get: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.Conversation(c.r, c.args[0], c.claimBytes)
+			},
+			post: reading("metadata", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
+				return c.g.objects.UpdateConversation(c.r, c.args[0], body)
+			}),
+			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteConversation(c.r, c.args[0]) },
+		}},
+		{Route: api.Route{Path: conversation + "/items", Methods: api.GetAnd(post), Name: "conversations"}, stored: map[string]plain{
+			get: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.ConversationItems(c.r, c.args[0], c.claimBytes)
+			},
+			post: reading("items", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
+				return c.g.objects.AddItems(c.r, c.args[0], body, c.claimBytes)
+			}),
+		}},
+		{Route: api.Route{Path: conversation + "/items/*", Methods: api.GetAnd(remove), Name: "conversations"}, stored: map[string]plain{
+			get: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.ConversationItem(c.r, c.args[0], c.args[1], c.claimBytes)
+			},
+			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteItem(c.r, c.args[0], c.args[1]) },
+		}},
+	}
+	for _, rt := range all {
+		rt.API = &responses.API
+	}
+	return all
 }
 
-// Conversation serves GET, POST and DELETE /v1/conversations/{id}.
-func (g *Gateway) Conversation(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
-		switch r.Method {
-		case http.MethodPost:
-			return g.conversationBody(w, r, "metadata", func(c *responses.ConversationRequest) ([]byte, *apierror.Error) {
-				return g.objects.UpdateConversation(r, id, c)
-			})
-		case http.MethodDelete:
-			return g.objects.DeleteConversation(r, id)
-		}
-		return g.objects.Conversation(r, id, q.claimBytes)
-	})
-}
-
-// ConversationItems serves GET and POST /v1/conversations/{id}/items.
-func (g *Gateway) ConversationItems(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
-		if r.Method != http.MethodPost {
-			return g.objects.ConversationItems(r, id, q.claimBytes)
-		}
-		return g.conversationBody(w, r, "items", func(c *responses.ConversationRequest) ([]byte, *apierror.Error) {
-			return g.objects.AddItems(r, id, c, q.claimBytes)
-		})
-	})
-}
-
-// ConversationItem serves GET and DELETE /v1/conversations/{id}/items/{item}.
-func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, item string) {
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
-		if r.Method == http.MethodDelete {
-			return g.objects.DeleteItem(r, id, item)
-		}
-		return g.objects.ConversationItem(r, id, item, q.claimBytes)
-	})
-}
-
-// conversationBody reads and decodes the body of a request that changes a conversation, counts the
-// request for its key, and calls answer with the decoded body. required is the member that the body
-// must have; empty: none.
-func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, answer func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
-	ex := g.newExchange(w, r)
-	defer ex.close()
-	received := receivedRequest{setLimitHeaders: setOpenAILimitHeaders}
-	if apiErr := g.beginLimits(ex, &received); apiErr != nil {
-		reqbody.LimitDiscard(ex.w)
+// response answers GET /v1/responses/{id}, unless the client wants the events, see
+// [Gateway.streamResponse].
+func (c *plainCall) response() ([]byte, *apierror.Error) {
+	if _, _, apiErr := wantsStream(c.r); apiErr != nil {
 		return nil, apiErr
 	}
-	body, _, apiErr := g.readBody(ex)
-	if apiErr != nil {
-		return nil, ex.preferExitError(apiErr)
-	}
-	var decoded *responses.ConversationRequest
-	g.compute(ex, int64(len(body)), func() { decoded, apiErr = responses.DecodeConversation(body, required) })
-	if apiErr == nil {
-		apiErr = g.countRequest(ex, received, nil, 0)
-	}
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	return answer(decoded)
+	return c.g.objects.Response(c.r, c.args[0], c.claimBytes)
 }
 
-// Response serves GET and DELETE /v1/responses/{id}.
-func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
-	position, stream, apiErr := wantsStream(r)
-	if stream && apiErr == nil && r.Method != http.MethodDelete {
-		g.conclude(r, g.streamResponse(w, r, id, position))
-		return
-	}
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
-		switch {
-		case r.Method == http.MethodDelete:
-			return g.objects.DeleteResponse(r, id)
-		case apiErr != nil:
+// reading returns a plain that reads and decodes the body of a request that changes a conversation,
+// counts the request for its key, and calls answer with the decoded body. required is the member that
+// the body must have; empty: none.
+func reading(required string, answer func(*plainCall, *responses.ConversationRequest) ([]byte, *apierror.Error)) plain {
+	return func(c *plainCall) ([]byte, *apierror.Error) {
+		received := receivedRequest{api: &responses.API}
+		if apiErr := c.g.beginLimits(c.ex, &received); apiErr != nil {
+			reqbody.LimitDiscard(c.w)
 			return nil, apiErr
 		}
-		return g.objects.Response(r, id, q.claimBytes)
-	})
+		var decoded *responses.ConversationRequest
+		apiErr := c.readBody(func(body []byte) (apiErr *apierror.Error) {
+			decoded, apiErr = responses.DecodeConversation(body, required)
+			return apiErr
+		})
+		if apiErr == nil {
+			apiErr = c.g.countRequest(c.ex, received, nil, 0)
+		}
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		return answer(c, decoded)
+	}
 }
 
-// InputItems serves GET /v1/responses/{id}/input_items.
-func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) { return g.objects.InputItems(r, id, q.claimBytes) })
-}
-
-// CancelResponse serves POST /v1/responses/{id}/cancel.
-func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
-	g.serveTurnless(w, r, func(q *turnlessRequest) ([]byte, *apierror.Error) {
-		return g.objects.CancelResponse(r, id, q.claimBytes)
-	})
+// serveStored answers a request about what is stored.
+func (g *Gateway) serveStored(rt *Route, w http.ResponseWriter, r *http.Request, args []string) {
+	if rt.Path == "/v1/responses/*" && r.Method != http.MethodDelete {
+		if position, stream, apiErr := wantsStream(r); stream && apiErr == nil {
+			g.conclude(r, g.streamResponse(w, r, args[0], position))
+			return
+		}
+	}
+	answer, ok := rt.stored[r.Method]
+	if !ok {
+		answer = rt.stored[rt.Methods[0]] // GET, for HEAD
+	}
+	g.serveTurnless(w, r, args, answer)
 }

@@ -4,34 +4,37 @@ import (
 	"context"
 	"errors"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // prepare resolves, checks and plans a request, so that its turns can start. It fetches data that
 // needs memory, so it is called only after the turns have their slots.
-func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decodedRequest) (*request, *apierror.Error) {
-	if apiErr := decoded.resolve(ex, received.body); apiErr != nil {
+func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded api.Request) (*request, *apierror.Error) {
+	if apiErr := g.resolve(ex, received, decoded); apiErr != nil {
 		return nil, apiErr
 	}
-	if apiErr := g.fetchImages(ex.ctx, received.body, decoded); apiErr != nil {
+	asked := decoded.Asked()
+	if apiErr := g.fetchImages(ex.ctx, received.body, asked); apiErr != nil {
 		return nil, apiErr
 	}
-	if f := decoded.CheckPixels(); f != nil {
-		return nil, f.In(conversationField(received.route)).APIError()
+	if f := asked.CheckPixels(); f != nil {
+		return nil, f.In(received.api.Images).APIError()
 	}
-	if f := decoded.CheckTools(); f != nil {
+	if f := asked.CheckTools(); f != nil {
 		return nil, f.APIError()
 	}
-	input, apiErr := g.countTurns(ex, received, decoded)
+	input, apiErr := g.countTurns(ex, received, asked)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	apiErr = g.claimMemory(ex, received.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
+	apiErr = g.claimMemory(ex, received.body.Size(), int64(asked.Choices()), asked.ToolBytes(), asked.Pixels())
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -48,27 +51,41 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 	*req = request{
 		receivedRequest: received, plan: plan, overrides: g.toolOverrides(ex.r, plan), input: input, endCopy: endCopy,
 	}
-	if req.options, apiErr = g.opts.turnOptions(ex.r, decoded, plan); apiErr != nil {
+	if req.options, apiErr = g.opts.turnOptions(ex.r, asked, plan); apiErr != nil {
 		return nil, apiErr
 	}
-	req.answer = decoded.newAnswer(ex, plan, &req.options)
+	start := api.Start{Plan: plan, Arrived: ex.arrived, Place: ex.prealloc.running.modelAndVersion}
+	req.answer = received.kept.answer(decoded, start, &req.options)
 	req.form = req.answer.Form()
-	if q, ok := decoded.(*responsesRequest); ok {
-		req.kept = q.kept
-	}
 	return req, nil
 }
 
-// conversationField returns the name of the request field that has the conversation. For requests
-// for pictures, it returns the name of the field that has the images.
-func conversationField(route Route) string {
-	switch route {
-	case RouteResponses:
-		return "input"
-	case RouteImages:
-		return "image"
+// request has all that the turns of a request and its answer need.
+type request struct {
+	receivedRequest
+	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
+	options   turn.Options // of the first choice; each other choice has a copy
+	answer    api.Answer
+	form      api.Form // of answer
+	overrides []string // see [Gateway.toolOverrides]
+
+	input   int64  // estimated tokens of the input of each turn
+	endCopy func() // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
+}
+
+// resolve completes a request: it encodes its content, or adds the stored responses and items to
+// which the request refers. It charges the memory for that to the body.
+func (g *Gateway) resolve(ex *exchange, received receivedRequest, decoded api.Request) *apierror.Error {
+	if q, ok := decoded.(api.EncodedRequest); ok {
+		if size := q.Encoded(); size > 0 && !received.body.Grow(size) {
+			return apierror.BodyMemory()
+		}
+		return q.Encode()
 	}
-	return apierror.ParamMessages
+	if received.kept != nil {
+		return received.kept.resolve(ex, received.body)
+	}
+	return nil
 }
 
 // waitToCopy waits until a body of this size may be copied. The caller calls endCopy when the
@@ -93,7 +110,7 @@ type Images interface {
 
 // fetchImages replaces the URLs of images by the images. Without a fetcher the URLs stay, and Plan
 // refuses them.
-func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request decodedRequest) *apierror.Error {
+func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request *prompt.Conversation) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil
 	}

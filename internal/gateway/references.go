@@ -16,8 +16,8 @@ import (
 
 // resolve adds to the request the earlier responses that it continues and the items that it refers
 // to. Together they are at most as large as a body may be. Their memory is charged to body.
-func (q *responsesRequest) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
-	store := q.g.opts.Responses
+func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
+	q, store := a.q, a.g.opts.Responses
 	if store == nil {
 		switch {
 		case q.Background:
@@ -26,53 +26,53 @@ func (q *responsesRequest) resolve(ex *exchange, body *claims.Claim) *apierror.E
 			return apierror.NoStore("conversation")
 		}
 		q.Store = false
-		if q.session == nil {
-			return q.resolveWithoutStore()
+		if a.session == nil {
+			return a.resolveWithoutStore()
 		}
 	}
-	stored := responsestore.NewReader(store, ex.user, q.g.opts.MaxBody, body.Grow)
-	if q.session != nil {
-		stored.With(q.session.lastID, q.session.entry)
+	stored := responsestore.NewReader(store, ex.user, a.g.opts.MaxBody, body.Grow)
+	if a.session != nil {
+		stored.With(a.session.lastID, a.session.entry)
 	}
 	ctx, cancel := context.WithTimeout(ex.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
 	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
 		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
-			return q.previousError(ex, previousID, &responsestore.MissingError{ID: previousID})
+			return a.previousError(ex, previousID, &responsestore.MissingError{ID: previousID})
 		}
 		var err error
 		if earlier, err = stored.Chain(ctx, previousID); err != nil {
-			return q.previousError(ex, previousID, err)
+			return a.previousError(ex, previousID, err)
 		}
 	}
-	referenced, err := q.references(ctx, stored)
+	referenced, err := a.references(ctx, stored)
 	if err != nil {
-		return q.referenceError(ex, err)
+		return a.referenceError(ex, err)
 	}
 	apiErr := q.Resolve(earlier, referenced)
-	remembered := q.session != nil && !q.Store
+	remembered := a.session != nil && !q.Store
 	if apiErr == nil && (q.Store || q.ConversationID != "" || remembered) {
-		q.input = q.InputItems(q.idSuffix) // images at URLs are not fetched yet: the items keep the URLs
+		a.entry.Input = q.InputItems(q.Suffix) // images at URLs are not fetched yet: the items keep the URLs
 	}
 	if remembered {
-		q.earlierItems = earlier
+		a.earlierItems = earlier
 	}
 	return apiErr
 }
 
 // resolveWithoutStore resolves a request without a store. It fails if the request names a previous
 // response.
-func (q *responsesRequest) resolveWithoutStore() *apierror.Error {
-	if previous := q.PreviousID; previous != "" {
+func (a *keptResponse) resolveWithoutStore() *apierror.Error {
+	if previous := a.q.PreviousID; previous != "" {
 		return apierror.PreviousNotFound(previous, previous)
 	}
-	return q.Resolve(nil, nil)
+	return a.q.Resolve(nil, nil)
 }
 
 // references reads the items that the input refers to. The keys of the map are the items' ids.
-func (q *responsesRequest) references(ctx context.Context, stored *responsestore.Reader) (map[string]json.RawMessage, error) {
-	ids := q.References()
+func (a *keptResponse) references(ctx context.Context, stored *responsestore.Reader) (map[string]json.RawMessage, error) {
+	ids := a.q.References()
 	named := make([]responsestore.Reference, len(ids))
 	for i, id := range ids {
 		response, ok := responseid.OfItem(id)
@@ -85,21 +85,21 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 }
 
 // referenceError returns the API error for an error of reading the items that the input refers to.
-func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Error {
+func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
-		return q.ItemNotFound(missing.ID)
+		return a.q.ItemNotFound(missing.ID)
 	}
 	if errors.Is(err, stores.ErrTooLong) {
 		return apierror.ReferencesTooLong()
 	}
-	return q.g.storeReadError(ex, err)
+	return a.g.storeReadError(ex, err)
 }
 
 // previousError returns the API error for an error of reading the response or conversation that the
 // request continues. id is the id of that response or conversation.
-func (q *responsesRequest) previousError(ex *exchange, id string, err error) *apierror.Error {
+func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
-	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), q.ConversationID != ""
+	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), a.q.ConversationID != ""
 	switch {
 	case isMissing && inConversation:
 		return apierror.ConversationNotFound(id)
@@ -112,7 +112,7 @@ func (q *responsesRequest) previousError(ex *exchange, id string, err error) *ap
 	case errors.Is(err, responsestore.ErrInConversation):
 		return apierror.InConversation(id)
 	}
-	return q.g.storeReadError(ex, err)
+	return a.g.storeReadError(ex, err)
 }
 
 // storeReadError returns the API error for an error of reading the store.

@@ -13,18 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// Route is a route of requests that the model answers.
-type Route string
-
-// The routes, as logs and metrics call them.
-const (
-	RouteChat      Route = "chat"
-	RouteResponses Route = "responses"
-	RouteMessages  Route = "messages"
-	RouteOllama    Route = "ollama"
-	RouteImages    Route = "images"
-)
-
 // Observer observes requests and turns. Its methods must be quick and safe for concurrent use.
 type Observer interface {
 	// AnswerBegan is called for each request whose turns have started. The function that it returns
@@ -64,7 +52,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 	record := usage.Record{
 		Time:       now,
 		Duration:   now.Sub(ex.arrived),
-		Route:      string(req.route),
+		Route:      req.api.Name,
 		RequestID:  requestID(ex.r),
 		User:       ex.user,
 		Choice:     c.index,

@@ -242,7 +242,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(x, &request{plan: new(prompt.Plan)}, &choice{turn: new(conversation.Turn)}, outcome.apiErr)
+	r := newRecord(x, &request{receivedRequest: receivedRequest{api: &chat.API}, plan: new(prompt.Plan)}, &choice{turn: new(conversation.Turn)}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}

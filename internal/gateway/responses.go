@@ -12,94 +12,75 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Responses serves POST /v1/responses.
-func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
-	g.serve(w, r, g.responsesCodec(responses.Decode, nil))
-}
+// responseRequest is a request whose answer is a response, which other requests can refer to.
+type responseRequest interface{ ResponseRequest() *responses.Request }
 
-// responsesCodec returns the codec of requests for a response. s is the session of the WebSocket,
-// or nil.
-func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apierror.Error), s *socketSession) codec {
-	return codec{route: RouteResponses, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
-		decoded, apiErr := decode(body)
-		if apiErr != nil {
-			return nil, apiErr
-		}
-		return &responsesRequest{Request: decoded, g: g, idSuffix: responseid.NewSuffix(time.Now()), session: s}, nil
-	}}
-}
-
-// responsesRequest is a decoded request for a response.
-type responsesRequest struct {
-	*responses.Request
+// keptResponse is what the server keeps of a response. The methods of a nil *keptResponse, of an
+// answer of which nothing is kept, do nothing.
+type keptResponse struct {
 	g            *Gateway
-	idSuffix     string            // the end of the ids of the response and of its items
-	input        []json.RawMessage // as it will be stored, or kept in memory for the WebSocket; nil: neither
-	session      *socketSession    // nil: the request came by POST
+	q            *responses.Request
+	session      *socketSession // nil: the request came by POST
+	user         string
+	requestID    string
+	meta         responses.Meta    // set by answer
+	entry        *stores.Entry     // as it will be stored; Response and Output are set at the end
 	earlierItems []json.RawMessage // the items before the input; nil: they are not kept in memory for the WebSocket
-	kept         *responseAnswer   // set by newAnswer
+	unstored     []string          // what could not be stored: "conversation", "response"
 }
 
-// Choices returns 1: a response has no further choices.
-func (*responsesRequest) Choices() int { return 1 }
-
-// newAnswer returns the answer to the request.
-func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) api.Answer {
-	options.Items = true
-	options.IDSuffix = q.idSuffix[len(q.idSuffix)-idSuffixLength:]
-	a := &responseAnswer{
-		q: q, user: ex.user, requestID: requestID(ex.r),
-		entry: &stores.Entry{User: ex.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
+// newKept returns what the server keeps of the answer to a request, or nil.
+func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
+	made, ok := decoded.(responseRequest)
+	if !ok {
+		return nil
 	}
-	a.meta = q.Meta(q.idSuffix)
-	a.meta.Created = time.Now().Unix()
-	a.meta.Now = func() int64 { return time.Now().Unix() }
-	a.meta.CallsInText = options.OutputMode == turn.ModeXML
-	a.meta.Keep = a.save
-	q.kept = a
-	return responses.NewEncoder(a.meta)
+	q := made.ResponseRequest()
+	return &keptResponse{
+		g: g, q: q, session: ex.session, user: ex.user, requestID: requestID(ex.r),
+		entry: &stores.Entry{User: ex.user, Previous: q.PreviousID, Conversation: q.ConversationID},
+	}
 }
 
-// responseAnswer is what the server keeps of a response of the Responses API. The methods of a nil
-// *responseAnswer, of an answer of which nothing is kept, do nothing.
-type responseAnswer struct {
-	q         *responsesRequest
-	user      string
-	requestID string
-	meta      responses.Meta
-	entry     *stores.Entry // as it will be stored; Response and Output are set at the end
-	unstored  []string      // what could not be stored: "conversation", "response"
+// answer returns the answer to a request.
+func (a *keptResponse) answer(decoded api.Request, start api.Start, options *turn.Options) api.Answer {
+	if a == nil {
+		return decoded.Answer(start, options)
+	}
+	start.Keep = a.save
+	answer := decoded.Answer(start, options)
+	if response, ok := answer.(interface{ Meta() responses.Meta }); ok {
+		a.meta = response.Meta()
+	}
+	return answer
 }
 
 // track makes a response known to other requests until end is called, if the client gets the id of
 // the response before the response ends. A request that deletes or cancels the response cancels the
 // returned context.
-func (a *responseAnswer) track(ctx context.Context) (_ context.Context, end func()) {
+func (a *keptResponse) track(ctx context.Context) (_ context.Context, end func()) {
 	if a == nil || !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
 	}
-	return a.q.g.objects.Running.Begin(ctx, a.runningResponse())
+	return a.g.objects.Running.Begin(ctx, a.runningResponse())
 }
 
 // runningResponse returns the response as other requests see it before its end.
-func (a *responseAnswer) runningResponse() objects.Response {
+func (a *keptResponse) runningResponse() objects.Response {
 	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, Size: a.meta.InProgressSize(), InProgress: a.meta.InProgress}
 }
 
 // forget drops the references to the body of the request. It is called when no turn needs the body
 // any more. kept is how many bytes of the body the answer repeats, and so keeps until its end.
-func (a *responseAnswer) forget() (kept int64) {
+func (a *keptResponse) forget() (kept int64) {
 	if a == nil {
 		return 0
 	}
@@ -115,18 +96,18 @@ func (a *responseAnswer) forget() (kept int64) {
 // memory for the next request of the WebSocket. save also adds a response that ended well to its
 // conversation. If the store fails, the client still gets the response, and save returns false if
 // the response itself is not stored.
-func (a *responseAnswer) save(record responses.Record) bool {
+func (a *keptResponse) save(record api.Record) bool {
 	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output
 	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {
 		a.changeStore("conversation", "a response could not be added to its conversation", func(ctx context.Context) error {
-			return a.q.g.objects.AppendResponse(ctx, id, a.entry)
+			return a.g.objects.AppendResponse(ctx, id, a.entry)
 		})
 	}
-	a.q.g.objects.Running.Ended(a.meta.ID, record.Response)
+	a.g.objects.Running.Ended(a.meta.ID, record.Response)
 	if !a.q.Store {
-		if a.q.session != nil && record.Well {
+		if a.session != nil && record.Well {
 			a.remember()
 		}
 		return true
@@ -140,10 +121,10 @@ const putRetryDelay = 500 * time.Millisecond
 // put stores the response, unless a client has deleted it. If the store is unavailable and the
 // response is a background response, put tries again until ctx ends: clients can get the end of such
 // a response only from the store.
-func (a *responseAnswer) put(ctx context.Context) error {
-	running := a.q.g.objects.Running
+func (a *keptResponse) put(ctx context.Context) error {
+	running := a.g.objects.Running
 	for !running.IsDeleted(a.meta.ID) {
-		err := a.q.g.opts.Responses.Put(ctx, a.meta.ID, a.entry)
+		err := a.g.opts.Responses.Put(ctx, a.meta.ID, a.entry)
 		if err == nil {
 			running.Kept(a.meta.ID)
 			break
@@ -162,11 +143,11 @@ func (a *responseAnswer) put(ctx context.Context) error {
 
 // removeDeleted removes the response from the store if a client has deleted it. The store has it if
 // the deletion came while it was being stored.
-func (a *responseAnswer) removeDeleted(ctx context.Context) error {
-	if !a.q.g.objects.Running.IsDeleted(a.meta.ID) {
+func (a *keptResponse) removeDeleted(ctx context.Context) error {
+	if !a.g.objects.Running.IsDeleted(a.meta.ID) {
 		return nil
 	}
-	if err := a.q.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, stores.ErrNotFound) {
+	if err := a.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, stores.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -174,13 +155,13 @@ func (a *responseAnswer) removeDeleted(ctx context.Context) error {
 
 // changeStore calls change, even if the client has gone. If change fails, changeStore logs the
 // error with this message, notes what was not stored, and returns false.
-func (a *responseAnswer) changeStore(what, message string, change func(context.Context) error) bool {
+func (a *keptResponse) changeStore(what, message string, change func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
 	err := change(ctx)
 	if err != nil {
 		a.unstored = append(a.unstored, what)
-		a.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, message,
+		a.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, message,
 			slog.String("request_id", a.requestID),
 			slog.String("response", a.meta.ID),
 			slog.String("error", err.Error()))
@@ -189,7 +170,7 @@ func (a *responseAnswer) changeStore(what, message string, change func(context.C
 }
 
 // notStored returns what of the response could not be stored, as in notStoredHeader, or "".
-func (a *responseAnswer) notStored() string {
+func (a *keptResponse) notStored() string {
 	if a == nil {
 		return ""
 	}
@@ -197,51 +178,18 @@ func (a *responseAnswer) notStored() string {
 }
 
 // remember keeps the response for the next request of its WebSocket.
-func (a *responseAnswer) remember() {
-	items := a.q.earlierItems
+func (a *keptResponse) remember() {
+	items := a.earlierItems
 	for item := range a.entry.Items() {
 		items = append(items, slices.Clone(item)) // the item itself would keep the whole response in memory
 	}
-	a.q.session.remember(a.meta.ID, &stores.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
+	a.session.remember(a.meta.ID, &stores.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
 }
 
-// InputTokens serves POST /v1/responses/input_tokens. Counting occupies a slot for turns, since it
-// can take as long as a turn.
-func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
-		ex := g.newExchange(w, r)
-		defer ex.close()
-		body, apiErr := g.countInput(ex)
-		return body, ex.preferExitError(apiErr)
-	})
-}
-
-// countInput counts the tokens of a request for a response.
-func (g *Gateway) countInput(ex *exchange) ([]byte, *apierror.Error) {
-	received, decoded, apiErr := g.receive(ex, g.responsesCodec(responses.Decode, nil))
-	defer func() { closeGrants(received.grants) }()
-	if apiErr == nil {
-		apiErr = decoded.resolve(ex, received.body)
-	}
-	if apiErr == nil {
-		apiErr = g.countRequest(ex, received, nil, 0)
-	}
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	count, apiErr := g.countTokens(ex, received.body, decoded.(*responsesRequest).CountTokens)
-	return responses.InputTokens(count), apiErr
-}
-
-// Compact answers POST /v1/responses/compact.
-func (g *Gateway) Compact(w http.ResponseWriter, r *http.Request) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) { return nil, apierror.NoCompaction() })
-}
-
-// ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
-// message is answered like a body of POST /v1/responses. For each message, ResponsesSocket calls
-// count with the request and a function that answers the request. count must call this function.
-func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
+// ServeSocket serves a WebSocket of a route. The caller has checked its origin. Each message is
+// answered like a body that is posted to the route. For each message, ServeSocket calls count with the
+// request and a function that answers the request. count must call this function.
+func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
@@ -250,8 +198,8 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 		count(r, func(r *http.Request) {
 			ex := g.newExchange(w, r)
 			defer ex.close()
-			ex.events = w
-			outcome = g.handle(ex, g.responsesCodec(responses.DecodeCreate, s))
+			ex.events, ex.session = w, s
+			outcome = g.handle(ex, rt.API, rt.Socket)
 			g.report(r, outcome)
 		})
 		return !outcome.isCutOff()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
@@ -12,9 +13,9 @@ import (
 // got when the response began: the store of its events may read that entry at the same time.
 func TestSaveCopiesTheEntry(t *testing.T) {
 	g := newGateway(nil, Options{})
-	a := &responseAnswer{q: &responsesRequest{g: g, Request: new(responses.Request)}, entry: &stores.Entry{User: "ann"}}
+	a := &keptResponse{g: g, q: new(responses.Request), entry: &stores.Entry{User: "ann"}}
 	begun := a.runningResponse().Entry
-	a.save(responses.Record{Response: json.RawMessage(`{"status":"completed"}`), Output: make([]json.RawMessage, 1)})
+	a.save(api.Record{Response: json.RawMessage(`{"status":"completed"}`), Output: make([]json.RawMessage, 1)})
 	if begun.Response != nil || begun.Output != nil {
 		t.Errorf("the entry of the running response has the end of the response: %s", begun.Response)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
@@ -25,10 +26,11 @@ type exchange struct {
 	user        string
 	arrived     time.Time
 	exit        exitWatch
-	requestSlot claims.Claim // one slot of Gateway.requestSlots
-	events      events       // where the events of the answer go; nil: to w, as server-sent events
-	releasers   []releaser   // released by close, the last first
-	memory      *turnMemory  // made by claimMemory; nil: none was claimed
+	requestSlot claims.Claim   // one slot of Gateway.requestSlots
+	events      events         // where the events of the answer go; nil: to w, as server-sent events
+	session     *socketSession // of the WebSocket from which the request came; nil: it came by HTTP
+	releasers   []releaser     // released by close, the last first
+	memory      *turnMemory    // made by claimMemory; nil: none was claimed
 	prealloc    preallocated
 }
 
@@ -86,10 +88,10 @@ func (ex *exchange) release() {
 }
 
 // serve serves a request that the model answers.
-func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
+func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
-	g.conclude(r, g.handle(ex, c))
+	g.conclude(r, g.handle(ex, rt.API, rt.Turn))
 }
 
 // conclude reports how a request ended. If the answer was begun but not completed, conclude aborts
@@ -105,7 +107,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 
 // handle leases the app-servers, receives the request, starts its turns and responds with their
 // outputs.
-func (g *Gateway) handle(ex *exchange, c codec) requestOutcome {
+func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutcome {
 	// The lease comes first: while the request has it, a reload cannot stop the app-servers.
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -117,7 +119,7 @@ func (g *Gateway) handle(ex *exchange, c codec) requestOutcome {
 		reqbody.LimitDiscard(ex.w)
 		return g.refuse(ex.w, ex.r, apiErr)
 	}
-	req, apiErr := g.accept(ex, c)
+	req, apiErr := g.accept(ex, of, decode)
 	if apiErr != nil {
 		return g.refuse(ex.w, ex.r, apiErr)
 	}
@@ -141,7 +143,7 @@ func (g *Gateway) handle(ex *exchange, c codec) requestOutcome {
 
 // turnContext returns the context for the turns of a request. It is cancelled if another request
 // deletes or cancels the answer.
-func (ex *exchange) turnContext(a *responseAnswer) context.Context {
+func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx
@@ -149,9 +151,9 @@ func (ex *exchange) turnContext(a *responseAnswer) context.Context {
 
 // accept receives a request and prepares its turns. It also fails if the server is exiting or
 // begins to exit.
-func (g *Gateway) accept(ex *exchange, c codec) (*request, *apierror.Error) {
+func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.exit.accepted.Store(true)
-	received, decoded, apiErr := g.receive(ex, c)
+	received, decoded, apiErr := g.receive(ex, of, decode)
 	var req *request
 	if apiErr == nil {
 		req, apiErr = g.prepare(ex, received, decoded)
@@ -173,19 +175,19 @@ func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 
 // receivedRequest is a request that was read and may run.
 type receivedRequest struct {
-	route           Route
-	setLimitHeaders limitHeaderFunc
-	key             *quota.Key     // nil: no key with limits was used
-	limits          *quota.Request // the request's use of the key's limits; nil: no key with limits was used
-	grants          []*quota.Grant // one for each turn; empty: the key limits neither turns nor tokens
-	body            *claims.Claim  // the memory of the body and of all to which the request refers
-	statusEntry     *status.Entry
+	api         *api.API
+	kept        *keptResponse  // what the server keeps of the answer; nil: nothing
+	key         *quota.Key     // nil: no key with limits was used
+	limits      *quota.Request // the request's use of the key's limits; nil: no key with limits was used
+	grants      []*quota.Grant // one for each turn; empty: the key limits neither turns nor tokens
+	body        *claims.Claim  // the memory of the body and of all to which the request refers
+	statusEntry *status.Entry
 }
 
 // receive reads and decodes a request and waits until its turns may run. If beginLimits refuses the
 // request, or the queue is full, receive does not read the body.
-func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, decoded decodedRequest, apiErr *apierror.Error) {
-	received = receivedRequest{route: c.route, setLimitHeaders: c.setLimitHeaders}
+func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (received receivedRequest, decoded api.Request, apiErr *apierror.Error) {
+	received = receivedRequest{api: of}
 	if apiErr = g.beginLimits(ex, &received); apiErr == nil && g.queue.Full(ex.user) {
 		apiErr = apierror.QueueFull()
 	}
@@ -197,9 +199,9 @@ func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, deco
 	if received.body = claim; apiErr != nil {
 		return received, nil, apiErr
 	}
-	g.compute(ex, int64(len(body)), func() { decoded, apiErr = c.decode(body) })
-	if apiErr == nil && received.key != nil && !g.allows(received.key, decoded.ModelID()) {
-		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(received.key.Models)
+	g.compute(ex, int64(len(body)), func() { decoded, apiErr = decode(g, ex.r, body) })
+	if apiErr == nil && received.key != nil && !g.allows(received.key, decoded.Asked().Model) {
+		apiErr = apierror.ModelNotFound(decoded.Asked().Model).WithModels(received.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()
@@ -207,11 +209,12 @@ func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, deco
 	if apiErr != nil {
 		return received, nil, apiErr
 	}
-	if received.grants, apiErr = g.acquireGrants(ex, received.limits, decoded.Choices()); apiErr != nil {
+	received.kept = g.newKept(ex, decoded)
+	if received.grants, apiErr = g.acquireGrants(ex, received.limits, decoded.Asked().Choices()); apiErr != nil {
 		return received, nil, apiErr
 	}
-	received.statusEntry = g.trackStatus(ex, c.route, decoded)
-	if apiErr := g.admit(ex, decoded.Choices()); apiErr != nil {
+	received.statusEntry = g.trackStatus(ex, of, decoded)
+	if apiErr := g.admit(ex, decoded.Asked().Choices()); apiErr != nil {
 		return received, nil, apiErr
 	}
 	received.statusEntry.Enter(status.Starting)
@@ -219,11 +222,11 @@ func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, deco
 }
 
 // trackStatus lists the request in Options.Live until the exchange is closed.
-func (g *Gateway) trackStatus(ex *exchange, route Route, decoded decodedRequest) *status.Entry {
+func (g *Gateway) trackStatus(ex *exchange, of *api.API, decoded api.Request) *status.Entry {
 	entry := &ex.prealloc.statusEntry
 	g.opts.Live.Begin(entry, status.Request{
-		ID: requestID(ex.r), User: ex.user, Route: string(route), Model: decoded.ModelID(),
-		Choices: decoded.Choices(), Since: ex.arrived,
+		ID: requestID(ex.r), User: ex.user, Route: of.Name, Model: decoded.Asked().Model,
+		Choices: decoded.Asked().Choices(), Since: ex.arrived,
 	})
 	ex.releaseOnClose(entry)
 	return entry

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // TestSideBySide: the first error ends the others and is the one returned.
@@ -62,15 +64,15 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// brokenCodec decodes requests for two choices that cannot be prepared.
-var brokenCodec = codec{route: RouteChat, decode: func([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{new(chatRequest)}, nil }}
+// brokenRoute decodes requests for two choices that cannot be prepared.
+var brokenRoute = Route{API: &chat.API, Route: api.Route{Turn: func(api.Server, *http.Request, []byte) (api.Request, *apierror.Error) {
+	return &brokenRequest{chat.Request{Conversation: prompt.Conversation{Settings: prompt.Settings{Choices: 2}}}}, nil
+}}}
 
-type brokenRequest struct{ *chatRequest }
+type brokenRequest struct{ chat.Request }
 
-func (brokenRequest) ModelID() string                                  { return "m" }
-func (brokenRequest) Choices() int                                     { return 2 }
-func (brokenRequest) WithoutSearch() *apierror.Error                   { return nil }
-func (brokenRequest) resolve(*exchange, *claims.Claim) *apierror.Error { panic("broken") }
+func (*brokenRequest) Encoded() int64          { panic("broken") }
+func (*brokenRequest) Encode() *apierror.Error { return nil }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it
 // is prepared.
@@ -83,7 +85,7 @@ func TestPanicBeforeTurns(t *testing.T) {
 				t.Errorf("it panics with %v", p)
 			}
 		}()
-		g.serve(httptest.NewRecorder(), requestOf("a"), brokenCodec)
+		g.Serve(&brokenRoute, httptest.NewRecorder(), requestOf("a"))
 		t.Error("no panic")
 	}()
 	if n := g.queue.Running(); n != 0 {

@@ -15,11 +15,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -94,8 +93,8 @@ func TestStoreFails(t *testing.T) {
 		"follow":    `{"model":"m","input":"q","previous_response_id":"` + id + `"}`,
 		"reference": `{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
 	} {
-		decoded, x := decodeResponse(t, g, body)
-		apiErr := decoded.resolve(x, g.bodies.Claim("a"))
+		kept, x := keepResponse(t, g, body)
+		apiErr := kept.resolve(x, g.bodies.Claim("a"))
 		if apiErr == nil {
 			t.Fatal(what, "is resolved")
 		}
@@ -120,24 +119,26 @@ func TestNotCached(t *testing.T) {
 	}
 }
 
-// decodeResponse decodes the body of a request and returns it with its exchange.
-func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exchange) {
+// keepResponse decodes the body of a request, and returns what the server keeps of its response, and
+// its exchange.
+func keepResponse(t *testing.T, g *Gateway, body string) (*keptResponse, *exchange) {
 	t.Helper()
-	decoded, apiErr := g.responsesCodec(responses.Decode, nil).decode([]byte(body))
+	decoded, apiErr := Find("/v1/responses").Turn(g, nil, []byte(body))
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	return decoded, g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
+	ex := g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
+	kept := g.newKept(ex, decoded)
+	kept.answer(decoded, api.Start{}, new(turn.Options))
+	return kept, ex
 }
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
 func TestNotKept(t *testing.T) {
 	for _, err := range []error{stores.ErrTooLarge, stores.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
-		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
-		decoded.newAnswer(x, new(prompt.Plan), new(turn.Options))
-		form := decoded.(*responsesRequest).kept
-		form.meta.Keep(responses.Record{Response: json.RawMessage("{}")})
+		form, _ := keepResponse(t, g, `{"model":"m","input":"q"}`)
+		form.meta.Keep(api.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)
 		}
@@ -214,7 +215,7 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
+		_, apiErr := g.acceptAt("/v1/responses", g.newExchange(httptest.NewRecorder(), r))
 		if apiErr == nil || apiErr.Code != code || store.reads != 1 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}
@@ -236,10 +237,10 @@ func TestChainMemory(t *testing.T) {
 	} {
 		g, _ := storeGateway(store)
 		read := func() *apierror.Error {
-			decoded, x := decodeResponse(t, g, body)
+			kept, x := keepResponse(t, g, body)
 			claim := g.bodies.Claim("a")
 			defer claim.Release()
-			apiErr := decoded.resolve(x, claim)
+			apiErr := kept.resolve(x, claim)
 			if apiErr == nil && claim.Size() < 4<<10 {
 				t.Errorf("%s: %d bytes are counted", body, claim.Size())
 			}

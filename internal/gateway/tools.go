@@ -28,7 +28,7 @@ const toolBlockStart = "<use_tool"
 
 // turnOptions returns the options of a request's turns: the gateway's options, in which each
 // automatic setting is replaced by what fits this request.
-func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
+func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
 		ClientName:    plan.Tools.ClientName,

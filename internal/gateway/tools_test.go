@@ -17,7 +17,7 @@ const (
 )
 
 // decodeChat returns a decoded request and its plan.
-func decodeChat(t *testing.T, system string, more map[string]any) (*chatRequest, *prompt.Plan) {
+func decodeChat(t *testing.T, system string, more map[string]any) (*prompt.Conversation, *prompt.Plan) {
 	t.Helper()
 	body := map[string]any{
 		"model": "gpt-5",
@@ -41,7 +41,7 @@ func decodeChat(t *testing.T, system string, more map[string]any) (*chatRequest,
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	return &chatRequest{Request: *request}, plan
+	return request.Asked(), plan
 }
 
 func withTools(names ...string) map[string]any {

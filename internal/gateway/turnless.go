@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -33,19 +34,78 @@ func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Er
 	return nil
 }
 
-// turnlessRequest is a request that needs no turn. Its claims last until the client has read the
-// answer.
-type turnlessRequest struct {
+// plainCall is a request that needs no turn. Its claims last until the client has read the answer. It
+// implements [api.Call].
+type plainCall struct {
+	g           *Gateway
+	w           http.ResponseWriter
+	r           *http.Request
+	args        []string // see [Gateway.Serve]
 	requestSlot claims.Claim
-	memory      claims.Claim // of the answer, in bytes
+	memory      claims.Claim  // of the answer, in bytes
+	ex          *exchange     // closed when the answer is made
+	bodyClaim   *claims.Claim // of the body, once it is read
 }
 
+// plain makes the body of the answer to a call. It claims memory for what it copies.
+type plain func(*plainCall) ([]byte, *apierror.Error)
+
 // claimBytes claims memory for the answer or a part of it. It is called before that memory is used.
-func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
-	if !q.memory.Grow(bytes) {
+func (c *plainCall) claimBytes(bytes int64) *apierror.Error {
+	if !c.memory.Grow(bytes) {
 		return apierror.AnswerMemory()
 	}
 	return nil
+}
+
+// make calls answer, and releases what was needed only for that.
+func (c *plainCall) make(answer plain) ([]byte, *apierror.Error) {
+	c.ex = c.g.newExchange(c.w, c.r)
+	defer c.ex.close()
+	return answer(c)
+}
+
+// Read implements [api.Call].
+func (c *plainCall) Read(decode func(body []byte) *apierror.Error) (apiErr *apierror.Error) {
+	if _, apiErr = c.g.keyOf(c.r); apiErr != nil {
+		return apiErr
+	}
+	return c.readBody(decode)
+}
+
+// readBody reads the body and passes it to decode.
+func (c *plainCall) readBody(decode func(body []byte) *apierror.Error) *apierror.Error {
+	body, claim, apiErr := c.g.readBody(c.ex)
+	if c.bodyClaim = claim; apiErr != nil {
+		return c.ex.preferExitError(apiErr)
+	}
+	c.g.compute(c.ex, int64(len(body)), func() { apiErr = decode(body) })
+	return apiErr
+}
+
+// Estimate implements [api.Call].
+func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) {
+	n, apiErr := c.g.countTokens(c.ex, c.bodyClaim, func(func() error) (int, error) { return count(prompt.SampleBytes), nil })
+	return n, c.ex.preferExitError(apiErr)
+}
+
+// countTurn counts the tokens of a request that would run a turn. Counting occupies a slot for turns,
+// since it can take as long as a turn.
+func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
+	ex := c.ex
+	received, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)
+	defer func() { closeGrants(received.grants) }()
+	if apiErr == nil {
+		apiErr = c.g.resolve(ex, received, decoded)
+	}
+	if apiErr == nil {
+		apiErr = c.g.countRequest(ex, received, nil, 0)
+	}
+	if apiErr != nil {
+		return nil, ex.preferExitError(apiErr)
+	}
+	count, apiErr := c.g.countTokens(ex, received.body, decoded.Asked().CountTokens)
+	return rt.Count(count), ex.preferExitError(apiErr)
 }
 
 // keepAnswer returns an answer that waits for its client. claim is for the memory of the answer.
@@ -57,20 +117,20 @@ func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Err
 	return kept, nil
 }
 
-// serveTurnless serves a request that needs no turn. makeBody returns the body of the answer, and
-// claims memory for what it copies. If the body is larger than the claim, serveTurnless claims the
-// difference.
-func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, makeBody func(*turnlessRequest) ([]byte, *apierror.Error)) {
+// serveTurnless serves a request that needs no turn. answer returns the body of the answer. If the
+// body is larger than what answer has claimed, serveTurnless claims the difference. args are those of
+// [Gateway.Serve].
+func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []string, answer plain) {
 	user := g.opts.User(r)
-	q := turnlessRequest{memory: *g.answerBudget.Claim(user)}
-	defer q.requestSlot.Release()
-	defer q.memory.Release()
+	c := plainCall{g: g, w: w, r: r, args: args, memory: *g.answerBudget.Claim(user)}
+	defer c.requestSlot.Release()
+	defer c.memory.Release()
 	var body claims.Bytes
-	apiErr := g.claimRequestSlot(&q.requestSlot, user)
+	apiErr := g.claimRequestSlot(&c.requestSlot, user)
 	if apiErr == nil {
 		var made []byte
-		if made, apiErr = makeBody(&q); apiErr == nil {
-			body, apiErr = keepAnswer(&q.memory, made)
+		if made, apiErr = c.make(answer); apiErr == nil {
+			body, apiErr = keepAnswer(&c.memory, made)
 		}
 	}
 	g.writeAnswer(w, r, body, apiErr)
@@ -78,7 +138,7 @@ func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, makeBody
 
 // Document serves a request that needs no turn. The answer is a document as JSON.
 func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() (any, *apierror.Error)) {
-	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
+	g.serveTurnless(w, r, nil, func(*plainCall) ([]byte, *apierror.Error) {
 		body, apiErr := document()
 		if apiErr != nil {
 			return nil, apiErr

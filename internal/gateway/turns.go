@@ -84,6 +84,15 @@ func (run *runningRequest) Release() {
 // place returns the place where the first choice runs.
 func (run *runningRequest) place() *conversation.Place { return run.choices[0].turn.Place() }
 
+// modelAndVersion returns Codex's name of the first choice's model, and the release of its Codex.
+func (run *runningRequest) modelAndVersion() (model, version string) {
+	place := run.place()
+	if place.Process != nil {
+		version = place.Process.Status().Version
+	}
+	return place.Model, version
+}
+
 // startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err error) {
 	g, ex, req := run.g, run.ex, run.req

@@ -195,8 +195,8 @@ var waiting = map[string]string{
 	"socket.conn.read":              "messages of a WebSocket", // which becomes a body
 	"socket.conn.answer":            "messages of a WebSocket", // it discards the rest of one
 	"gateway.Gateway.writeHealth":   "what is short, or the same for all",
-	"gateway.Gateway.OllamaReady":   "what is short, or the same for all",
-	"gateway.imagesRequest.resolve": "pictures of a request",
+	"gateway.serveStatic":           "what is short, or the same for all",
+	"gateway.Gateway.resolve":       "pictures of a request",
 	"caddymodule.servePage":         "what is short, or the same for all",
 	"caddymodule.writeAdmin":        "what is short, or the same for all",
 	"caddymodule.logTurn":           "what is short, or the same for all",

@@ -22,11 +22,6 @@ type Meta struct {
 	isEdit bool // the pictures are made from other pictures
 }
 
-// Meta returns the Meta of the request. created is when the request came, in seconds since 1970.
-func (r *Request) Meta(created int64) Meta {
-	return Meta{Created: created, Pictures: r.Choices(), isEdit: r.isEdit}
-}
-
 // tokens is the usage in an answer (OpenAI's ImagesUsage). It counts the tokens that the model has
 // read and written to call the tool. Codex does not report the tokens of the picture itself.
 type tokens struct {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -76,9 +75,6 @@ func (e *Encoder) Write(_ int, out turn.Output) error {
 func (*Encoder) Form() api.Form { return api.Form{Ping: ping, Counts: true} }
 
 var ping = []byte(`{"type":"ping"}`)
-
-// APIError implements [api.Answer].
-func (*Encoder) APIError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 // Fail implements [api.Encoder].
 func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("error", errorJSON(apiErr, "")) }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -76,9 +75,6 @@ func (e *Encoder) Form() api.Form {
 	line := append(e.meta.appendStart(nil, new(piece), e.meta.Arrived), `,"done":false}`...)
 	return api.Form{Line: line, Warmup: e.meta.loadReason != ""}
 }
-
-// APIError implements [api.Answer].
-func (*Encoder) APIError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 // Fail implements [api.Encoder].
 func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", appendError(nil, apiErr)) }

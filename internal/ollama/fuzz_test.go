@@ -28,11 +28,11 @@ func FuzzDecode(f *testing.F) {
 			if apiErr == nil {
 				meta := r.Meta(time.Now())
 				var p *prompt.Plan
-				if p, apiErr = r.Plan(prompt.Options{}, "low", "xhigh"); apiErr == nil {
-					if (meta.loadReason == "") == r.Loads() {
+				if p, apiErr = r.Plan(prompt.Options{Efforts: func(string) (string, string) { return "low", "xhigh" }}); apiErr == nil {
+					if (meta.loadReason == "") == r.onlyLoads {
 						t.Fatal("a turn without a conversation, or the reverse")
 					}
-					if !r.Loads() {
+					if !r.onlyLoads {
 						plancheck.Check(t, p)
 					}
 					continue

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -23,29 +23,20 @@ const latestTag = ":latest"
 // Bare returns a name without the tag latest. tagged reports whether the name has this tag.
 func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latestTag) }
 
-// Model describes a model to clients.
-type Model struct {
-	Name     string // the name by which clients ask for the model
-	Title    string // a name for people; empty: the same as Name
-	Window   int    // the most tokens that the model reads and writes together; 0: not known
-	Blind    bool   // the model reads no images
-	Modified time.Time
-}
-
 // unknownWindow is the context window, in tokens, that answers give for a model whose Window is 0.
 const unknownWindow = 128_000
 
-func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }
+func window(m *api.Model) int { return cmp.Or(m.Window, unknownWindow) }
 
-// taggedName returns the name of the model in lists, which always has a tag.
-func (m *Model) taggedName() string {
+// taggedName returns the name of a model in lists, which always has a tag.
+func taggedName(m *api.Model) string {
 	if strings.Contains(m.Name, ":") {
 		return m.Name
 	}
 	return m.Name + latestTag
 }
 
-func (m *Model) capabilities() []string {
+func capabilities(m *api.Model) []string {
 	all := []string{"completion", "tools", "thinking"}
 	if !m.Blind {
 		all = append(all, "vision")
@@ -69,11 +60,11 @@ type details struct {
 // in model_info begins with it.
 const architecture = "codex"
 
-func (m *Model) details() details {
-	return details{Family: architecture, Families: []string{architecture}, Window: m.window()}
+func detailsOf(m *api.Model) details {
+	return details{Family: architecture, Families: []string{architecture}, Window: window(m)}
 }
 
-func (m *Model) modified() string { return m.Modified.UTC().Format(timeFormat) }
+func modified(m *api.Model) string { return m.Modified.UTC().Format(timeFormat) }
 
 // listedModel is the ListModelResponse of Ollama's API.
 type listedModel struct {
@@ -87,12 +78,12 @@ type listedModel struct {
 }
 
 // Tags returns the body of GET /api/tags.
-func Tags(models []Model) []byte {
+func Tags(models []api.Model) []byte {
 	all := []listedModel{}
 	for i := range models {
 		m := &models[i]
-		digest := sha256.Sum256([]byte(m.taggedName()))
-		all = append(all, listedModel{m.taggedName(), m.taggedName(), m.modified(), 0, hex.EncodeToString(digest[:]), m.details(), m.capabilities()})
+		digest := sha256.Sum256([]byte(taggedName(m)))
+		all = append(all, listedModel{taggedName(m), taggedName(m), modified(m), 0, hex.EncodeToString(digest[:]), detailsOf(m), capabilities(m)})
 	}
 	return wirejson.Append(nil, struct {
 		Models []listedModel `json:"models"`
@@ -104,7 +95,7 @@ func Tags(models []Model) []byte {
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.
-func Show(m *Model) []byte {
+func Show(m *api.Model) []byte {
 	return wirejson.Append(nil, struct {
 		License      string         `json:"license"`
 		Modelfile    string         `json:"modelfile"`
@@ -115,16 +106,16 @@ func Show(m *Model) []byte {
 		Capabilities []string       `json:"capabilities"`
 		Modified     string         `json:"modified_at"`
 	}{
-		Parameters: fmt.Sprintf("num_ctx %d", m.window()),
+		Parameters: fmt.Sprintf("num_ctx %d", window(m)),
 		Template:   template,
-		Details:    m.details(),
+		Details:    detailsOf(m),
 		Info: map[string]any{
 			"general.architecture":           architecture,
 			"general.basename":               cmp.Or(m.Title, m.Name),
-			architecture + ".context_length": m.window(),
+			architecture + ".context_length": window(m),
 		},
-		Capabilities: m.capabilities(),
-		Modified:     m.modified(),
+		Capabilities: capabilities(m),
+		Modified:     modified(m),
 	})
 }
 
@@ -148,15 +139,3 @@ func DecodeName(body []byte) (string, *apierror.Error) {
 	}
 	return *name, nil
 }
-
-// The bodies of the answers that are always the same.
-var (
-	// Ready answers GET /.
-	Ready = []byte("Ollama is running")
-	// VersionBody answers GET /api/version.
-	VersionBody = []byte(`{"version":"` + Version + `"}`)
-	// NoneLoaded answers GET /api/ps: Codex loads no models.
-	NoneLoaded = []byte(`{"models":[]}`)
-	// Pulled answers POST /api/pull for a model that exists here.
-	Pulled = []byte(`{"status":"success"}`)
-)

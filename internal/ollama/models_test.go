@@ -4,17 +4,19 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/api"
 )
 
 // TestModels: the bodies that clients read strictly, in full.
 func TestModels(t *testing.T) {
 	at := time.Date(2026, 11, 24, 8, 0, 0, 123456000, time.UTC)
-	known, unknown := Model{Name: "gpt-x", Title: "GPT-X", Window: 272000, Modified: at}, Model{Name: "a:b", Blind: true, Modified: at}
+	known, unknown := api.Model{Name: "gpt-x", Title: "GPT-X", Window: 272000, Modified: at}, api.Model{Name: "a:b", Blind: true, Modified: at}
 	const details = `"details":{"parent_model":"","format":"","family":"codex","families":["codex"],"parameter_size":"","quantization_level":"","context_length":`
 	want := `{"models":[{"name":"gpt-x:latest","model":"gpt-x:latest","modified_at":"2026-11-24T08:00:00.123456Z","size":0,` +
 		`"digest":"",` + details + `272000},"capabilities":["completion","tools","thinking","vision"]},` +
 		`{"name":"a:b","model":"a:b","modified_at":"2026-11-24T08:00:00.123456Z","size":0,"digest":"",` + details + `128000},"capabilities":["completion","tools","thinking"]}]}`
-	list := Tags([]Model{known, unknown})
+	list := Tags([]api.Model{known, unknown})
 	if got := digest.ReplaceAll(list, []byte(`"digest":""`)); string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -21,7 +21,7 @@ type Request struct {
 
 	generate  bool   // it is a request to /api/generate; false: to /api/chat
 	think     string // the field think: low, medium, high, max, true or false; empty: it is not given
-	onlyLoads bool   // there is nothing to answer, see [Request.Loads]
+	onlyLoads bool   // there is nothing to answer: the client wants a model to be loaded or unloaded
 	unload    bool   // keep_alive is 0; with onlyLoads, the client wants the model to be unloaded
 
 	// The values of the members that are read after all others.
@@ -117,14 +117,16 @@ func (r *Request) readPrompt() *field.Error {
 	return r.Count(&m)
 }
 
-// Loads reports whether the request has nothing to answer. Clients send such requests to load or
-// unload a model.
-func (r *Request) Loads() bool { return r.onlyLoads }
-
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort and mostEffort are
-// the least and the most effort of the model, for the values false and "max" of the field think.
-// Each is empty if it is not known.
-func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The values false and "max" of the
+// field think ask for the least and the most effort that the model accepts.
+func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
+	codexModel, leastEffort, mostEffort := r.Model, "", ""
+	if opts.Resolve != nil {
+		codexModel, _, _ = opts.Resolve(r.Model)
+	}
+	if opts.Efforts != nil {
+		leastEffort, mostEffort = opts.Efforts(codexModel)
+	}
 	switch r.Effort = r.think; r.think {
 	case "max":
 		r.Effort = cmp.Or(mostEffort, "high")

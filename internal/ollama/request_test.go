@@ -29,7 +29,7 @@ func planOf(t testing.TB, body string) *prompt.Plan {
 	if apiErr != nil {
 		t.Fatalf("%s: %v", body, apiErr)
 	}
-	p, apiErr := r.Plan(prompt.Options{}, "minimal", "xhigh")
+	p, apiErr := r.Plan(prompt.Options{Efforts: func(string) (string, string) { return "minimal", "xhigh" }})
 	if apiErr != nil {
 		t.Fatalf("%s: %v", body, apiErr)
 	}
@@ -104,7 +104,7 @@ func TestGenerate(t *testing.T) {
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	p, _ := r.Plan(prompt.Options{}, "", "")
+	p, _ := r.Plan(prompt.Options{})
 	if got := given(p); got != "> text p\n> image data:image/png;base64,"+png || *p.Thread.BaseInstructions != "s" || p.Stream {
 		t.Errorf("%s, %s", got, *p.Thread.BaseInstructions)
 	}
@@ -188,7 +188,7 @@ func TestSettings(t *testing.T) {
 func TestEffortOfAlias(t *testing.T) {
 	for alias, want := range map[string]string{"high": "high", "": "minimal"} {
 		r, _ := DecodeChat([]byte(ask(question, `"think":false`)))
-		p, _ := r.Plan(prompt.Options{Resolve: func(string) (string, string, bool) { return "c", alias, false }}, "minimal", "")
+		p, _ := r.Plan(prompt.Options{Resolve: func(string) (string, string, bool) { return "c", alias, false }, Efforts: func(string) (string, string) { return "minimal", "" }})
 		if got := p.Thread.Config.Effort(); got != want || p.Thread.Model != "c" {
 			t.Errorf("%q becomes %q", alias, got)
 		}

@@ -76,11 +76,12 @@ func (c *Conversation) InstructionsContain(s string) bool {
 	return false
 }
 
-// ModelID returns the client's name of the model.
-func (c *Conversation) ModelID() string { return c.Model }
-
 // Choices returns how many answers the client wants, each in a turn of its own; at least 1.
 func (c *Conversation) Choices() int { return max(1, c.Settings.Choices) }
+
+// Asked returns c. With it, a request that embeds a Conversation says what it has in common with the
+// requests of other APIs.
+func (c *Conversation) Asked() *Conversation { return c }
 
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }

@@ -21,6 +21,9 @@ type Options struct {
 	// An empty effort means the model's default. If forced is true, the effort also replaces an
 	// effort that a request names. If Resolve is nil, clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
+	// Efforts returns the least and the most effort that one of Codex's models accepts. Each is empty if
+	// it is not known. If Efforts is nil, they are not known.
+	Efforts func(codexModel string) (least, most string)
 }
 
 // Plan is a request to Codex: start a thread with Thread, inject History if it is not empty, set

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/stores"
@@ -151,7 +152,7 @@ func types(events []readEvent) (all []string) {
 // keptItems are the items of a response as the next one gets them.
 func keptItems(t *testing.T, r *Encoder) (items []string) {
 	t.Helper()
-	r.meta.Keep = func(record Record) bool {
+	r.meta.Keep = func(record api.Record) bool {
 		for k, item := range record.Output {
 			if want := wirejson.Append(nil, r.items[k].asJSON(true)); string(item) != string(want) {
 				t.Errorf("item %d is kept as %s, not as %s", k, item, want)
@@ -313,7 +314,7 @@ func TestResponseCallsInText(t *testing.T) {
 func TestResponseCancel(t *testing.T) {
 	meta := metaOf(t, `{"model":"m","input":"q"}`)
 	kept := ""
-	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
+	meta.Keep = func(r api.Record) bool { kept += string(r.Response); return true }
 	var events []readEvent
 	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
 	if err := s.Fail(apierror.ErrCancelled); err != nil || !s.Done() {
@@ -391,7 +392,7 @@ func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
 func TestResponseStreamEmitFails(t *testing.T) {
 	gone, calls := errors.New("gone"), 0
 	meta, kept := metaOf(t, everyTool), ""
-	meta.Keep = func(r Record) bool { kept += string(r.Response); return true }
+	meta.Keep = func(r api.Record) bool { kept += string(r.Response); return true }
 	s := newStream(meta, func(string, []byte) error {
 		if calls++; calls > 3 {
 			return gone

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -91,18 +92,11 @@ var responseCodes = map[string]string{
 	apierror.TypeRateLimit: "rate_limit_exceeded", apierror.TypeQuota: "rate_limit_exceeded", apierror.TypeInvalidRequest: "invalid_prompt",
 }
 
-// Record is a response for a store.
-type Record struct {
-	Response json.RawMessage   // as the client got it
-	Output   []json.RawMessage // the items of its output, as a later response needs them: reasoning with its encrypted content
-	Well     bool              // the turn has ended without an error; the response may be incomplete
-}
-
 // keepResponse passes the whole Response to Meta.Keep, if that is not nil, and returns the JSON of
 // the Response.
 func (s *Encoder) keepResponse() []byte {
 	object := s.responseJSON()
-	if s.meta.Keep == nil || s.meta.Keep(Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
+	if s.meta.Keep == nil || s.meta.Keep(api.Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
 		return object
 	}
 	// The members after `store` are strings, in which quotes are escaped: the last match is `store`.

@@ -26,6 +26,8 @@ type Request struct {
 	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // the client wants no output
 
+	Suffix string // of the ids of the response and its items; set by the caller of Decode
+
 	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -170,7 +171,7 @@ type Meta struct {
 	// Keep is called with the whole response, before the client can read its last event or
 	// its body. It returns false if the response should have been stored and is not: then the last
 	// event and the body have `store: false`. Keep may be nil.
-	Keep func(Record) bool
+	Keep func(api.Record) bool
 	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
 

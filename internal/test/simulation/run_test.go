@@ -190,47 +190,27 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	g := r.current
 	r.mu.Unlock()
-	id, found := strings.CutPrefix(request.URL.Path, "/v1/responses/")
-	switch {
-	case strings.HasPrefix(request.URL.Path, "/v1/conversations"):
-		serveConversations(g, w, request)
-	case request.URL.Path == "/v1/chat/completions":
-		g.Chat(w, request)
-	case request.URL.Path == "/v1/responses" && request.Header.Get("Upgrade") != "":
-		g.ResponsesSocket(w, request, func(request *http.Request, serve func(*http.Request)) { serve(request) })
-	case request.URL.Path == "/v1/responses":
-		g.Responses(w, request)
-	case request.URL.Path == "/v1/messages":
-		g.Messages(w, request.WithContext(context.WithValue(request.Context(), apierror.EncoderKey{}, apierror.Encoder(messages.EncodeError))))
-	case request.URL.Path == "/v1/messages/count_tokens":
-		g.CountTokens(w, request)
-	case request.URL.Path == "/readyz":
+	switch path := request.URL.Path; {
+	case path == "/v1/responses" && request.Header.Get("Upgrade") != "":
+		g.ServeSocket(gateway.Find(path), w, request, func(request *http.Request, serve func(*http.Request)) { serve(request) })
+	case path == "/v1/messages":
+		g.Serve(gateway.Find(path), w, request.WithContext(context.WithValue(request.Context(), apierror.EncoderKey{}, apierror.Encoder(messages.EncodeError))))
+	case path == "/readyz":
 		g.Ready(w, request)
-	case request.URL.Path == "/v1/models":
+	case path == "/v1/models":
 		g.Models(w, request)
-	case id == "input_tokens":
-		g.InputTokens(w, request)
-	case strings.HasSuffix(id, "/input_items"):
-		g.InputItems(w, request, strings.TrimSuffix(id, "/input_items"))
-	case found && request.Method == http.MethodPost:
-		g.CancelResponse(w, request, strings.TrimSuffix(id, "/cancel"))
-	case found:
-		g.Response(w, request, id)
-	}
-}
-
-// serveConversations routes a request for conversations.
-func serveConversations(g *gateway.Gateway, w http.ResponseWriter, request *http.Request) {
-	parts := strings.Split(strings.TrimPrefix(request.URL.Path, "/v1/conversations"), "/")
-	switch len(parts) {
-	case 1:
-		g.CreateConversation(w, request)
-	case 2:
-		g.Conversation(w, request, parts[1])
-	case 3:
-		g.ConversationItems(w, request, parts[1])
-	default:
-		g.ConversationItem(w, request, parts[1], parts[3])
+	case gateway.Find(path) != nil:
+		g.Serve(gateway.Find(path), w, request)
+	default: // with ids: /v1/responses/{id}, /v1/conversations/{id}/items/{item}, and what lies between
+		parts := strings.Split(path, "/")
+		var ids []string
+		for i := 3; i < len(parts); i += 2 {
+			ids = append(ids, parts[i])
+			parts[i] = "*"
+		}
+		if rt := gateway.Find(strings.Join(parts, "/")); rt != nil {
+			g.Serve(rt, w, request, ids...)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func TestRemoteImageFetched(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler),
 		User:   func(*http.Request) string { return "" }})
 	w := httptest.NewRecorder()
-	g.Chat(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(askAbout(images.URL+"/old.png"))))
+	g.Serve(gateway.Find("/v1/chat/completions"), w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(askAbout(images.URL+"/old.png"))))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "I see it.") {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}

@@ -1,0 +1,40 @@
+package chat
+
+import (
+	"crypto/rand"
+	"net/url"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// API is OpenAI's API of chat completions.
+var API = api.API{
+	Name:   "chat",
+	Images: apierror.ParamMessages,
+	Routes: []api.Route{{Path: "/v1/chat/completions", Methods: api.Post, Turn: api.Decoder(Decode)}},
+	Models: func(m api.Models, _ url.Values) ([]byte, *apierror.Error) {
+		return Models(m.Names(), m.Created().Unix()), nil
+	},
+	Model: func(m api.Models, id string) ([]byte, bool) {
+		_, ok := m.Find(id)
+		return Model(id, m.Created().Unix()), ok
+	},
+}
+
+// Answer implements [api.Request].
+func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
+	id := rand.Text()
+	options.IDSuffix = id[:api.SuffixLength]
+	return NewEncoder(Meta{
+		Settings:    start.Plan.Settings,
+		ID:          "chatcmpl-" + id,
+		ServiceTier: start.Plan.ServiceTier,
+		Created:     time.Now().Unix(),
+		Forms:       r.Forms,
+		Place:       start.Place,
+		Field:       r.ConversationField(),
+	})
+}

@@ -1,0 +1,76 @@
+package messages
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// API is Anthropic's Messages API.
+var API = api.API{
+	Name:   "messages",
+	Images: apierror.ParamMessages,
+	Errors: &api.Errors{Encode: EncodeError, IDHeader: RequestIDHeader},
+	Limit:  setLimit,
+	Routes: []api.Route{
+		{Path: "/v1/messages", Methods: api.Post, Turn: api.Decoder(Decode)},
+		{Path: "/v1/messages/count_tokens", Methods: api.Post, Plain: countTokens},
+		// Claude Code calls it first, to see whether the server answers.
+		{Path: "/api/hello", Methods: api.Get, Public: true, Uncounted: true, Static: new("")},
+	},
+	IsClient: IsClient,
+	Models: func(m api.Models, query url.Values) ([]byte, *apierror.Error) {
+		return Models(m.Names(), m.Created(), query)
+	},
+	Model: func(m api.Models, id string) ([]byte, bool) {
+		_, ok := m.Find(id)
+		return Model(id, m.Created()), ok || IsClaude(id) && m.Allows(id)
+	},
+}
+
+// setLimit sets Anthropic's headers about a limit of requests. It sets no headers about tokens: in
+// Anthropic's API, input and output have separate limits.
+func setLimit(h http.Header, l api.Limit) {
+	if l.Unit != quota.Requests {
+		return
+	}
+	const prefix = "Anthropic-Ratelimit-Requests-"
+	h.Set(prefix+"Limit", strconv.FormatInt(l.Max, 10))
+	h.Set(prefix+"Remaining", strconv.FormatInt(l.Remaining, 10))
+	h.Del(prefix + "Reset")
+	if !l.Resets.IsZero() {
+		h.Set(prefix+"Reset", l.Resets.UTC().Format(time.RFC3339))
+	}
+}
+
+// Answer implements [api.Request].
+func (r *Request) Answer(_ api.Start, options *turn.Options) api.Answer {
+	id := rand.Text()
+	options.IDSuffix = id[:api.SuffixLength]
+	options.Items = true
+	meta := r.Meta("msg_" + id)
+	meta.CallsInText = options.OutputMode == turn.ModeXML
+	return NewEncoder(meta)
+}
+
+// countTokens answers POST /v1/messages/count_tokens. Such a request does not wait for a slot for
+// turns: Claude Code sends two dozen of them at the same time.
+func countTokens(c api.Call) ([]byte, *apierror.Error) {
+	var decoded *Request
+	apiErr := c.Read(func(body []byte) (apiErr *apierror.Error) {
+		decoded, apiErr = Decode(body)
+		return apiErr
+	})
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	count, apiErr := c.Estimate(decoded.EstimateTokens)
+	return TokenCount(count), apiErr
+}

@@ -1,0 +1,85 @@
+package ollama
+
+import (
+	"crypto/rand"
+	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// API is Ollama's API.
+var API = api.API{
+	Name:   "ollama",
+	Option: "ollama",
+	Prefix: "/api/",
+	Images: apierror.ParamMessages,
+	Errors: &api.Errors{Encode: EncodeError},
+	Routes: []api.Route{
+		{Path: "/", Methods: api.Get, Public: true, Quiet: true, Static: new("Ollama is running")},
+		{Path: "/api/version", Methods: api.Get, Public: true, Plain: api.Document([]byte(`{"version":"` + Version + `"}`))},
+		{Path: "/api/tags", Methods: api.Get, Plain: tags},
+		{Path: "/api/ps", Methods: api.Get, Plain: api.Document([]byte(`{"models":[]}`))}, // Codex loads no models
+
+		{Path: "/api/chat", Methods: api.Post, Turn: api.Decoder(DecodeChat)},
+		{Path: "/api/generate", Methods: api.Post, Turn: api.Decoder(DecodeGenerate)},
+		{Path: "/api/show", Methods: api.Post, Plain: aboutModel(Show)},
+		// It downloads nothing: it reports success for a model that exists.
+		{Path: "/api/pull", Methods: api.Post, Plain: aboutModel(func(*api.Model) []byte { return []byte(`{"status":"success"}`) })},
+
+		{Path: "/api/embed", Methods: api.Post, NoBody: true, Plain: api.Refusal(NoEmbeddings)},
+		{Path: "/api/embeddings", Methods: api.Post, NoBody: true, Plain: api.Refusal(NoEmbeddings)},
+		{Path: "/api/create", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
+		{Path: "/api/copy", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
+		{Path: "/api/push", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
+		{Path: "/api/delete", Methods: []string{http.MethodDelete}, NoBody: true, Plain: api.Refusal(Unchangeable)},
+		{Path: "/api/blobs/*", Methods: []string{http.MethodPost, http.MethodHead}, NoBody: true, Plain: api.Refusal(Unchangeable)},
+	},
+}
+
+// Answer implements [api.Request].
+func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
+	options.IDSuffix = rand.Text()[:api.SuffixLength]
+	meta := r.Meta(start.Arrived)
+	meta.CallsInText = options.OutputMode == turn.ModeXML
+	return NewEncoder(meta)
+}
+
+// tags answers GET /api/tags.
+func tags(c api.Call) ([]byte, *apierror.Error) {
+	models, apiErr := c.Models()
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	var all []api.Model
+	for _, name := range models.Names() {
+		if m, ok := models.Find(name); ok {
+			all = append(all, m)
+		}
+	}
+	return Tags(all), nil
+}
+
+// aboutModel answers a request about a model with body. The answer is a 404 if there is no such model.
+func aboutModel(body func(*api.Model) []byte) api.Plain {
+	return func(c api.Call) ([]byte, *apierror.Error) {
+		var id string
+		apiErr := c.Read(func(body []byte) (apiErr *apierror.Error) {
+			id, apiErr = DecodeName(body)
+			return apiErr
+		})
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		models, apiErr := c.Models()
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		m, ok := models.Find(id)
+		if !ok {
+			return nil, apierror.ModelNotFound(id).WithModels(models.Names())
+		}
+		return body(&m), nil
+	}
+}
