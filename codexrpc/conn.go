@@ -73,8 +73,8 @@ type Options struct {
 	// or nil for the default: nothing is granted. It gets no tool calls, which [Thread.AnswerCalls]
 	// answers. Nil: every request gets the default.
 	Answer func(method string, params json.RawMessage) (result any)
-	// Notified gets each notification that is no event of a thread, such as account/updated. It may be
-	// nil.
+	// Notified gets each notification that is no [Event], such as account/updated. Nil: the app-server
+	// is asked not to send those that this package does not use.
 	Notified func(method string, params json.RawMessage)
 }
 

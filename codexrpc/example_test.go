@@ -65,7 +65,7 @@ func ExampleThread_Events() {
 	// completed
 }
 
-// A program that approves what Codex asks for, and sees the notifications that belong to no thread.
+// A program that approves what Codex asks for, and sees the notifications that are no events.
 func ExampleOptions() {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()

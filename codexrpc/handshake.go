@@ -23,7 +23,9 @@ const (
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
-	params.Capabilities.OptOutNotificationMethods = unwantedNotifications
+	if c.opts.Notified == nil {
+		params.Capabilities.OptOutNotificationMethods = unwantedNotifications
+	}
 	var result struct {
 		UserAgent string `json:"userAgent"`
 		CodexHome string `json:"codexHome"`

@@ -28,7 +28,8 @@ const (
 	methodConfigWarning     = "configWarning"
 )
 
-// unwantedNotifications are the notifications that Initialize asks the app-server not to send.
+// unwantedNotifications are notifications that this package does not use. Initialize asks the
+// app-server not to send them, unless the program wants all notifications.
 var unwantedNotifications = []string{
 	"app/list/updated",
 	"command/exec/outputDelta",
