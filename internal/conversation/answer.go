@@ -69,6 +69,14 @@ func (a *Answer) Call(name, arguments string) {
 	a.calls = append(a.calls, callHash{name, d.sum()})
 }
 
+// release gives the memory of the hash back. The answer must not be hashed any more.
+func (a *Answer) release() {
+	if a.text != nil {
+		digests.Put(a.text)
+		a.text = nil
+	}
+}
+
 // digest adds the answer to a digest, after the hash of the history that precedes the answer. calls
 // is the number of calls in that history.
 func (a *Answer) digest(d *digest, before Hash, calls int) {

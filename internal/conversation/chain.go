@@ -180,9 +180,7 @@ func (r *chainReader) endAnswer(index int) {
 	}
 	d := newDigest()
 	r.answer.digest(d, r.chain.state, r.chain.calls)
-	if text := r.answer.text; text != nil {
-		digests.Put(text)
-	}
+	r.answer.release()
 	if r.ordinals == nil && len(r.callIDs) > 0 {
 		r.ordinals = make(map[string]int)
 	}

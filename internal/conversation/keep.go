@@ -48,6 +48,7 @@ func (t *Turn) announce() {
 	}
 	t.withdrawAnnouncement()
 	t.historyHash = t.chain.After(&t.answer)
+	t.answer.release()
 	t.announced = t.current.threads.announce(t.historyHash)
 }
 
