@@ -103,7 +103,7 @@ var (
 	// chosen are the parts that Codex chooses. The last one depends on whether it uses WebSockets.
 	chosen = regexp.MustCompile(`"(id":"[^"]*"|create_time":[0-9.e+]+),?|,\{"type":"configuration_update",[^}]*\}\}`)
 	// ownRequests are those that Codex makes by itself. Most of them are interrupted, some too late.
-	ownRequests = regexp.MustCompile(`"generate":false|<content_filter_guidance>|failed to parse function arguments`)
+	ownRequests = regexp.MustCompile(`"generate":false|<content_filter_guidance>|failed to parse function arguments|unsupported call: `)
 )
 
 // record keeps what has reached the model for a case.
