@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestPlaceStays checks that a turn on an app-server which another one has replaced meanwhile is
@@ -20,16 +21,12 @@ func TestPlaceStays(t *testing.T) {
 	plan := &prompt.Plan{Thread: codexrpc.ThreadStartParams{Model: "known"}}
 	turn := &Turn{opener: &Opener{Instructions: InstructionsReplace}, request: Request{Plan: plan}}
 	place, err := turn.awaitPlace(t.Context(), process)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before := place.settings(plan)
 	if before.catalogue == "" || before.provider == "" {
 		t.Fatalf("the catalogue is %q, the settings of the provider are %q", before.catalogue, before.provider)
 	}
-	if err := process.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, process.Restart())
 	for end := time.Now().Add(time.Minute); process.Serving() == place.Conn; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it was not replaced")

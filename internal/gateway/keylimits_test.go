@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // limitedGateway returns a gateway whose requests all have one key.
@@ -29,9 +30,7 @@ func limitedGateway(t *testing.T, u conversation.Upstream, key *quota.Key) *Gate
 func hourly(t *testing.T, unit quota.Unit, n int64) quota.Limit {
 	t.Helper()
 	w, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return quota.Limit{Unit: unit, Max: n, Window: w}
 }
 
@@ -56,9 +55,7 @@ func TestKeyLimitsHold(t *testing.T) {
 		t.Errorf("%+v", states)
 	}
 	request, err := g.opts.Limits.Begin(&quota.Key{Account: "k", MaxConcurrent: places})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	grants, err := request.Acquire(places)
 	if err != nil {
 		t.Error("turns that have ended hold places:", err)
@@ -112,9 +109,7 @@ func TestKeyLimitsAtOnce(t *testing.T) {
 			body = `{"model":"m","messages":[{"role":"user","content":"x"}],"n":0}`
 		}
 		response, err := http.Post(server.URL+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var last strings.Builder
 		buffer := make([]byte, 4096)
 		for n := 0; err == nil; {

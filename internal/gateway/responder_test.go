@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -94,9 +95,7 @@ func TestFailureAfterOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, w := newTestResponder(t)
-				if err := begin(s); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, begin(s))
 				if outcome := s.finish(failures.APIError(codexrpc.ErrClosed)); !outcome.streamed || outcome.isCutOff() || outcome.apiErr == nil {
 					t.Errorf("%+v", outcome)
 				}
@@ -182,9 +181,7 @@ func TestWrites(t *testing.T) {
 				for range 2 { // the second on the same connection
 					writes.Store(0)
 					response, err := client.Get(server.URL)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					body, err := io.ReadAll(response.Body)
 					if _ = response.Body.Close(); err != nil || !strings.HasSuffix(string(body), "data: [DONE]\n\n") || strings.Count(string(body), "hi") != len(batches)/2*3+3 {
 						t.Errorf("%v, read %q", err, body)

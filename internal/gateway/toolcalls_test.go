@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -80,9 +81,7 @@ func deltas(t *testing.T, stream string) string {
 	t.Helper()
 	var all []string
 	for e, err := range sse.NewReader(strings.NewReader(stream), sse.ReaderOptions{}).Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if e.Data == "[DONE]" {
 			continue
 		}
@@ -98,9 +97,7 @@ func deltas(t *testing.T, stream string) string {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte(e.Data), &chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(e.Data), &chunk))
 		for _, choice := range chunk.Choices {
 			if choice.Delta.Content != "" {
 				all = append(all, fmt.Sprintf("%q", choice.Delta.Content))
@@ -187,9 +184,7 @@ func checkSameCalls(t *testing.T, body, line string) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &read); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(body), &read))
 	var all []string
 	for i, call := range read.Choices[0].Message.ToolCalls {
 		all = append(all, fmt.Sprintf("%d:tool_0_%d:%s", i, i, call.Function.Name))
@@ -223,9 +218,7 @@ func checkEvents(t *testing.T, stream, line string) {
 			Delta string
 			Item  struct{ Type, Name string }
 		}
-		if err := json.Unmarshal([]byte(data[1]), &event); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(data[1]), &event))
 		switch {
 		case event.Type == "response.output_item.added" && event.Item.Type == "function_call":
 			names = append(names, event.Item.Name)
@@ -279,9 +272,7 @@ func TestAfterCalls(t *testing.T) {
 			var body struct {
 				Choices []struct{ Message struct{ Content string } }
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(w.Body.Bytes(), &body))
 			if got, truncated := body.Choices[0].Message.Content, w.Header().Get(truncatedHeader); got != want || truncated != c.truncated {
 				t.Errorf("%s, %s: %q, truncated %s; want %q, %s", name, mode, got, truncated, want, c.truncated)
 			}
@@ -301,9 +292,7 @@ func TestMessagesAfterCalls(t *testing.T) {
 		}
 	}
 	w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualAuto}, (*Gateway).Responses, fmt.Sprintf(responsesCalls, false))
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(w.Body.Bytes(), &body))
 	var texts []string
 	for _, item := range body.Output {
 		for _, part := range item.Content {
@@ -392,9 +381,7 @@ func content(t *testing.T, answer string) (text string) {
 		var read struct {
 			Choices []struct{ Message, Delta struct{ Content string } }
 		}
-		if err := json.Unmarshal([]byte(data), &read); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(data), &read))
 		for _, choice := range read.Choices {
 			text += choice.Message.Content + choice.Delta.Content
 		}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // wayLine is a line of the ways in docs/architecture.md that names a function.
@@ -18,9 +20,7 @@ var wayLine = regexp.MustCompile(`(?m)^ {4}(\w+)\.((?:\w+\.)?\w+)(?: |$)`)
 func TestWayOfARequest(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, way, found := strings.Cut(string(text), "## The way of a request\n")
 	way, _, ended := strings.Cut(way, "\n## ")
 	lines := wayLine.FindAllStringSubmatch(way, -1)
@@ -46,14 +46,10 @@ func functionsOf(t *testing.T, root, name string) map[string]bool {
 	functions := make(map[string]bool)
 	for _, parent := range []string{"", "internal", "codexrpc", "aggregator"} {
 		files, err := filepath.Glob(filepath.Join(root, parent, name, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, file := range files {
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, declaration := range parsed.Decls {
 				if f, ok := declaration.(*ast.FuncDecl); ok {
 					functions[receiverOf(f)+f.Name.Name] = true
