@@ -384,3 +384,78 @@ func brokenTexts() map[string]hostileBody {
 		"no object":           func(n int) string { return `[` + repeat(n, "1") + `]` },
 	}
 }
+
+// messageBodies are requests of Anthropic's API, by what they have many of.
+func messageBodies() map[string]hostileBody {
+	blocks := func(blocks string) string { return conversing(`{"role":"user","content":[` + blocks + `]}`) }
+	const call = `{"type":"tool_use","id":"c%d","name":"f","input":{"a":[{}]}}`
+	const result = `{"type":"tool_result","tool_use_id":"c%d","content":[{"type":"text","text":"r"}]}`
+	return map[string]hostileBody{
+		"messages":     func(n int) string { return conversing(repeat(n, userMessage)) },
+		"text blocks":  func(n int) string { return blocks(repeat(n, `{"type":"text","text":"t"}`)) },
+		"empty blocks": func(n int) string { return blocks(repeat(n, `{"type":"text","text":""}`)) },
+		"images": func(n int) string {
+			return blocks(numbered(n, `{"type":"image","source":{"type":"url","url":"https://h/%d"}}`))
+		},
+		"documents": func(n int) string {
+			return blocks(repeat(n, `{"type":"document","source":{"type":"content","content":[{"type":"text","text":"t"}]}}`))
+		},
+		"calls, results in the other order": func(n int) string {
+			return conversing(userMessage + `,{"role":"assistant","content":[` + numbered(n, call) + `]},{"role":"user","content":[` +
+				list(n, func(i int) string { return fmt.Sprintf(result, n-1-i) }) + `]}`)
+		},
+		"calls without results": func(n int) string {
+			return conversing(userMessage + `,{"role":"assistant","content":[` + numbered(n, call) + `]}`)
+		},
+		"signatures": func(n int) string {
+			return conversing(userMessage + `,{"role":"assistant","content":[` + repeat(n, `{"type":"thinking","thinking":"t","signature":"codex-1.a.b"}`) + `]}`)
+		},
+		"notes": func(n int) string {
+			return conversing(userMessage + "," + repeat(n, `{"role":"system","content":"s"}`))
+		},
+		"system texts": func(n int) string { return withMember(`"system":[` + repeat(n, `{"type":"text","text":"s"}`) + `]`) },
+		"deferred tools and references": func(n int) string {
+			m := min(n, 900)
+			return `{"model":"m","tools":[` + numbered(m, `{"name":"t%d","input_schema":{},"defer_loading":true}`) + `],"messages":[` + userMessage +
+				`,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t1","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[` +
+				repeat(n, `{"type":"tool_reference","tool_name":"t1"}`) + `]}]}]}`
+		},
+		"schema in the format": func(n int) string {
+			return withMember(`"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{` + numbered(n, `"p%d":{"type":"string"}`) + `}}}}`)
+		},
+		"a schema nested": func(n int) string {
+			return withMember(`"output_config":{"format":{"type":"json_schema","schema":{"anyOf":[` + repeat(n, `{"anyOf":[{"anyOf":[{"type":"null"}]}]}`) + `]}}}`)
+		},
+	}
+}
+
+// ollamaBodies are requests of Ollama's API, by what they have many of.
+func ollamaBodies() map[string]hostileBody {
+	results := func(n int, result func(i int) string) string {
+		return conversing(userMessage + `,{"role":"assistant","tool_calls":[` + numbered(n, `{"id":"c%d","function":{"name":"f","arguments":{}}}`) + `]},` + list(n, result))
+	}
+	return map[string]hostileBody{
+		"messages that become one": func(n int) string { return conversing(repeat(n, userMessage)) },
+		"empty answers": func(n int) string {
+			return conversing(userMessage + "," + repeat(n, `{"role":"assistant","content":""}`))
+		},
+		"results of nothing": func(n int) string { return conversing(repeat(n, `{"role":"tool","content":"r"}`) + "," + userMessage) },
+		"results by order":   func(n int) string { return results(n, func(int) string { return `{"role":"tool","content":"r"}` }) },
+		"results by name": func(n int) string {
+			return results(n, func(int) string { return `{"role":"tool","tool_name":"f","content":"r"}` })
+		},
+		"results by id, in the other order": func(n int) string {
+			return results(n, func(i int) string {
+				return fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","tool_name":"f","content":"r"}`, n-1-i)
+			})
+		},
+		"calls without results": func(n int) string {
+			return conversing(userMessage + `,{"role":"assistant","tool_calls":[` + repeat(n, `{"id":"c","function":{"name":"f","arguments":{}}}`) + `]}`)
+		},
+		"images": func(n int) string {
+			return conversing(`{"role":"user","content":"q","images":[` + repeat(min(n, 400), `"`+aPixel+`"`) + `]}`)
+		},
+		"stops":   func(n int) string { return withMember(`"options":{"stop":[` + numbered(n, `"s%d"`) + `]}`) },
+		"options": func(n int) string { return withMember(`"options":{` + numbered(n, `"o%d":1`) + `}`) },
+	}
+}

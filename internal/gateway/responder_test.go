@@ -1,14 +1,23 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -243,4 +252,146 @@ func TestLostClient(t *testing.T) {
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}
+}
+
+// TestIgnoredParams: the header stays short, however much was ignored.
+func TestIgnoredParams(t *testing.T) {
+	if got := ignoredParams([]string{"temperature", "seed"}); got != "temperature, seed" {
+		t.Errorf("got %q", got)
+	}
+	names := make([]string, 1024)
+	for i := range names {
+		names[i] = "tools[1023].tools[1000000]"
+	}
+	got := ignoredParams(names)
+	if len(got) > 1024 || !strings.HasSuffix(got, ", and 992 more") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
+
+// firstDelta adds the first delta of a turn to the answer that starts it. The turns are
+// started one after another.
+type firstDelta struct {
+	out    io.Writer
+	thread []byte
+}
+
+var startedThread, startedTurn = regexp.MustCompile(`"thread":\{"id":"([^"]+)"`), regexp.MustCompile(`"turn":\{"id":"([^"]+)"`)
+
+func (f *firstDelta) Write(line []byte) (int, error) {
+	if thread := startedThread.FindSubmatch(line); thread != nil {
+		f.thread = bytes.Clone(thread[1])
+	}
+	if turn := startedTurn.FindSubmatch(line); turn != nil {
+		line = fmt.Appendf(line, `{"method":"item/agentMessage/delta","params":{"threadId":%q,"turnId":%q,"itemId":"item","delta":"x"}}`+"\n", f.thread, turn[1])
+	}
+	return f.out.Write(line)
+}
+
+// begunAnswer is a response writer that says when the first event comes.
+type begunAnswer struct {
+	header http.Header
+	once   sync.Once
+	begun  chan struct{}
+}
+
+func (b *begunAnswer) Header() http.Header { return b.header }
+func (b *begunAnswer) WriteHeader(int)     {}
+func (b *begunAnswer) Flush()              {}
+func (b *begunAnswer) Write(p []byte) (int, error) {
+	b.once.Do(func() { close(b.begun) })
+	return len(p), nil
+}
+
+// TestOpenStreamMemory: what a stream holds while it waits for its next delta is bounded,
+// with the objects of this test and without those of the server.
+func TestOpenStreamMemory(t *testing.T) {
+	const streams, most, prompt = 200, 10_000, 20_000
+	g := newGateway(newServedUpstream(t, func(in io.Reader, out io.Writer) { answerAll(in, &firstDelta{out: out}) }), Options{MaxConcurrent: streams + 1})
+	ctx, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", prompt) + `"}]}`
+	open := func() {
+		w := &begunAnswer{header: http.Header{}, begun: make(chan struct{})}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body))
+		all.Go(func() {
+			defer func() { _ = recover() }() // http.ErrAbortHandler, since the client leaves
+			g.Chat(w, r)
+		})
+		<-w.begun
+	}
+	open() // has what all streams share
+	before := heap()
+	for range streams {
+		open()
+	}
+	each := (heap() - before) / streams
+	leave()
+	all.Wait()
+	t.Logf("%d bytes a stream", each)
+	if each > most {
+		t.Errorf("%d bytes a stream, want at most %d: a stream holds something that it does not need any more", each, most)
+	}
+}
+
+// wayLine is a line of the ways in docs/architecture.md that names a function.
+var wayLine = regexp.MustCompile(`(?m)^ {4}(\w+)\.((?:\w+\.)?\w+)(?: |$)`)
+
+// TestWayOfARequest: the functions that docs/architecture.md lists exist.
+func TestWayOfARequest(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	must.OK(t, err)
+	_, way, found := strings.Cut(string(text), "## The way of a request\n")
+	way, _, ended := strings.Cut(way, "\n## ")
+	lines := wayLine.FindAllStringSubmatch(way, -1)
+	if !found || !ended || len(lines) < 40 {
+		t.Fatalf("the way has %d functions", len(lines))
+	}
+	packages := make(map[string]map[string]bool)
+	for _, line := range lines {
+		name, function := line[1], line[2]
+		if packages[name] == nil {
+			packages[name] = functionsOf(t, root, name)
+		}
+		if !packages[name][function] {
+			t.Errorf("there is no %s.%s", name, function)
+		}
+	}
+}
+
+// functionsOf returns the names of a package's functions, and TYPE.METHOD of its
+// methods.
+func functionsOf(t *testing.T, root, name string) map[string]bool {
+	t.Helper()
+	functions := make(map[string]bool)
+	for _, parent := range []string{"", "internal", "codexrpc", "aggregator"} {
+		files, err := filepath.Glob(filepath.Join(root, parent, name, "*.go"))
+		must.OK(t, err)
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			must.OK(t, err)
+			for _, declaration := range parsed.Decls {
+				if f, ok := declaration.(*ast.FuncDecl); ok {
+					functions[receiverOf(f)+f.Name.Name] = true
+				}
+			}
+		}
+	}
+	return functions
+}
+
+// receiverOf returns the type of a method's receiver and a dot, or an empty string.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	receiver := f.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	if named, ok := receiver.(*ast.Ident); ok {
+		return named.Name + "."
+	}
+	return ""
 }

@@ -6,14 +6,18 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -123,5 +127,68 @@ func TestKeyLimitsAtOnce(t *testing.T) {
 		if response.StatusCode == http.StatusTooManyRequests {
 			t.Fatalf("request %d: %s", i, last.String())
 		}
+	}
+}
+
+// TestSpentPlan: when neither the failure nor an earlier answer tells when the
+// plan resets, Codex is asked, and a client is told.
+func TestSpentPlan(t *testing.T) {
+	resets := time.Now().Add(2 * time.Hour)
+	for name, c := range map[string]struct {
+		limits string
+		faults fakecodex.Faults
+		told   bool
+	}{
+		"told":           {limits: fmt.Sprintf(`{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":%d},"secondary":null}`, resets.Unix()), told: true},
+		"not known":      {},
+		"never answered": {faults: fakecodex.Faults{Mute: []string{"account/rateLimits/read"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(newFakeUpstream(t, fakecodex.Options{RateLimits: c.limits, Faults: c.faults}), Options{MaxConcurrent: 4})
+			for _, more := range []string{"", `,"stream":true`, `,"n":2`} {
+				w := httptest.NewRecorder()
+				body := `{"model":"gpt-5","messages":[{"role":"user","content":"fail:insufficient_quota"}]` + more + `}`
+				g.Chat(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+				if w.Code != http.StatusTooManyRequests && !strings.Contains(w.Body.String(), "insufficient_quota") {
+					t.Fatalf("%s: %d %s", more, w.Code, w.Body)
+				}
+				if w.Code == http.StatusOK {
+					continue // asking has taken longer than the header of a stream may wait
+				}
+				seconds, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+				if told := seconds > 7000 && seconds <= 7200; told != c.told || w.Header().Get("X-Should-Retry") != "false" {
+					t.Errorf("%s: %v", more, w.Header())
+				}
+			}
+		})
+	}
+}
+
+// spentOncePicked is an upstream with two members. Each that is picked is spent a moment later.
+type spentOncePicked struct{ *fakeUpstream }
+
+func (u spentOncePicked) Lease() (conversation.Lease, error) {
+	u.leases.Add(1)
+	return spentLease{&fakeLease{u: u.fakeUpstream}}, nil
+}
+
+type spentLease struct{ *fakeLease }
+
+func (l spentLease) Pick(...*appserver.Process) (conversation.Member, func()) {
+	picked, done := l.fakeLease.Pick()
+	picked.Login.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
+	return picked, done
+}
+
+func (spentLease) Len() int { return 2 }
+
+// TestSpentOncePicked checks that a request is not refused because the login of the member that
+// was picked for it has begun to rest meanwhile: the other one may be fine.
+func TestSpentOncePicked(t *testing.T) {
+	g := newGateway(spentOncePicked{newFakeUpstream(t, fakecodex.Options{Transcripts: transcripts(t), Default: "text"})}, Options{MaxConcurrent: 1})
+	answer := httptest.NewRecorder()
+	g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+	if answer.Code != http.StatusOK {
+		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }
