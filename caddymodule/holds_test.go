@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -239,7 +238,7 @@ func accountOfAnn(h *Handler) string {
 func begin(id, user string) {
 	response := json.RawMessage(`{"status":"cancelled"}`)
 	ctx, end := runningResponses.Begin(context.Background(), objects.Response{
-		ID: id, Stored: true, Entry: &stores.Entry{User: user}, InProgress: func() json.RawMessage { return response },
+		ID: id, Stored: true, Entry: &objects.Entry{User: user}, InProgress: func() json.RawMessage { return response },
 	})
 	go func() {
 		<-ctx.Done()
@@ -260,7 +259,7 @@ func storedFor(t *testing.T, h *Handler) map[string]string {
 	for _, id := range slices.Sorted(func(yield func(string) bool) {
 		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])
 	}) {
-		entry := &stores.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
+		entry := &objects.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
 		must.OK(t, engine.Store.Put(t.Context(), id, entry))
 	}
 	return ids

@@ -12,8 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
@@ -26,7 +26,7 @@ type registered struct {
 func nowRegistered() registered {
 	memory := new(storemodules.Memory)
 	_ = memory.Provision(caddy.Context{}) // sets the defaults
-	open := func() stores.Store {
+	open := func() *objects.Store {
 		opened, _, release := storemodules.Open(memory, slog.New(slog.DiscardHandler))
 		defer release()
 		return opened.Store

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 // registry has the metrics of this process. Each configuration of Caddy has a registry of its own,
@@ -97,7 +97,7 @@ func init() {
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
-	registry.MustRegister(stateCollector{}, responsestore.DurationMetric, responsestore.FailuresMetric)
+	registry.MustRegister(stateCollector{}, store.DurationMetric, store.FailuresMetric)
 }
 
 // registerMetrics adds the metrics to the registry of a configuration. It does nothing if another

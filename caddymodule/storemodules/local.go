@@ -9,8 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/option"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 // Off stores no responses, so a request cannot refer to an earlier response. It has no
@@ -66,7 +67,7 @@ func (s *Memory) Provision(caddy.Context) error { return option.Complete(s) }
 func (s *Memory) key() string { return fmt.Sprint(s.Size, " ", s.Age) }
 
 func (s *Memory) open(o *OpenStore) {
-	o.Store = responsestore.NewMemory(s.Size, time.Duration(s.Age))
+	o.Store = objects.NewStore(store.NewMemory(s.Size, time.Duration(s.Age)), o.logger)
 }
 
 func (*Memory) start(*OpenStore) error { return nil }
@@ -119,8 +120,8 @@ func (s *Disk) Provision(caddy.Context) (err error) {
 func (s *Disk) key() string { return s.dir }
 
 func (s *Disk) open(o *OpenStore) {
-	o.disk = responsestore.NewDisk(s.dir)
-	o.Store = o.disk
+	o.disk = store.NewDisk(s.dir)
+	o.Store = objects.NewStore(o.disk, o.logger)
 }
 
 func (s *Disk) start(o *OpenStore) error {

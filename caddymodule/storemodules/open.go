@@ -11,9 +11,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -33,12 +32,12 @@ type openStorePool struct {
 
 // OpenStore is an open store, with the state of its use by configurations.
 type OpenStore struct {
-	Store  stores.Store  // nil: nothing is stored
-	Usage  *usage.Shared // what all nodes have used; nil: the store counts no usage
-	Limits *quota.Limits // the limits of keys that all nodes share; nil: the store has none
+	Store  *objects.Store // nil: nothing is stored
+	Usage  *usage.Shared  // what all nodes have used; nil: the store counts no usage
+	Limits *quota.Limits  // the limits of keys that all nodes share; nil: the store has none
 
-	disk       *responsestore.Disk  // the store, if it is one
-	redis      *responsestore.Redis // the store, if it is one
+	disk       *store.Disk  // the store, if it is one
+	redis      *store.Redis // the store, if it is one
 	logger     *slog.Logger
 	configs    int         // how many configurations use the store
 	started    bool        // one of the configurations has started the store
@@ -72,7 +71,7 @@ func States() map[string]status.Store {
 		engine := caddy.ModuleID(id).Name()
 		s := states[engine]
 		s.State = cmp.Or(s.State, status.StoreWorks)
-		if store, ok := e.Store.(stores.Failing); ok && store.Fails() {
+		if e.Store.Fails() {
 			s.State = status.StoreFails
 		}
 		if e.Limits != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/option"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -42,7 +42,7 @@ type Redis struct {
 	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
-	options responsestore.RedisOptions
+	options store.RedisOptions
 	id      string // what key returns
 }
 
@@ -104,8 +104,8 @@ func (s *Redis) Provision(caddy.Context) error {
 func (s *Redis) key() string { return s.id }
 
 func (s *Redis) open(o *OpenStore) {
-	o.redis = responsestore.NewRedis(s.options, o.logger)
-	o.Store, o.Limits, o.Usage = o.redis, o.redis.Limits(), usage.NewShared(o.redis.Run)
+	o.redis = store.NewRedis(s.options, o.logger)
+	o.Store, o.Limits, o.Usage = objects.NewStore(o.redis, o.logger), o.redis.Limits(), usage.NewShared(o.redis.Run)
 }
 
 func (*Redis) start(o *OpenStore) error { return o.redis.Start() }
@@ -126,7 +126,4 @@ func universalOptions(o *redis.Options) redis.UniversalOptions {
 var (
 	_ Module            = (*Redis)(nil)
 	_ caddy.Provisioner = (*Redis)(nil)
-	_ stores.Failing    = (*responsestore.Redis)(nil)
-	_ stores.Chains     = (*responsestore.Redis)(nil)
-	_ stores.Parts      = (*responsestore.Redis)(nil)
 )

@@ -19,8 +19,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
@@ -82,5 +82,5 @@ func putOverTLS(t *testing.T, address string) error {
 	must.OK(t, s.Provision(caddy.Context{}))
 	engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
 	defer release()
-	return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
+	return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &objects.Entry{Response: []byte("{}")})
 }

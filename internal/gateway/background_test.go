@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -30,7 +30,7 @@ func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url 
 func responsesServer(t *testing.T, u *fakeUpstream, opts Options) (url string, g *Gateway) {
 	t.Helper()
 	if opts.Responses == nil {
-		opts.Responses = responsestore.NewMemory(1<<24, time.Hour)
+		opts.Responses = memoryStore(1<<24, time.Hour)
 	}
 	opts.MaxConcurrent = 8
 	g = newGateway(u, opts)
@@ -202,9 +202,9 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// slowStore is a store whose writes wait for a value from goOn each.
-type slowStore struct {
-	stores.Store
+// slowEngine is an engine whose writes wait for a value from goOn each.
+type slowEngine struct {
+	store.Engine
 	begun chan writing
 	goOn  chan struct{}
 }
@@ -216,7 +216,7 @@ type writing struct {
 }
 
 // wait waits until the test lets a write go on, or the write takes too long.
-func (s *slowStore) wait(ctx context.Context, name string) {
+func (s *slowEngine) wait(ctx context.Context, name string) {
 	ends, _ := ctx.Deadline()
 	s.begun <- writing{name, ends}
 	select {
@@ -225,33 +225,33 @@ func (s *slowStore) wait(ctx context.Context, name string) {
 	}
 }
 
-func (s *slowStore) Put(ctx context.Context, id string, e *stores.Entry) error {
+func (s *slowEngine) Put(ctx context.Context, user, id string, p *store.Put) error {
 	s.wait(ctx, "put")
-	return s.Store.Put(ctx, id, e)
+	return s.Engine.Put(ctx, user, id, p)
 }
 
-func (s *slowStore) Append(ctx context.Context, user, id string, items []json.RawMessage) error {
+func (s *slowEngine) Append(ctx context.Context, user, id string, a *store.Append) (bool, error) {
 	s.wait(ctx, "append")
-	return s.Store.Append(ctx, user, id, items)
+	return s.Engine.Append(ctx, user, id, a)
 }
 
 // TestBackgroundInConversation checks that a response is not read as completed before it and its
 // items are in its conversation, is not cancelled once it is, and that both have a time of
 // their own to be stored.
 func TestBackgroundInConversation(t *testing.T) {
-	memory := responsestore.NewMemory(1<<24, time.Hour)
+	memory := store.NewMemory(1<<24, time.Hour)
 	conversation := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
-	if err := memory.Put(t.Context(), conversation, &stores.Entry{Response: json.RawMessage(`{}`)}); err != nil {
+	if err := objects.NewStore(memory, discard()).Put(t.Context(), conversation, &objects.Entry{Response: json.RawMessage(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	store := &slowStore{memory, make(chan writing, 1), make(chan struct{})}
-	url, _ := backgroundServer(t, Options{Responses: store}, fakecodex.Faults{})
+	engine := &slowEngine{memory, make(chan writing, 1), make(chan struct{})}
+	url, _ := backgroundServer(t, Options{Responses: objects.NewStore(engine, discard())}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"conversation":"`+conversation+`"}`, -1)
 	one := url + "/" + idIn(t, begun)
 	var ends time.Time
 	for _, want := range []struct{ writing, status string }{{"append", "in_progress"}, {"put", "in_progress"}} {
 		select {
-		case got := <-store.begun:
+		case got := <-engine.begun:
 			if got.name != want.writing || !got.ends.After(ends) {
 				t.Fatalf("%v comes before %s, after %s", got, want.writing, ends)
 			}
@@ -268,7 +268,7 @@ func TestBackgroundInConversation(t *testing.T) {
 			}
 		}
 		select {
-		case store.goOn <- struct{}{}:
+		case engine.goOn <- struct{}{}:
 		case <-time.After(patience):
 			t.Fatal("the store has not waited for the test")
 		}
@@ -278,24 +278,24 @@ func TestBackgroundInConversation(t *testing.T) {
 	}
 }
 
-// downStore is a store that fails some times before it works.
-type downStore struct {
-	stores.Store
+// downEngine is an engine that fails some times before it works.
+type downEngine struct {
+	store.Engine
 	fails atomic.Int32
 }
 
-func (s *downStore) Put(ctx context.Context, id string, e *stores.Entry) error {
+func (s *downEngine) Put(ctx context.Context, user, id string, p *store.Put) error {
 	if s.fails.Add(-1) >= 0 {
-		return fmt.Errorf("%w: for a moment", stores.ErrUnavailable)
+		return fmt.Errorf("%w: for a moment", store.ErrUnavailable)
 	}
-	return s.Store.Put(ctx, id, e)
+	return s.Engine.Put(ctx, user, id, p)
 }
 
 // TestBackgroundStoreDown checks that a store which fails for a moment loses no response.
 func TestBackgroundStoreDown(t *testing.T) {
-	store := &downStore{Store: responsestore.NewMemory(1<<24, time.Hour)}
-	store.fails.Store(2)
-	url, g := backgroundServer(t, Options{Responses: store}, fakecodex.Faults{})
+	engine := &downEngine{Engine: store.NewMemory(1<<24, time.Hour)}
+	engine.fails.Store(2)
+	url, g := backgroundServer(t, Options{Responses: objects.NewStore(engine, discard())}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
 	waitForAll(t, g)
 	if how, stored := ended(t, url+"/"+idIn(t, begun)); how != "completed" {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -47,8 +47,8 @@ func TestDeleteUnread(t *testing.T) {
 		u := newPlayed(t, func(int) fakecodex.Options {
 			return fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{Delay: time.Second}}
 		})
-		store := &puts{Store: responsestore.NewMemory(1<<20, time.Hour)}
-		g := newGateway(u, Options{MaxConcurrent: 1, Responses: store})
+		engine := &puts{Engine: store.NewMemory(1<<20, time.Hour)}
+		g := newGateway(u, Options{MaxConcurrent: 1, Responses: objects.NewStore(engine, discard())})
 		w := &unreadWriter{httptest.NewRecorder(), make(chan string, 1), make(chan struct{}, 1)}
 		var streamed sync.WaitGroup
 		streamed.Go(func() {
@@ -73,43 +73,44 @@ func TestDeleteUnread(t *testing.T) {
 			t.Errorf("read while it runs: %d", status)
 		}
 		streamed.Wait()
-		if status := asked(http.MethodGet); status != http.StatusNotFound || store.count != 0 {
-			t.Errorf("read after its end: %d, stored %d times", status, store.count)
+		if status := asked(http.MethodGet); status != http.StatusNotFound || engine.count != 0 {
+			t.Errorf("read after its end: %d, stored %d times", status, engine.count)
 		}
 		u.process.Stop()
 	})
 }
 
-// puts is a store that counts what is put.
+// puts is an engine that counts what is put.
 type puts struct {
-	stores.Store
+	store.Engine
 	count int
 }
 
-func (p *puts) Put(ctx context.Context, id string, e *stores.Entry) error {
+func (p *puts) Put(ctx context.Context, user, id string, e *store.Put) error {
 	p.count++
-	return p.Store.Put(ctx, id, e)
+	return p.Engine.Put(ctx, user, id, e)
 }
 
 // TestDeleteWhileStored: a response that is deleted while the store takes long to store it is gone
 // afterwards.
 func TestDeleteWhileStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{responsestore.NewMemory(1<<20, time.Hour), make(chan writing, 1), make(chan struct{}, 1)}
-		g, _ := storeGateway(store)
+		engine := &slowEngine{store.NewMemory(1<<20, time.Hour), make(chan writing, 1), make(chan struct{}, 1)}
+		kept := objects.NewStore(engine, discard())
+		g, _ := storeGateway(kept)
 		form, _ := keepResponse(t, g, `{"model":"m","input":"x","stream":true}`)
 		_, end := form.track(t.Context())
 		var saved sync.WaitGroup
 		saved.Go(func() { form.save(api.Record{Response: json.RawMessage("{}")}) })
-		<-store.begun
+		<-engine.begun
 		deleted := httptest.NewRecorder()
 		if g.Response(deleted, httptest.NewRequest(http.MethodDelete, "/", nil), form.meta.ID); deleted.Code != http.StatusOK {
 			t.Errorf("deleted: %d %s", deleted.Code, deleted.Body)
 		}
-		store.goOn <- struct{}{}
+		engine.goOn <- struct{}{}
 		saved.Wait()
 		end()
-		if _, err := store.Get(t.Context(), "ann", form.meta.ID); !errors.Is(err, stores.ErrNotFound) {
+		if _, err := kept.Get(t.Context(), "ann", form.meta.ID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("it is stored: %v", err)
 		}
 	})

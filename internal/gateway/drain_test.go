@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -122,7 +121,7 @@ func TestSlowBodyAtExit(t *testing.T) {
 
 func testSlowBodyAtExit(t *testing.T, serve func(*Gateway, http.ResponseWriter, *http.Request)) {
 	g, exit := exitingGateway(t, Options{
-		MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard(), Responses: responsestore.NewMemory(1<<20, time.Hour),
+		MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard(), Responses: memoryStore(1<<20, time.Hour),
 	})
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

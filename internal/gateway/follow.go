@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -69,7 +69,7 @@ func undeliveredStream(err error) requestOutcome {
 	switch {
 	case errors.Is(err, turn.ErrShutdown):
 		apiErr = failures.APIError(err)
-	case errors.Is(err, stores.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		apiErr = apierror.StoreUnavailable()
 	}
 	return requestOutcome{apiErr: apiErr, deliveryErr: err, streamed: true}

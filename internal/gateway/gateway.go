@@ -27,7 +27,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -55,7 +54,7 @@ type Options struct {
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // where Codex puts the instructions of a conversation; empty: InstructionsAuto
-	Responses    stores.Store               // stores responses; nil: none are stored
+	Responses    *objects.Store             // stores responses; nil: none are stored
 	Running      *objects.Running           // the responses under way, shared by the gateways before and after a reload; nil: not shared
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
 	Observer     Observer                   // observes requests and turns; nil: nothing observes them

@@ -44,7 +44,7 @@ func TestHandOver(t *testing.T) {
 		"response to keep": {strings.Replace(response, "false", "true", 1), (*Gateway).Responses, true},
 	} {
 		observer := new(began)
-		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: conversation.InstructionsReplace})
+		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore(nil), Instructions: conversation.InstructionsReplace})
 		g.bodies = reqbody.NewPool(1<<30, 32<<20, claims.NewCrowd(nil))
 		before := heap()
 		looked := false

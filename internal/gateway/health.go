@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Health serves GET /healthz. The answer is 200 in any state of the app-servers.
@@ -57,7 +56,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 			body.AppServers = append(body.AppServers, memberOf(one.Process.Status(), one.Login))
 		}
 	}
-	if store, remote := g.opts.Responses.(stores.Failing); remote && store.Fails() {
+	if g.opts.Responses != nil && g.opts.Responses.Fails() {
 		body.Store = "unavailable"
 	}
 	code, retryAt := http.StatusOK, best.RetryAt

@@ -15,10 +15,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // TestWorkIsLinear sends every array, object and text that a request can have,
@@ -124,11 +123,11 @@ func storedSuffix(n int) string { return fmt.Sprintf("%026d", n) }
 
 // storeFor keeps the responses. The first has as many items as there may be
 // references in a body of a size, and behind them the item "last".
-func storeFor(t testing.TB, size int) stores.Store {
+func storeFor(t testing.TB, size int) *objects.Store {
 	items := size / 64
-	store := responsestore.NewMemory(1<<40, time.Hour)
+	store := memoryStore(1<<40, time.Hour)
 	for link := range storedLinks {
-		e := &stores.Entry{Response: json.RawMessage("{}")}
+		e := &objects.Entry{Response: json.RawMessage("{}")}
 		if link > 0 {
 			e.Previous = responseid.Prefix + storedSuffix(link-1)
 			items = 1

@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
@@ -23,7 +23,7 @@ import (
 // nodes are two servers that share a Redis, each with a store of its own.
 type nodes struct {
 	urls     [2]string
-	stores   [2]*responsestore.Redis
+	stores   [2]*objects.Store
 	gateways [2]*Gateway
 	server   *redisserver.Server
 }
@@ -38,16 +38,16 @@ func newNodes(t *testing.T, faults fakecodex.Faults) *nodes {
 }
 
 // sharedStore returns a store of a node.
-func sharedStore(t *testing.T, server *redisserver.Server) *responsestore.Redis {
+func sharedStore(t *testing.T, server *redisserver.Server) *objects.Store {
 	t.Helper()
-	store := responsestore.NewRedis(responsestore.RedisOptions{
+	engine := store.NewRedis(store.RedisOptions{
 		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}}, Prefix: "codex", MaxAge: time.Hour,
 	}, slog.New(slog.DiscardHandler))
-	if err := store.Start(); err != nil {
+	if err := engine.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	t.Cleanup(func() { _ = engine.Close() })
+	return objects.NewStore(engine, discard())
 }
 
 // lose ends the leases of all responses, as if their nodes had been killed.
@@ -107,7 +107,7 @@ func (n *nodes) newLost(t *testing.T) (id string) {
 	_, ordinary := call(t, http.MethodPost, n.urls[0], `{"model":"m","input":"x","background":true}`, -1)
 	ended(t, n.urls[0]+"/"+idIn(t, ordinary))
 	id = responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &stores.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	entry := &objects.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
 	if err := n.stores[0].Begin(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestLostEvents(t *testing.T) {
 	failed(none, "", 0, "")
 	failed(none, "&starting_after=6", 7, "")
 	some := n.newLost(t)
-	if _, err := n.stores[0].Continue(t.Context(), "", some, stores.Events{Events: []stores.Event{
+	if _, err := n.stores[0].Continue(t.Context(), "", some, objects.EventPage{Events: []objects.Event{
 		{Name: "a", Data: []byte(`{"n":0}`)}, {Name: "b", Data: []byte(`{"n":1}`)},
 	}}); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestLostEvents(t *testing.T) {
 func TestKeepaliveElsewhere(t *testing.T) {
 	server := redisserver.Start(t)
 	maker, _ := backgroundServer(t, Options{Responses: sharedStore(t, server)}, fakecodex.Faults{Delay: time.Minute})
-	other, _ := backgroundServer(t, Options{Responses: sharedStore(t, server), Keepalive: stores.WatchTime * 5 / 4}, fakecodex.Faults{})
+	other, _ := backgroundServer(t, Options{Responses: sharedStore(t, server), Keepalive: store.WatchTime * 5 / 4}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, maker, fmt.Sprintf(inBackground, false), -1)
 	id := idIn(t, begun)
 	_, answer := call(t, http.MethodGet, other+"/"+id+"?stream=true", "", 2)

@@ -10,15 +10,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // resolve adds to the request the earlier responses that it continues and the items that it refers
 // to. Together they are at most as large as a body may be. Their memory is charged to body.
 func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
-	q, store := a.q, a.g.opts.Responses
-	if store == nil {
+	q, kept := a.q, a.g.opts.Responses
+	if kept == nil {
 		switch {
 		case q.Background:
 			return apierror.NoStore("background")
@@ -30,7 +28,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 			return a.resolveWithoutStore()
 		}
 	}
-	stored := responsestore.NewReader(store, ex.user, a.g.opts.MaxBody, body.Grow)
+	stored := objects.NewReader(kept, ex.user, a.g.opts.MaxBody, body.Grow)
 	if a.session != nil {
 		stored.With(a.session.lastID, a.session.entry)
 	}
@@ -39,7 +37,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	var earlier []json.RawMessage
 	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
 		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
-			return a.previousError(ex, previousID, &responsestore.MissingError{ID: previousID})
+			return a.previousError(ex, previousID, &objects.MissingError{ID: previousID})
 		}
 		var err error
 		if earlier, err = stored.Chain(ctx, previousID); err != nil {
@@ -71,25 +69,25 @@ func (a *keptResponse) resolveWithoutStore() *apierror.Error {
 }
 
 // references reads the items that the input refers to. The keys of the map are the items' ids.
-func (a *keptResponse) references(ctx context.Context, stored *responsestore.Reader) (map[string]json.RawMessage, error) {
+func (a *keptResponse) references(ctx context.Context, stored *objects.Reader) (map[string]json.RawMessage, error) {
 	ids := a.q.References()
-	named := make([]responsestore.Reference, len(ids))
+	named := make([]objects.Reference, len(ids))
 	for i, id := range ids {
 		response, ok := responseid.OfItem(id)
 		if !ok {
-			return nil, &responsestore.MissingError{ID: id}
+			return nil, &objects.MissingError{ID: id}
 		}
-		named[i] = responsestore.Reference{Response: response, Item: id}
+		named[i] = objects.Reference{Response: response, Item: id}
 	}
 	return stored.Items(ctx, named, objects.ItemID)
 }
 
 // referenceError returns the API error for an error of reading the items that the input refers to.
 func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
-	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
+	if missing, ok := errors.AsType[*objects.MissingError](err); ok {
 		return a.q.ItemNotFound(missing.ID)
 	}
-	if errors.Is(err, stores.ErrTooLong) {
+	if errors.Is(err, objects.ErrTooLong) {
 		return apierror.ReferencesTooLong()
 	}
 	return a.g.storeReadError(ex, err)
@@ -98,8 +96,8 @@ func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
 // previousError returns the API error for an error of reading the response or conversation that the
 // request continues. id is the id of that response or conversation.
 func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierror.Error {
-	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
-	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), a.q.ConversationID != ""
+	missing, isMissing := errors.AsType[*objects.MissingError](err)
+	isTooLong, inConversation := errors.Is(err, objects.ErrTooLong), a.q.ConversationID != ""
 	switch {
 	case isMissing && inConversation:
 		return apierror.ConversationNotFound(id)
@@ -109,7 +107,7 @@ func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierr
 		return apierror.ConversationTooLong()
 	case isTooLong:
 		return apierror.PreviousTooLong()
-	case errors.Is(err, responsestore.ErrInConversation):
+	case errors.Is(err, objects.ErrInConversation):
 		return apierror.InConversation(id)
 	}
 	return a.g.storeReadError(ex, err)
@@ -117,7 +115,7 @@ func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierr
 
 // storeReadError returns the API error for an error of reading the store.
 func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
-	if errors.Is(err, responsestore.ErrNoMemory) {
+	if errors.Is(err, objects.ErrNoMemory) {
 		return apierror.BodyMemory()
 	}
 	return g.objects.Failed(ex.ctx, ex.r, err)

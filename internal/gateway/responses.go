@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -32,7 +32,7 @@ type keptResponse struct {
 	user         string
 	requestID    string
 	meta         responses.Meta    // set by answer
-	entry        *stores.Entry     // as it will be stored; Response and Output are set at the end
+	entry        *objects.Entry    // as it will be stored; Response and Output are set at the end
 	earlierItems []json.RawMessage // the items before the input; nil: they are not kept in memory for the WebSocket
 	unstored     []string          // what could not be stored: "conversation", "response"
 }
@@ -46,7 +46,7 @@ func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
 	q := made.ResponseRequest()
 	return &keptResponse{
 		g: g, q: q, session: ex.session, user: ex.user, requestID: requestID(ex.r),
-		entry: &stores.Entry{User: ex.user, Previous: q.PreviousID, Conversation: q.ConversationID},
+		entry: &objects.Entry{User: ex.user, Previous: q.PreviousID, Conversation: q.ConversationID},
 	}
 }
 
@@ -129,7 +129,7 @@ func (a *keptResponse) put(ctx context.Context) error {
 			running.Kept(a.meta.ID)
 			break
 		}
-		if !a.q.Background || !errors.Is(err, stores.ErrUnavailable) {
+		if !a.q.Background || !errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
 		select {
@@ -147,7 +147,7 @@ func (a *keptResponse) removeDeleted(ctx context.Context) error {
 	if !a.g.objects.Running.IsDeleted(a.meta.ID) {
 		return nil
 	}
-	if err := a.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, stores.ErrNotFound) {
+	if err := a.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -183,7 +183,7 @@ func (a *keptResponse) remember() {
 	for item := range a.entry.Items() {
 		items = append(items, slices.Clone(item)) // the item itself would keep the whole response in memory
 	}
-	a.session.remember(a.meta.ID, &stores.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
+	a.session.remember(a.meta.ID, &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // ServeSocket serves a WebSocket of a route. The caller has checked its origin. Each message is
@@ -216,15 +216,15 @@ func (g *Gateway) CloseSockets() { g.sockets.Close() }
 // socketSession keeps the last response of a WebSocket in memory if that response was not stored.
 // The next request can then continue from it.
 type socketSession struct {
-	lastID string        // the id of that response; empty: there is none
-	entry  *stores.Entry // that response; its Input has the items of the whole conversation so far
-	claim  *claims.Claim // of entry
+	lastID string         // the id of that response; empty: there is none
+	entry  *objects.Entry // that response; its Input has the items of the whole conversation so far
+	claim  *claims.Claim  // of entry
 }
 
 // remember keeps a response that is not stored, for the next request. It drops the response that it
 // kept before: clients do not continue from that one any more. If there is not enough memory, it
 // keeps no response.
-func (s *socketSession) remember(id string, e *stores.Entry) {
+func (s *socketSession) remember(id string, e *objects.Entry) {
 	s.lastID, s.entry = "", nil
 	s.claim.Release()
 	if s.claim.Grow(e.Size()) {

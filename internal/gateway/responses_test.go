@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // TestSaveCopiesTheEntry checks that the end of a response does not change the entry that others
 // got when the response began: the store of its events may read that entry at the same time.
 func TestSaveCopiesTheEntry(t *testing.T) {
 	g := newGateway(nil, Options{})
-	a := &keptResponse{g: g, q: new(responses.Request), entry: &stores.Entry{User: "ann"}}
+	a := &keptResponse{g: g, q: new(responses.Request), entry: &objects.Entry{User: "ann"}}
 	begun := a.runningResponse().Entry
 	a.save(api.Record{Response: json.RawMessage(`{"status":"completed"}`), Output: make([]json.RawMessage, 1)})
 	if begun.Response != nil || begun.Output != nil {

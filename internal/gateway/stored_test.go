@@ -18,35 +18,46 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// failingStore fails whatever one does.
-type failingStore struct{ err error }
+// failingEngine fails whatever one does.
+type failingEngine struct {
+	store.Engine
+	err error
+}
 
-func (f failingStore) Put(context.Context, string, *stores.Entry) error { return f.err }
-func (f failingStore) Get(context.Context, string, string) (*stores.Entry, error) {
+func (f failingEngine) Put(context.Context, string, string, *store.Put) error { return f.err }
+func (f failingEngine) Read(context.Context, string, string, store.Query) ([]store.Page, error) {
 	return nil, f.err
 }
-func (f failingStore) Append(context.Context, string, string, []json.RawMessage) error { return f.err }
-func (f failingStore) RemoveItem(context.Context, string, string, json.RawMessage) error {
-	return f.err
+func (f failingEngine) Append(context.Context, string, string, *store.Append) (bool, error) {
+	return false, f.err
 }
-func (f failingStore) SetObject(context.Context, string, string, json.RawMessage) error { return f.err }
-func (f failingStore) Delete(context.Context, string, string) error                     { return f.err }
+func (f failingEngine) Delete(context.Context, string, string, int64) error { return f.err }
+
+// failingStore returns a store whose engine fails.
+func failingStore(err error) *objects.Store {
+	return objects.NewStore(failingEngine{store.NewMemory(1<<20, time.Hour), err}, discard())
+}
+
+// memoryStore returns a store in memory.
+func memoryStore(maxBytes int64, maxAge time.Duration) *objects.Store {
+	return objects.NewStore(store.NewMemory(maxBytes, maxAge), discard())
+}
 
 // storeGateway is a gateway over a store, and what it logs.
-func storeGateway(store stores.Store) (*Gateway, *bytes.Buffer) {
+func storeGateway(kept *objects.Store) (*Gateway, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	return New(nil, Options{
 		MaxBody:       1 << 20,
 		MaxBodyMemory: 4 << 20,
-		Responses:     store,
+		Responses:     kept,
 		Observer:      noObserver{},
 		User:          func(*http.Request) string { return "ann" },
 		Logger:        slog.New(slog.NewTextHandler(log, nil)),
@@ -64,7 +75,7 @@ func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 // is wrong with it is for the log alone.
 func TestStoreFails(t *testing.T) {
 	id := responseid.Prefix + strings.Repeat("0", 26)
-	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", stores.ErrUnavailable)})
+	g, log := storeGateway(failingStore(fmt.Errorf("%w: open /var/lib/secret: denied", store.ErrUnavailable)))
 	check := func(what string, status int, body string) {
 		t.Helper()
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, "response_store_unavailable") || strings.Contains(body, "secret") {
@@ -104,7 +115,7 @@ func TestStoreFails(t *testing.T) {
 
 // TestNotCached checks that no cache may keep a stored response, nor that there is none.
 func TestNotCached(t *testing.T) {
-	store := responsestore.NewMemory(1<<20, time.Hour)
+	store := memoryStore(1<<20, time.Hour)
 	g, _ := storeGateway(store)
 	id := responseid.Prefix + responseid.NewSuffix(time.Now())
 	for _, status := range []int{http.StatusNotFound, http.StatusOK} {
@@ -113,7 +124,7 @@ func TestNotCached(t *testing.T) {
 		if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
-		if err := store.Put(t.Context(), id, &stores.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
+		if err := store.Put(t.Context(), id, &objects.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,8 +146,8 @@ func keepResponse(t *testing.T, g *Gateway, body string) (*keptResponse, *exchan
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
 func TestNotKept(t *testing.T) {
-	for _, err := range []error{stores.ErrTooLarge, stores.ErrUnavailable} {
-		g, log := storeGateway(failingStore{err})
+	for _, err := range []error{store.ErrTooLarge, store.ErrUnavailable} {
+		g, log := storeGateway(failingStore(err))
 		form, _ := keepResponse(t, g, `{"model":"m","input":"q"}`)
 		form.meta.Keep(api.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
@@ -148,10 +159,10 @@ func TestNotKept(t *testing.T) {
 // TestSaysNotStored: a response that cannot be stored says so in its body and its last event,
 // whatever its request quotes, and so does the record of its turn. What a store has stored does not.
 func TestSaysNotStored(t *testing.T) {
-	for _, store := range []stores.Store{failingStore{stores.ErrTooLarge}, failingStore{stores.ErrUnavailable}, responsestore.NewMemory(1<<20, time.Hour)} {
-		_, fails := store.(failingStore)
+	for i, kept := range []*objects.Store{failingStore(store.ErrTooLarge), failingStore(store.ErrUnavailable), memoryStore(1<<20, time.Hour)} {
+		fails := i < 2
 		observer := make(recorded, 2)
-		url, _ := backgroundServer(t, Options{Responses: store, Observer: observer}, fakecodex.Faults{})
+		url, _ := backgroundServer(t, Options{Responses: kept, Observer: observer}, fakecodex.Faults{})
 		for _, stream := range []bool{false, true} {
 			body := fmt.Sprintf(`{"model":"m","input":"q","user":"\"store\":true,","metadata":{"\"store\":true,":"x"},"tools":[{"type":"function","name":"f","parameters":{"store":true,"type":"object"}}],"stream":%t}`, stream)
 			response, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -170,18 +181,18 @@ func TestSaysNotStored(t *testing.T) {
 				last = gjson.Get(data, "response")
 			}
 			if last.Get("store").Bool() == fails || last.Get("status").String() != "completed" {
-				t.Errorf("%T, stream %t: %s", store, stream, last)
+				t.Errorf("%d, stream %t: %s", i, stream, last)
 			}
 			if last.Get("user").String() != `"store":true,` || !last.Get("tools.0.parameters.store").Bool() || last.Get("metadata.@keys.0").String() != `"store":true,` {
 				t.Errorf("what the request has was changed: %s", last)
 			}
 			if got := response.Header.Get(notStoredHeader); (got == "response") != (fails && !stream) {
-				t.Errorf("%T, stream %t: %s: %q", store, stream, notStoredHeader, got)
+				t.Errorf("%d, stream %t: %s: %q", i, stream, notStoredHeader, got)
 			}
 		}
 		for range 2 {
 			if r := <-observer; (r.NotStored == "response") != fails {
-				t.Errorf("%T: %+v", store, r)
+				t.Errorf("%d: %+v", i, r)
 			}
 		}
 	}
@@ -189,16 +200,16 @@ func TestSaysNotStored(t *testing.T) {
 
 // slowChain calls end when a chain is read, which takes until its context has ended.
 type slowChain struct {
-	stores.Store
+	store.Engine
 	reads int
 	end   func()
 }
 
-func (c *slowChain) Chain(ctx context.Context, _, _ string, _ int, _ int64) ([]stores.Link, string, func(), error) {
+func (c *slowChain) Read(ctx context.Context, _, _ string, _ store.Query) ([]store.Page, error) {
 	c.reads++
 	c.end()
 	<-ctx.Done()
-	return nil, "", func() {}, fmt.Errorf("%w: %w", stores.ErrUnavailable, context.Cause(ctx))
+	return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 }
 
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
@@ -209,25 +220,25 @@ func TestChainAtExit(t *testing.T) {
 		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {
-		store := new(slowChain)
-		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 1 << 30, MaxConcurrent: 1, Responses: store, Logger: discard()})
+		engine := new(slowChain)
+		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 1 << 30, MaxConcurrent: 1, Responses: objects.NewStore(engine, discard()), Logger: discard()})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
-		store.end = func() { end(leave, exit) }
+		engine.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
 		_, apiErr := g.acceptAt("/v1/responses", g.newExchange(httptest.NewRecorder(), r))
-		if apiErr == nil || apiErr.Code != code || store.reads != 1 {
-			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
+		if apiErr == nil || apiErr.Code != code || engine.reads != 1 {
+			t.Errorf("%+v after %d reads, want %s", apiErr, engine.reads, code)
 		}
 	}
 }
 
 // TestChainMemory: the items of a chain count with the bodies of requests.
 func TestChainMemory(t *testing.T) {
-	store := responsestore.NewMemory(1<<20, time.Hour)
+	store := memoryStore(1<<20, time.Hour)
 	id := responseid.Prefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
-	entry := &stores.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
+	entry := &objects.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
 	if err := store.Put(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}

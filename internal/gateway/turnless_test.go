@@ -14,9 +14,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // stuckWriter is the writer of an answer whose client reads nothing: a write ends with its
@@ -51,7 +50,7 @@ func (s *slowWriter) Write(piece []byte) (int, error) {
 // visitsOf returns a gateway for several users, whose answers take at most answers bytes, with a
 // conversation and a response of size bytes for each of the users.
 func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gateway, paths map[string][]string) {
-	store := responsestore.NewMemory(1<<30, time.Hour)
+	store := memoryStore(1<<30, time.Hour)
 	g = New(nil, Options{
 		MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard(), Responses: store,
 		User:    func(r *http.Request) string { return r.Header.Get("X-User") },
@@ -64,7 +63,7 @@ func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gatewa
 		suffix := responseid.NewSuffix(time.Now())
 		conversation, response := responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
 		for id, object := range map[string]json.RawMessage{conversation: json.RawMessage(`{}`), response: text} {
-			if err := store.Put(t.Context(), id, &stores.Entry{User: user, Response: object, Input: []json.RawMessage{text}}); err != nil {
+			if err := store.Put(t.Context(), id, &objects.Entry{User: user, Response: object, Input: []json.RawMessage{text}}); err != nil {
 				t.Fatal(err)
 			}
 		}

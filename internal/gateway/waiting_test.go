@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -73,7 +72,7 @@ func largeRequest(more string) *http.Request {
 func waitingGateway(t *testing.T, answers int64) *Gateway {
 	t.Helper()
 	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte"})
-	g := newGateway(u, Options{MaxConcurrent: 8, Responses: responsestore.NewMemory(1<<26, time.Hour), User: func(r *http.Request) string { return r.Header.Get("User") }})
+	g := newGateway(u, Options{MaxConcurrent: 8, Responses: memoryStore(1<<26, time.Hour), User: func(r *http.Request) string { return r.Header.Get("User") }})
 	g.answerBudget = claims.NewBudget(answers, 0, g.crowd)
 	return g
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 // Events are the numbered events of a background response.
@@ -16,12 +16,12 @@ type Events interface {
 	// Next returns events. The parameter from is the number of the first one. If that event has
 	// not come yet, Next returns a channel that is closed when there may be events. If no more
 	// events will come, Next returns neither events nor a channel. If that event was dropped, the
-	// error is stores.ErrDropped.
+	// error is ErrDropped.
 	//
 	// The events must not be kept beyond the next call. Until then, claim has their memory, also
 	// if the log or the store has dropped them. If there is no memory, Next returns no events, and
 	// a channel that is closed soon.
-	Next(from int64, claim *claims.Claim) (events []stores.Event, changed <-chan struct{}, err error)
+	Next(from int64, claim *claims.Claim) (events []Event, changed <-chan struct{}, err error)
 }
 
 // claimPause is the pause before memory for events is claimed again.
@@ -41,7 +41,7 @@ func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.C
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
 	}
-	entry, apiErr := o.entry(r, id, o.part(""))
+	entry, apiErr := o.object(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -53,7 +53,7 @@ func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.C
 	stored := &storedEvents{store: o.backgroundStore(), ctx: r.Context(), user: o.User(r), id: id}
 	err := stored.read(from, claim)
 	switch {
-	case errors.Is(err, stores.ErrDropped):
+	case errors.Is(err, ErrDropped):
 		return nil, missing
 	case errors.Is(err, errNoMemory):
 		err = nil // Next waits for memory
@@ -64,26 +64,26 @@ func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.C
 // storedEvents reads the events of a response from the store. The response belongs to another node
 // or an earlier process.
 type storedEvents struct {
-	store    stores.Background
+	store    *Store
 	ctx      context.Context
 	user, id string
 
-	lastRead stores.Events // the result of the last read; claimed until the next read
-	failedAt time.Time     // when the store began to fail; zero: it works
+	lastRead EventPage // the result of the last read; claimed until the next read
+	failedAt time.Time // when the store began to fail; zero: it works
 }
 
 // maxOutage is how long the store may fail before the readers of events get an error.
 const maxOutage = time.Minute
 
 // Next implements [Events]. The parameter from must not be smaller than in the previous call.
-func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]stores.Event, <-chan struct{}, error) {
+func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]Event, <-chan struct{}, error) {
 	changed := s.store.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from, claim)
 		if errors.Is(err, errNoMemory) {
 			return nil, soon(), nil
 		}
-		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage {
+		if errors.Is(err, store.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage {
 			return nil, changed, nil // no error, since the store may work again at a later call
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (s *storedEvents) read(from int64, claim *claims.Claim) error {
 	defer cancel()
 	limit := max(maxBatch, s.lastRead.Larger)
 	claim.Release()
-	s.lastRead = stores.Events{First: from, Larger: s.lastRead.Larger}
+	s.lastRead = EventPage{First: from, Larger: s.lastRead.Larger}
 	if !claim.Grow(2 * limit) {
 		return errNoMemory
 	}

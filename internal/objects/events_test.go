@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 // TestFollowersHold checks that the events which the followers of a user have read are claimed, also
@@ -25,7 +25,7 @@ func TestFollowersHold(t *testing.T) {
 		const followers, size = 1024, 10 << 10
 		budget := claims.NewBudget(1<<20, size, claims.NewCrowd(func() bool { return true }))
 		logs := newLogs(logLimits{LogBytes: 2 * size, TotalBytes: 16 * size, KeepTime: time.Hour})
-		var held [followers][]stores.Event
+		var held [followers][]Event
 		var claimed [followers]*claims.Claim
 		served, waits := 0, followers
 		var wait <-chan struct{}
@@ -93,7 +93,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// storedDouble is a store with events of some sizes.
+// storedDouble is an engine with events of some sizes.
 type storedDouble struct {
 	*double
 	sizes []int
@@ -102,27 +102,26 @@ type storedDouble struct {
 	fault string
 }
 
-func (d *storedDouble) Get(context.Context, string, string) (*stores.Entry, error) {
-	return &stores.Entry{User: "u"}, nil
-}
-
-func (d *storedDouble) Events(_ context.Context, _, _ string, from, limit int64) (stores.Events, error) {
+func (d *storedDouble) Read(_ context.Context, _, id string, q store.Query) ([]store.Page, error) {
+	if q.Part == store.Value {
+		return []store.Page{{ID: id, About: "{}", Next: 1, Records: [][]byte{[]byte("{}")}}}, nil
+	}
 	d.reads++
-	if d.claim.Size() < 2*limit {
-		d.fault = fmt.Sprintf("%d bytes are asked for, and %d claimed", limit, d.claim.Size())
+	if d.claim.Size() < 2*q.Limit {
+		d.fault = fmt.Sprintf("%d bytes are asked for, and %d claimed", q.Limit, d.claim.Size())
 	}
-	events, size := stores.Events{First: from}, int64(0)
-	for _, n := range d.sizes[from:] {
-		if size += int64(n) + stores.ItemOverhead; size > limit {
-			if len(events.Events) == 0 {
-				events.Larger = size
+	page, size := store.Page{ID: id, About: "{}", Next: int64(len(d.sizes)), EndedBy: "o"}, int64(0)
+	for _, n := range d.sizes[q.From:] {
+		record := append([]byte("e "), make([]byte, n)...)
+		if size += int64(len(record)) + store.RecordOverhead; size > q.Limit {
+			if len(page.Records) == 0 {
+				page.Larger = size
 			}
-			return events, nil
+			break
 		}
-		events.Events = append(events.Events, stores.Event{Name: "e", Data: make([]byte, n)})
+		page.Records = append(page.Records, record)
 	}
-	events.Over = true
-	return events, nil
+	return []store.Page{page}, nil
 }
 
 // TestStoredEventsHold checks that events are read from a store only into claimed memory, and that a
@@ -130,25 +129,25 @@ func (d *storedDouble) Events(_ context.Context, _, _ string, from, limit int64)
 func TestStoredEventsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := claims.NewBudget(8<<20, 0, claims.NewCrowd(nil))
-		store := &storedDouble{double: new(double), sizes: []int{10, 2 << 20, 10, 40 << 10, 40 << 10, 10}, claim: budget.Claim("u")}
-		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler), User: func(*http.Request) string { return "u" }}
+		engine := &storedDouble{double: new(double), sizes: []int{10, 2 << 20, 10, 40 << 10, 40 << 10, 10}, claim: budget.Claim("u")}
+		o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler), User: func(*http.Request) string { return "u" }}
 		others := budget.Claim("u")
 		if !others.Grow(5 << 20) {
 			t.Fatal("there is no memory")
 		}
-		events, apiErr := o.Events(as("u"), responseid.Prefix+responseid.NewSuffix(time.Now()), 0, store.claim)
+		events, apiErr := o.Events(as("u"), responseid.Prefix+responseid.NewSuffix(time.Now()), 0, engine.claim)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		time.AfterFunc(time.Minute, others.Release)
 		got, waited := 0, time.Now()
 		for {
-			batch, changed, err := events.Next(int64(got), store.claim)
+			batch, changed, err := events.Next(int64(got), engine.claim)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got += len(batch); len(batch) > 0 && store.claim.Size() < sizeOf(batch...) {
-				t.Errorf("%d bytes are kept, %d claimed", sizeOf(batch...), store.claim.Size())
+			if got += len(batch); len(batch) > 0 && engine.claim.Size() < sizeOf(batch...) {
+				t.Errorf("%d bytes are kept, %d claimed", sizeOf(batch...), engine.claim.Size())
 			}
 			if len(batch) == 0 && changed == nil {
 				break
@@ -157,10 +156,10 @@ func TestStoredEventsHold(t *testing.T) {
 				<-changed
 			}
 		}
-		if took := time.Since(waited); got != len(store.sizes) || store.reads > 6 || took < time.Minute || took > time.Minute+claimPause || store.fault != "" {
-			t.Errorf("%d events in %d reads after %s; %s", got, store.reads, took, store.fault)
+		if took := time.Since(waited); got != len(engine.sizes) || engine.reads > 6 || took < time.Minute || took > time.Minute+claimPause || engine.fault != "" {
+			t.Errorf("%d events in %d reads after %s; %s", got, engine.reads, took, engine.fault)
 		}
-		if store.claim.Release(); budget.Held() != 0 {
+		if engine.claim.Release(); budget.Held() != 0 {
 			t.Errorf("%d bytes are left", budget.Held())
 		}
 	})
@@ -168,9 +167,9 @@ func TestStoredEventsHold(t *testing.T) {
 
 // TestInProgressHeld checks that a running response is encoded for a reader only if there is memory.
 func TestInProgressHeld(t *testing.T) {
-	o := &Objects{Running: NewRunning(), User: func(r *http.Request) string { return r.Header.Get("User") }, Store: new(storedDouble)}
+	o := &Objects{Running: NewRunning(), User: func(r *http.Request) string { return r.Header.Get("User") }, Store: storeIn(new(storedDouble))}
 	id, made := responseid.Prefix+responseid.NewSuffix(time.Now()), 0
-	_, end := o.Running.Begin(t.Context(), Response{ID: id, Entry: &stores.Entry{User: "ann"}, Stored: true, Size: 100, InProgress: func() json.RawMessage {
+	_, end := o.Running.Begin(t.Context(), Response{ID: id, Entry: &Entry{User: "ann"}, Stored: true, Size: 100, InProgress: func() json.RawMessage {
 		made++
 		return json.RawMessage("{}")
 	}})
@@ -192,17 +191,17 @@ func TestInProgressHeld(t *testing.T) {
 	}
 }
 
-// failingEvents is a store whose events cannot be read for a while.
+// failingEvents is an engine whose events cannot be read for a while.
 type failingEvents struct {
 	double
 	failsFrom, failsUntil time.Time
 }
 
-func (f *failingEvents) Events(_ context.Context, _, _ string, from, _ int64) (stores.Events, error) {
+func (f *failingEvents) Read(context.Context, string, string, store.Query) ([]store.Page, error) {
 	if now := time.Now(); !now.Before(f.failsFrom) && now.Before(f.failsUntil) {
-		return stores.Events{}, fmt.Errorf("%w: for a while", stores.ErrUnavailable)
+		return nil, fmt.Errorf("%w: for a while", store.ErrUnavailable)
 	}
-	return stores.Events{First: from}, nil
+	return []store.Page{{Leased: true}}, nil
 }
 
 // TestEventsOutage checks that a reader of events outlives a short outage of the store, and ends in a
@@ -211,15 +210,15 @@ func TestEventsOutage(t *testing.T) {
 	for outage, ends := range map[time.Duration]bool{maxOutage / 2: false, 2 * maxOutage: true} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now().Add(time.Hour)
-			store := &failingEvents{failsFrom: begin, failsUntil: begin.Add(outage)}
-			events := &storedEvents{store: store, ctx: t.Context()}
+			engine := &failingEvents{failsFrom: begin, failsUntil: begin.Add(outage)}
+			events := &storedEvents{store: storeIn(engine), ctx: t.Context()}
 			for time.Since(begin) < 3*maxOutage {
 				_, changed, err := events.Next(0, unlimited())
 				if err == nil {
 					<-changed
 					continue
 				}
-				if after := time.Since(begin); !ends || !errors.Is(err, stores.ErrUnavailable) || after < maxOutage || after > maxOutage+2*stores.WatchTime {
+				if after := time.Since(begin); !ends || !errors.Is(err, store.ErrUnavailable) || after < maxOutage || after > maxOutage+2*store.WatchTime {
 					t.Errorf("an outage of %s: after %s: %v", outage, after, err)
 				}
 				return

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // logLimits bound [Logs].
@@ -46,7 +45,7 @@ type Log struct {
 	user, id string
 
 	// The fields below are guarded by logs.mu.
-	events    []stores.Event
+	events    []Event
 	first     int64 // the number of events[0]; if there are no events, the number of the next one
 	size      int64
 	hasEnded  bool
@@ -56,7 +55,7 @@ type Log struct {
 }
 
 // sizeOf returns the memory of events, in bytes.
-func sizeOf(events ...stores.Event) (bytes int64) {
+func sizeOf(events ...Event) (bytes int64) {
 	for i := range events {
 		bytes += eventOverhead + int64(len(events[i].Data))
 	}
@@ -89,7 +88,7 @@ const forgottenTime = 30 * time.Second
 
 // Forget removes the log of a response, so that nobody can find it any more. If the log has ended,
 // readers that found it before can read the rest, for at most forgottenTime. If the log has not
-// ended, they get stores.ErrDropped.
+// ended, they get ErrDropped.
 func (s *Logs) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (l *Log) Append(name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.wakeReaders()
-	e := stores.Event{Name: name, Data: slices.Clone(data)}
+	e := Event{Name: name, Data: slices.Clone(data)}
 	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was removed, or the event is too large
 		l.first++ // this event is dropped; all earlier ones were dropped already
 		return nil
@@ -167,7 +166,7 @@ func (l *Log) dropOldest() bool {
 		return false
 	}
 	l.addBytes(-sizeOf(l.events[0]))
-	l.events[0] = stores.Event{}
+	l.events[0] = Event{}
 	l.events, l.first = l.events[1:], l.first+1
 	return true
 }
@@ -199,7 +198,7 @@ func (l *Log) End() {
 	})
 }
 
-// remove removes a log. Readers who have not read all its events get stores.ErrDropped.
+// remove removes a log. Readers who have not read all its events get ErrDropped.
 func (s *Logs) remove(l *Log) {
 	if s.byID[l.id] != l {
 		return
@@ -224,7 +223,7 @@ func (l *Log) wakeReaders() {
 }
 
 // Next implements [Events].
-func (l *Log) Next(from int64, claim *claims.Claim) (events []stores.Event, changed <-chan struct{}, err error) {
+func (l *Log) Next(from int64, claim *claims.Claim) (events []Event, changed <-chan struct{}, err error) {
 	claim.Release()
 	events, changed, err = l.next(from, maxBatch)
 	if len(events) > 0 && !claim.Grow(sizeOf(events...)) {
@@ -235,13 +234,13 @@ func (l *Log) Next(from int64, claim *claims.Claim) (events []stores.Event, chan
 
 // next returns events of at most limit bytes, or one larger event, like Next. The caller must not
 // keep them, unless their memory is claimed.
-func (l *Log) next(from, limit int64) (events []stores.Event, changed <-chan struct{}, err error) {
+func (l *Log) next(from, limit int64) (events []Event, changed <-chan struct{}, err error) {
 	l.logs.mu.Lock()
 	defer l.logs.mu.Unlock()
 	end := l.first + int64(len(l.events))
 	switch {
 	case from < l.first:
-		return nil, nil, stores.ErrDropped
+		return nil, nil, ErrDropped
 	case from < end:
 		for size := int64(0); from < end; from++ {
 			e := l.events[from-l.first]

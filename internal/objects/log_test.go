@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // unlimited returns a claim for any number of bytes.
@@ -92,7 +91,7 @@ func TestLogExpiry(t *testing.T) {
 			t.Error("gone too early")
 		}
 		time.Sleep(2 * time.Nanosecond)
-		if _, _, err := l.Next(0, unlimited()); s.Find("ann", "a") != nil || !errors.Is(err, stores.ErrDropped) || held(s) != 0 {
+		if _, _, err := l.Next(0, unlimited()); s.Find("ann", "a") != nil || !errors.Is(err, ErrDropped) || held(s) != 0 {
 			t.Errorf("after its time: %v, %d bytes", err, held(s))
 		}
 	})
@@ -123,7 +122,7 @@ func TestLogLimits(t *testing.T) {
 			_ = first.Append("e", data)
 			check()
 		}
-		if _, _, err := first.Next(5, unlimited()); !errors.Is(err, stores.ErrDropped) {
+		if _, _, err := first.Next(5, unlimited()); !errors.Is(err, ErrDropped) {
 			t.Error(err)
 		}
 		if events, _, err := first.Next(6, unlimited()); err != nil || len(events) != 4 {
@@ -149,7 +148,7 @@ func TestLogLimits(t *testing.T) {
 		_ = second.Append("e", data)
 		second.End()
 		check()
-		if _, _, err := second.Next(11, unlimited()); !errors.Is(err, stores.ErrDropped) {
+		if _, _, err := second.Next(11, unlimited()); !errors.Is(err, ErrDropped) {
 			t.Error("forgotten:", err)
 		}
 		third.End()

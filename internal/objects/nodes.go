@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 const (
@@ -23,25 +23,27 @@ const (
 
 // backgroundStore returns the store if other nodes can find running responses in it, and otherwise
 // nil.
-func (o *Objects) backgroundStore() stores.Background {
-	store, _ := o.Store.(stores.Background)
-	return store
+func (o *Objects) backgroundStore() *Store {
+	if o.Store == nil || !o.Store.engine.Lasts() {
+		return nil
+	}
+	return o.Store
 }
 
 // Begin stores a background response when it begins, so that other nodes and later processes can
 // find it.
 func (o *Objects) Begin(ctx context.Context, response Response) error {
-	store := o.backgroundStore()
-	if store == nil {
+	stored := o.backgroundStore()
+	if stored == nil {
 		return nil
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	return store.Begin(ctx, response.ID, response.runningEntry())
+	return stored.Begin(ctx, response.ID, response.runningEntry())
 }
 
 // runningEntry returns the entry of the response while it runs.
-func (r Response) runningEntry() *stores.Entry {
+func (r Response) runningEntry() *Entry {
 	entry := *r.Entry
 	entry.Response = r.InProgress()
 	return &entry
@@ -51,11 +53,11 @@ func (r Response) runningEntry() *stores.Entry {
 // another node wants the response cancelled, or counts the response as lost. The caller calls end
 // once the response has ended; end waits until the last events are stored.
 func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
-	store := o.backgroundStore()
-	if store == nil {
+	stored := o.backgroundStore()
+	if stored == nil {
 		return func() {}
 	}
-	c := &eventStorer{objects: o, store: store, response: response, log: log, stop: stop}
+	c := &eventStorer{objects: o, store: stored, response: response, log: log, stop: stop}
 	ctx, cancel := context.WithCancel(context.Background())
 	var storing sync.WaitGroup
 	storing.Go(func() { c.run(ctx) })
@@ -75,7 +77,7 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 // part of the body and of the answer, which the response has claimed until the eventStorer ends.
 type eventStorer struct {
 	objects  *Objects
-	store    stores.Background
+	store    *Store
 	response Response
 	log      *Log
 	stop     context.CancelCauseFunc
@@ -123,10 +125,10 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.nextEvent, c.done = c.nextEvent+int64(len(events.Events)), events.Over
-	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.objects.Running.isOver(c.response.ID):
+	case errors.Is(err, store.ErrEnded), errors.Is(err, store.ErrNotFound) && c.objects.Running.isOver(c.response.ID):
 		c.done = true // other nodes count the response as lost, or the response has ended and was deleted
 		c.stop(apierror.ErrCancelled)
-	case errors.Is(err, stores.ErrNotFound): // the store was emptied
+	case errors.Is(err, store.ErrNotFound): // the store was emptied
 		c.nextEvent = 0
 		err = c.store.Begin(ctx, c.response.ID, c.response.runningEntry())
 	}
@@ -137,15 +139,15 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 }
 
 // nextEvents returns the next events to store.
-func (c *eventStorer) nextEvents() stores.Events {
+func (c *eventStorer) nextEvents() EventPage {
 	logged, more, err := c.log.next(c.nextEvent, maxGathered)
 	switch {
 	case err != nil && c.logEnded: // the gap shows readers that some events are missing, however many they have read
-		return stores.Events{First: math.MaxUint32, Events: []stores.Event{{Name: "missing"}}, Over: true}
+		return EventPage{First: math.MaxUint32, Over: true}
 	case err != nil:
-		return stores.Events{First: c.nextEvent}
+		return EventPage{First: c.nextEvent}
 	}
-	return stores.Events{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
+	return EventPage{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
 }
 
 // logFailure logs that the store has failed with err. It does nothing if err is nil or ctx was
@@ -161,14 +163,14 @@ const endCheckPause = 250 * time.Millisecond
 
 // cancelAndWait asks the node that makes a response to cancel it, and waits until the response has
 // ended.
-func (o *Objects) cancelAndWait(ctx context.Context, user, id string) (*stores.Entry, error) {
+func (o *Objects) cancelAndWait(ctx context.Context, user, id string) (*Entry, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	if err := o.backgroundStore().Cancel(ctx, user, id); err != nil {
 		return nil, err
 	}
 	for {
-		e, err := stores.GetPart(ctx, o.Store, user, id, "")
+		e, err := o.Store.GetObject(ctx, user, id)
 		if err != nil || !e.Running {
 			return e, err
 		}

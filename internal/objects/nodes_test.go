@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,12 +14,12 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
-// double is a store of others whose answers a test decides.
+// double is an engine whose answers a test decides.
 type double struct {
-	stores.Store
+	store.Engine
 	answer func(call int) (cancelled bool, err error)
 
 	mu    sync.Mutex
@@ -28,7 +29,9 @@ type double struct {
 	over  bool
 }
 
-func (d *double) Begin(context.Context, string, *stores.Entry) error {
+func (*double) Lasts() bool { return true }
+
+func (d *double) Put(context.Context, string, string, *store.Put) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun++
@@ -36,41 +39,36 @@ func (d *double) Begin(context.Context, string, *stores.Entry) error {
 	return nil
 }
 
-func (d *double) Continue(ctx context.Context, _, _ string, events stores.Events) (bool, error) {
+func (d *double) Append(_ context.Context, _, _ string, a *store.Append) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++
 	cancelled, err := d.answer(d.calls)
 	if err == nil {
-		if events.First > int64(len(d.names)) {
+		if a.First > int64(len(d.names)) {
 			d.names = append(d.names, "gap")
 		}
-		for i, e := range events.Events {
-			if events.First+int64(i) >= int64(len(d.names)) {
-				d.names = append(d.names, e.Name)
+		for i, record := range a.Records {
+			if a.First+int64(i) >= int64(len(d.names)) {
+				name, _, _ := strings.Cut(string(record), " ")
+				d.names = append(d.names, name)
 			}
 		}
-		d.over = events.Over
+		d.over = a.Over
 	}
 	return cancelled, err
 }
 
-func (d *double) Cancel(context.Context, string, string) error { return nil }
-
-func (d *double) Events(context.Context, string, string, int64, int64) (stores.Events, error) {
-	return stores.Events{}, stores.ErrNotFound
-}
-
-func (d *double) Watch(string) <-chan struct{} {
+func (*double) Watch(string) <-chan struct{} {
 	changed := make(chan struct{})
-	time.AfterFunc(stores.WatchTime, func() { close(changed) })
+	time.AfterFunc(store.WatchTime, func() { close(changed) })
 	return changed
 }
 
 // TestContinue checks that all events of a response are stored once, in their order, whatever the
 // store does meanwhile, and that its turn ends when nobody can read it any more.
 func TestContinue(t *testing.T) {
-	down := fmt.Errorf("%w: for a while", stores.ErrUnavailable)
+	down := fmt.Errorf("%w: for a while", store.ErrUnavailable)
 	for what, c := range map[string]struct {
 		answer  func(call int) (bool, error)
 		deleted bool // by a client, while the response runs
@@ -80,17 +78,17 @@ func TestContinue(t *testing.T) {
 	}{
 		"works":     {answer: func(int) (bool, error) { return false, nil }, begun: 1, all: true},
 		"fails":     {answer: func(call int) (bool, error) { return false, errorIf(call > 2 && call < 9, down) }, begun: 1, all: true},
-		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, stores.ErrNotFound) }, begun: 2, all: true},
-		"deleted":   {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrNotFound) }, deleted: true, begun: 1, stops: apierror.ErrCancelled},
+		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, store.ErrNotFound) }, begun: 2, all: true},
+		"deleted":   {answer: func(call int) (bool, error) { return false, errorIf(call > 2, store.ErrNotFound) }, deleted: true, begun: 1, stops: apierror.ErrCancelled},
 		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: apierror.ErrCancelled},
-		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrEnded) }, begun: 1, stops: apierror.ErrCancelled},
+		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, store.ErrEnded) }, begun: 1, stops: apierror.ErrCancelled},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &double{answer: c.answer}
-				o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
+				engine := &double{answer: c.answer}
+				o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
 				response := Response{
-					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}, Stored: true,
+					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &Entry{User: "u"}, Stored: true,
 					InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
 				}
 				if err := o.Begin(t.Context(), response); err != nil {
@@ -115,11 +113,11 @@ func TestContinue(t *testing.T) {
 				}
 				log.End()
 				finish()
-				if c.all && (!slices.Equal(store.names, want) || !store.over) {
-					t.Errorf("%q, over %t", store.names, store.over)
+				if c.all && (!slices.Equal(engine.names, want) || !engine.over) {
+					t.Errorf("%q, over %t", engine.names, engine.over)
 				}
-				if store.begun != c.begun || stopped != c.stops {
-					t.Errorf("begun %d times, stopped %v", store.begun, stopped)
+				if engine.begun != c.begun || stopped != c.stops {
+					t.Errorf("begun %d times, stopped %v", engine.begun, stopped)
 				}
 			})
 		})
@@ -136,11 +134,11 @@ func errorIf(is bool, err error) error {
 // TestContinueDropped checks that the end of events that could not all be stored says so.
 func TestContinueDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &double{answer: func(call int) (bool, error) {
-			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", stores.ErrUnavailable))
+		engine := &double{answer: func(call int) (bool, error) {
+			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", store.ErrUnavailable))
 		}}
-		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
-		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}}
+		o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
+		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &Entry{User: "u"}}
 		log := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {
@@ -151,8 +149,8 @@ func TestContinueDropped(t *testing.T) {
 		}
 		log.End()
 		finish()
-		if !store.over || !slices.Contains(store.names, "gap") {
-			t.Errorf("%q, over %t", store.names, store.over)
+		if !engine.over || !slices.Contains(engine.names, "gap") {
+			t.Errorf("%q, over %t", engine.names, engine.over)
 		}
 	})
 }

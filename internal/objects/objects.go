@@ -15,12 +15,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
 // Objects are the responses and conversations of a store. All methods are safe for concurrent use.
 type Objects struct {
-	Store   stores.Store               // nil: nothing is kept
+	Store   *Store                     // nil: nothing is kept
 	Running *Running                   // the responses that are running
 	User    func(*http.Request) string // returns the user of a request
 	Logger  *slog.Logger
@@ -43,7 +43,7 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error, or to nil if err is nil. If err wraps stores.ErrNotFound,
+// apiError converts err to an API error, or to nil if err is nil. If err wraps store.ErrNotFound,
 // the result is the parameter missing.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
@@ -53,9 +53,9 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 		return apiErr
 	}
 	switch {
-	case errors.Is(err, stores.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return missing
-	case errors.Is(err, stores.ErrTooLarge):
+	case errors.Is(err, store.ErrTooLarge):
 		return apierror.ConversationTooLong()
 	}
 	return o.Failed(r.Context(), r, err)
@@ -66,7 +66,7 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory Hold) ([]byte
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return o.Running.currentResponse(one, claimMemory)
 	}
-	entry, apiErr := o.entry(r, id, o.part(""))
+	entry, apiErr := o.object(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -89,7 +89,7 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory Hold) ([]by
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	entry, apiErr := o.entry(r, id, o.whole)
+	entry, apiErr := o.entry(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -97,29 +97,26 @@ func (o *Objects) InputItems(r *http.Request, id string, claimMemory Hold) ([]by
 	return itemList(entry.Input, page, claimMemory)
 }
 
-// reader reads an entry of a user, or a part of it.
-type reader func(ctx context.Context, user, id string) (*stores.Entry, error)
-
-// whole is a reader of all of an entry.
-func (o *Objects) whole(ctx context.Context, user, id string) (*stores.Entry, error) {
-	return o.Store.Get(ctx, user, id)
+// entry reads a stored response of the caller with its items. The entry of a running one has no
+// Output.
+func (o *Objects) entry(r *http.Request, id string) (*Entry, *apierror.Error) {
+	return o.find(r, id, o.Store.Get)
 }
 
-// part returns a reader of what [stores.Parts] says.
-func (o *Objects) part(text string) reader {
-	return func(ctx context.Context, user, id string) (*stores.Entry, error) {
-		return stores.GetPart(ctx, o.Store, user, id, text)
-	}
+// object reads a stored response of the caller without its items. The entry of a running one has no
+// Response.
+func (o *Objects) object(r *http.Request, id string) (*Entry, *apierror.Error) {
+	return o.find(r, id, o.Store.GetObject)
 }
 
-// entry reads a stored response of the caller. The entry of a running one has no Response.
-func (o *Objects) entry(r *http.Request, id string, read reader) (*stores.Entry, *apierror.Error) {
+// find reads a stored response of the caller.
+func (o *Objects) find(r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
 	// Look in o.Running first, then in the store: a response is stored before it leaves o.Running.
 	if one := o.Running.findStored(o.User(r), id); one != nil {
-		return &stores.Entry{User: one.Entry.User, Input: one.Entry.Input}, nil
+		return &Entry{User: one.Entry.User, Input: one.Entry.Input}, nil
 	}
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
@@ -147,7 +144,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	err := o.Store.Delete(ctx, o.User(r), id)
-	if one != nil && errors.Is(err, stores.ErrNotFound) {
+	if one != nil && errors.Is(err, store.ErrNotFound) {
 		err = nil // it was not stored yet, and will not be
 	}
 	if err != nil {
@@ -182,7 +179,7 @@ func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory Hold) (
 // cancelElsewhere cancels a response of the caller that another node makes, and returns the
 // cancelled response.
 func (o *Objects) cancelElsewhere(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
-	entry, apiErr := o.entry(r, id, o.part(""))
+	entry, apiErr := o.object(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}

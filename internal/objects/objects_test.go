@@ -14,8 +14,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -40,7 +38,7 @@ func (newItem) Items(suffix string) []json.RawMessage {
 // TestOthersObjects: each object is its owner's alone, whatever another user tries.
 func TestOthersObjects(t *testing.T) {
 	o := &Objects{
-		Store:   responsestore.NewMemory(1<<20, time.Hour),
+		Store:   inMemory(),
 		Running: NewRunning(),
 		User:    func(r *http.Request) string { return r.Header.Get("User") },
 		Logger:  slog.New(slog.DiscardHandler),
@@ -53,12 +51,12 @@ func TestOthersObjects(t *testing.T) {
 	_, item, _ := strings.Cut(string(list), `"first_id":"`)
 	item, _, _ = strings.Cut(item, `"`)
 	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
-	if err := o.Store.Put(t.Context(), stored, &stores.Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
+	if err := o.Store.Put(t.Context(), stored, &Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	running := responseid.Prefix + responseid.NewSuffix(time.Now())
 	ctx, end := o.Running.Begin(t.Context(), Response{
-		ID: running, Entry: &stores.Entry{User: "ann"}, Stored: true,
+		ID: running, Entry: &Entry{User: "ann"}, Stored: true,
 		InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"running"}`) },
 	})
 	defer end()
@@ -129,12 +127,12 @@ func free(int64) *apierror.Error { return nil }
 // once that is stored, and as it is being made before.
 func TestEndedResponse(t *testing.T) {
 	o := &Objects{
-		Store: responsestore.NewMemory(1<<20, time.Hour), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
+		Store: inMemory(), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
 		User: func(r *http.Request) string { return r.Header.Get("User") },
 	}
 	id := responseid.Prefix + responseid.NewSuffix(time.Now())
 	_, end := o.Running.Begin(t.Context(), Response{
-		ID: id, Entry: &stores.Entry{User: "ann"}, Stored: true,
+		ID: id, Entry: &Entry{User: "ann"}, Stored: true,
 		InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
 	})
 	defer end()
@@ -156,7 +154,7 @@ func TestCancelWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &Objects{Running: NewRunning(), User: func(*http.Request) string { return "ann" }, Logger: slog.New(slog.DiscardHandler)}
 		ctx, end := o.Running.Begin(t.Context(), Response{
-			ID: "r", Entry: &stores.Entry{User: "ann"}, InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
+			ID: "r", Entry: &Entry{User: "ann"}, InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
 		})
 		defer end()
 		began := time.Now()
@@ -175,12 +173,12 @@ func TestCancelWaits(t *testing.T) {
 func TestDeleteWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &Objects{
-			Store: responsestore.NewMemory(1<<20, time.Hour), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
+			Store: inMemory(), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
 			User: func(*http.Request) string { return "ann" },
 		}
 		id := responseid.Prefix + responseid.NewSuffix(time.Now())
 		ctx, end := o.Running.Begin(t.Context(), Response{
-			ID: id, Entry: &stores.Entry{User: "ann"}, Stored: true,
+			ID: id, Entry: &Entry{User: "ann"}, Stored: true,
 			InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
 		})
 		defer end()

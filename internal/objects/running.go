@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 )
 
 // Running is the register of the responses that are being streamed or run in the background, so
@@ -23,7 +22,7 @@ type Running struct {
 // Response is a response that is running.
 type Response struct {
 	ID         string
-	Entry      *stores.Entry          // its Response and Output are set when the response ends
+	Entry      *Entry                 // its Response and Output are set when the response ends
 	Stored     bool                   // true: it can be read by its id already, and will be stored; false: it cannot be read
 	Size       int64                  // bytes of what InProgress returns, or somewhat more
 	InProgress func() json.RawMessage // returns the response as it is now, without its output

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -448,7 +448,7 @@ func TestEstimatedUsage(t *testing.T) {
 // TestLost checks that a Response whose server has ended is one that has failed.
 func TestLost(t *testing.T) {
 	meta := metaOf(t, everyTool)
-	response, _ := stores.Lost(meta.InProgress(), 0)
+	response, _ := objects.Lost(meta.InProgress(), 0)
 	var got struct {
 		Status string
 		Error  struct{ Code, Message string }

@@ -18,8 +18,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
@@ -175,11 +175,11 @@ var (
 
 // putLarge stores a large conversation and a large response of the hog.
 func (r *run) putLarge() (conversation, response string) {
-	large := &stores.Entry{User: hogUser, Response: json.RawMessage(`{}`), Input: slices.Repeat([]json.RawMessage{largeItem}, 20)}
+	large := &objects.Entry{User: hogUser, Response: json.RawMessage(`{}`), Input: slices.Repeat([]json.RawMessage{largeItem}, 20)}
 	suffix := responseid.NewSuffix(time.Now())
 	conversation, response = responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
-	whole := &stores.Entry{User: hogUser, Response: largeResponse, Input: large.Input[:1]}
-	for id, entry := range map[string]*stores.Entry{conversation: large, response: whole} {
+	whole := &objects.Entry{User: hogUser, Response: largeResponse, Input: large.Input[:1]}
+	for id, entry := range map[string]*objects.Entry{conversation: large, response: whole} {
 		if err := r.store.Put(context.Background(), id, entry); err != nil {
 			r.fail("a hog cannot store %s: %v", id, err)
 		}

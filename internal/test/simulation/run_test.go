@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
-	"github.com/caddy-codex/caddy-codex/internal/stores"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	books "github.com/caddy-codex/caddy-codex/internal/usage"
@@ -36,7 +35,7 @@ type run struct {
 	server     *http.Server
 	serverLog  lockedBuffer
 	fleet      *fleet
-	store      stores.Store
+	store      *objects.Store
 	running    *objects.Running
 	exit       context.Context
 	exitNow    context.CancelFunc
@@ -71,7 +70,7 @@ type run struct {
 func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
-		logger: slog.New(slog.DiscardHandler), store: responsestore.NewMemory(64<<20, time.Hour), running: objects.NewRunning(),
+		logger: slog.New(slog.DiscardHandler), store: objects.NewStore(store.NewMemory(64<<20, time.Hour), slog.New(slog.DiscardHandler)), running: objects.NewRunning(),
 		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), wanted: make(map[string]string),
 		users: make(map[string][]string), allowed: make(map[string]int), owners: make(map[string]string), spent: make(map[string]usage),
 	}

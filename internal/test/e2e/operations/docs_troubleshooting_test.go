@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
@@ -160,7 +160,7 @@ var troubles = map[string]func(p *trouble) string{
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
 	"another process uses it": func(p *trouble) string {
 		dir := p.t.TempDir()
-		other := responsestore.NewDisk(dir)
+		other := store.NewDisk(dir)
 		if err := other.Start(); err != nil {
 			p.t.Fatal(err)
 		}

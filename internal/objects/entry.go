@@ -1,0 +1,122 @@
+package objects
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Entry is a stored response or conversation. It must not be changed after it was stored or read.
+type Entry struct {
+	User         string            // who made the request; empty without authentication
+	Previous     string            // the id of the response that it follows, if any
+	Conversation string            // the id of the conversation that it belongs to, if any
+	Running      bool              // the response still runs, so there is no output
+	Response     json.RawMessage   // the Response object that the client got
+	Input        []json.RawMessage // the items of the request's input, each with an id; all items of a conversation
+	Output       []json.RawMessage // the items of the output as the next request needs them
+
+	release func() // may be nil
+}
+
+// Release ends the use of an entry that a store has returned. Until Release is called, the memory
+// of the entry counts as used. Items taken from the entry may be used after Release.
+func (e *Entry) Release() {
+	if e.release != nil {
+		e.release()
+	}
+}
+
+// Items returns the items of the entry as the next request needs them: the input and
+// then the output.
+func (e *Entry) Items() iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		for _, item := range e.Input {
+			if !yield(item) {
+				return
+			}
+		}
+		for _, item := range e.Output {
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// entryOverhead is the memory of an entry besides its contents, in bytes.
+const entryOverhead = 512
+
+// Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
+func (e *Entry) Size() int64 {
+	size := entryOverhead + len(e.User) + len(e.Previous) + len(e.Conversation) + cap(e.Response)
+	for item := range e.Items() {
+		size += store.RecordOverhead + cap(item)
+	}
+	return int64(size)
+}
+
+// about has the facts about an entry that are read with each page of it.
+type about struct {
+	Conversation string `json:"conversation,omitempty"`
+	Running      bool   `json:"running,omitempty"`
+	Input        int    `json:"input,omitempty"` // how many of the items are the input
+}
+
+func (a about) encode() string { return string(wirejson.Append(nil, a)) }
+
+// records returns the items of the entry as they are stored.
+func (e *Entry) records() [][]byte {
+	records := make([][]byte, 0, len(e.Input)+len(e.Output))
+	for item := range e.Items() {
+		records = append(records, item)
+	}
+	return records
+}
+
+// maxDepth is how deep the arrays and objects of a stored record may be nested. It is far more than
+// a request may have.
+const maxDepth = 1024
+
+// pieceSize is the most bytes of items in a record of several.
+const pieceSize = 64 << 10
+
+// pack puts successive small items into one record, a JSON array: engines need time for each record.
+func pack(items [][]byte) (records [][]byte) {
+	for len(items) > 0 {
+		n, size := 1, len(items[0])
+		for n < len(items) && size+len(items[n]) < pieceSize {
+			size, n = size+len(items[n]), n+1
+		}
+		record := items[0]
+		if n > 1 || bytes.HasPrefix(record, []byte("[")) {
+			record = slices.Concat([]byte("["), bytes.Join(items[:n], []byte(",")), []byte("]"))
+		}
+		records, items = append(records, record), items[n:]
+	}
+	return records
+}
+
+// itemsOf returns the items in a stored record: none if the item was deleted, one, or those of an
+// array. It reports false if the record is invalid, since somebody has modified it in the store.
+func (s *Store) itemsOf(record []byte) (items []json.RawMessage, ok bool) {
+	switch {
+	case len(record) == 0:
+		return nil, true
+	case s.engine.Lasts() && !wirejson.ValidWithin(maxDepth, wirejson.Value(record)):
+		return nil, false
+	case record[0] != '[':
+		return []json.RawMessage{record}, true
+	}
+	_ = field.Elements(wirejson.Value(record), math.MaxInt, "", func(_ int, item wirejson.Value) *field.Error {
+		items = append(items, json.RawMessage(item))
+		return nil
+	})
+	return items, true
+}

@@ -1,0 +1,359 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Store keeps responses and conversations in an engine. A response is an entry whose value is the
+// Response object, and whose items are those of its input and of its output. A background response
+// also has events. A conversation is an entry whose value is its object. Store is safe for concurrent
+// use. Each context has a deadline. The errors are those of [store.Engine].
+//
+// If other processes can read the store, the Store that begins a background response owns it as long
+// as it calls Continue at least every leaseTime, by the engine's clock. If the owner stops, the
+// response is lost: the next Store that reads the response replaces it by a failed one, see [Lost].
+// A response that has ended never changes.
+type Store struct {
+	engine store.Engine
+	owner  string // identifies this Store as the owner of responses
+	logger *slog.Logger
+}
+
+// leaseTime is how long a Store owns a response without calling Continue.
+const leaseTime = 30 * time.Second
+
+// NewStore returns a store in an engine.
+func NewStore(engine store.Engine, logger *slog.Logger) *Store {
+	return &Store{engine: engine, owner: rand.Text(), logger: logger}
+}
+
+// Fails reports whether the engine did not work when it was last used.
+func (s *Store) Fails() bool { return s.engine.Fails() }
+
+// isStoredID reports whether an id has the form of a response's or a conversation's id.
+func isStoredID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
+
+// Put stores an entry, and replaces an entry with the same id. The error wraps store.ErrEnded if
+// another owner has begun the response.
+func (s *Store) Put(ctx context.Context, id string, e *Entry) error {
+	return s.put(ctx, id, e, false)
+}
+
+// Begin stores a response that still runs. From then on, this Store owns it. Get returns the response
+// as Running until Put stores the ended one.
+func (s *Store) Begin(ctx context.Context, id string, e *Entry) error {
+	begun := *e
+	begun.Running = true
+	return s.put(ctx, id, &begun, true)
+}
+
+func (s *Store) put(ctx context.Context, id string, e *Entry, begin bool) error {
+	if !isStoredID(id) {
+		return fmt.Errorf("the id %.64q: %w", id, store.ErrNotFound)
+	}
+	items := e.records()
+	if responseid.Valid(id) {
+		items = pack(items)
+	}
+	return s.engine.Put(ctx, e.User, id, &store.Put{
+		About: about{e.Conversation, e.Running, len(e.Input)}.encode(), Link: e.Previous, Value: e.Response, Items: items,
+		Owner: s.owner, Lease: leaseTime, Begin: begin,
+	})
+}
+
+// Get returns an entry of a user without its Response. The caller must release the entry.
+func (s *Store) Get(ctx context.Context, user, id string) (*Entry, error) {
+	e, about, items, err := s.read(ctx, user, id, store.Items)
+	if err != nil {
+		return nil, err
+	}
+	input := min(about.Input, len(items))
+	if responseid.ValidConversation(id) {
+		input = len(items)
+	}
+	e.Input, e.Output = items[:input:input], items[input:]
+	return e, nil
+}
+
+// GetObject returns an entry of a user without its items. The caller must release the entry.
+func (s *Store) GetObject(ctx context.Context, user, id string) (*Entry, error) {
+	e, _, values, err := s.read(ctx, user, id, store.Value)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) == 0 {
+		e.Release()
+		return nil, s.damaged(id)
+	}
+	e.Response = values[0]
+	return e, nil
+}
+
+// errChanging is the error for a response whose owner seems to be lost and continues.
+var errChanging = store.Unavailable(errors.New("it changes too often to be read"))
+
+// read returns an entry of a user with the records of a part. If the response is lost, read stores
+// that, and reads it again.
+func (s *Store) read(ctx context.Context, user, id string, part store.Part) (*Entry, about, []json.RawMessage, error) {
+	for range 3 {
+		r := s.newRecords(user, id, part)
+		var records []json.RawMessage
+		err := r.each(ctx, func(_ int64, record json.RawMessage) bool {
+			records = append(records, record)
+			return true
+		})
+		e := &Entry{User: user, Previous: r.page.Link, Conversation: r.about.Conversation, Running: r.about.Running, release: r.release}
+		switch {
+		case err != nil:
+			e.Release()
+			return nil, about{}, nil, err
+		case !r.about.Running || r.page.Leased:
+			return e, r.about, records, nil
+		}
+		e.Release()
+		if err := s.markLost(ctx, user, id); err != nil {
+			return nil, about{}, nil, err
+		}
+	}
+	return nil, about{}, nil, errChanging
+}
+
+// records reads the records of a part of an entry, page by page. Items that are added meanwhile are
+// left out.
+type records struct {
+	store    *Store
+	user, id string
+	part     store.Part
+	text     string // items in which it does not occur may be left out
+
+	page    store.Page // the first one, without records
+	about   about
+	release func() // frees the memory of the records
+}
+
+func (s *Store) newRecords(user, id string, part store.Part) *records {
+	return &records{store: s, user: user, id: id, part: part, release: func() {}}
+}
+
+// each calls use with each item and the number of its record, until use returns false. A value is one
+// item. The caller calls release, also after an error.
+func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessage) bool) error {
+	if !isStoredID(r.id) {
+		return store.ErrNotFound
+	}
+	limit, reserved := r.store.pageSize(), false
+	for from, isFirst := int64(0), true; isFirst || from < r.page.Next; {
+		pages, err := r.store.engine.Read(ctx, r.user, r.id, store.Query{Part: r.part, From: from, Limit: limit, Text: r.text})
+		if err != nil {
+			return err
+		}
+		page := pages[0]
+		read := page.Records
+		if isFirst {
+			page.Records = nil
+			r.page, isFirst = page, false
+			if json.Unmarshal([]byte(page.About), &r.about) != nil {
+				return r.store.damaged(r.id)
+			}
+		}
+		if limit = max(r.store.pageSize(), page.Larger); page.Larger > 0 || from+int64(len(read)) < r.page.Next {
+			if err := r.reserve(ctx, &reserved, page); err != nil {
+				return err
+			}
+		}
+		if len(read) == 0 && page.Larger == 0 && from < r.page.Next {
+			return r.store.damaged(r.id)
+		}
+		for _, record := range read[:min(int64(len(read)), r.page.Next-from)] {
+			items, ok := r.store.itemsOf(record)
+			if !ok {
+				return r.store.damaged(r.id)
+			}
+			for _, item := range items {
+				if !use(from, item) {
+					return nil
+				}
+			}
+			from++
+		}
+	}
+	return nil
+}
+
+// reserve reserves the memory of all that is to be read, once.
+func (r *records) reserve(ctx context.Context, reserved *bool, page store.Page) (err error) {
+	if *reserved {
+		return nil
+	}
+	*reserved = true
+	size := page.Bytes
+	if r.part == store.Value {
+		size = page.Larger
+	}
+	release, err := store.Reserve(ctx, r.user, size)
+	if err == nil {
+		r.release = release
+	}
+	return err
+}
+
+// pageSize is how many bytes are read at once without reserving memory for them. What an engine has
+// in memory is not copied.
+func (s *Store) pageSize() int64 {
+	if s.engine.Lasts() {
+		return store.FreeTransfer
+	}
+	return math.MaxInt64
+}
+
+// damaged logs that an entry cannot be read, and returns the error. For its user, the entry does not
+// exist.
+func (s *Store) damaged(id string) error {
+	s.logger.Warn("a kept response cannot be read", "response", id)
+	return store.ErrNotFound
+}
+
+// Delete deletes an entry of a user, with all that belongs to it.
+func (s *Store) Delete(ctx context.Context, user, id string) error {
+	if !isStoredID(id) {
+		return store.ErrNotFound
+	}
+	return s.engine.Delete(ctx, user, id, store.Whole)
+}
+
+// AddItems adds items to a conversation. If several callers add items at the same time, the items of
+// each caller stay together.
+func (s *Store) AddItems(ctx context.Context, user, id string, items []json.RawMessage) error {
+	if !responseid.ValidConversation(id) {
+		return store.ErrNotFound
+	}
+	e := Entry{Input: items}
+	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Items, Records: e.records(), Owner: rand.Text()})
+	return err
+}
+
+// FindItem returns an item of a conversation, and its number. The item is nil if there is none. The
+// caller calls release, also after an error.
+func (s *Store) FindItem(ctx context.Context, user, conversation, id string) (item json.RawMessage, number int64, release func(), err error) {
+	if !responseid.ValidConversation(conversation) {
+		return nil, 0, func() {}, store.ErrNotFound
+	}
+	r := s.newRecords(user, conversation, store.Items)
+	r.text = string(wirejson.AppendString(nil, id))
+	err = r.each(ctx, func(n int64, found json.RawMessage) bool {
+		if ItemID(found) == id {
+			item, number = found, n
+		}
+		return item == nil
+	})
+	return item, number, r.release, err
+}
+
+// RemoveItem removes the item of a conversation with this number.
+func (s *Store) RemoveItem(ctx context.Context, user, conversation string, number int64) error {
+	return s.engine.Delete(ctx, user, conversation, number)
+}
+
+// SetObject replaces the object of a conversation.
+func (s *Store) SetObject(ctx context.Context, user, id string, object json.RawMessage) error {
+	if !responseid.ValidConversation(id) {
+		return store.ErrNotFound
+	}
+	return s.engine.Put(ctx, user, id, &store.Put{About: about{}.encode(), Value: object, Keep: true, Owner: s.owner})
+}
+
+// Event is one event. It must not be changed.
+type Event struct {
+	Name string
+	Data []byte
+}
+
+// record returns the event as it is stored.
+func (e Event) record() []byte { return append(append([]byte(e.Name), ' '), e.Data...) }
+
+// EventPage has successive events of a response. First is the number of the first one.
+type EventPage struct {
+	First  int64
+	Events []Event
+	Over   bool  // no events follow these
+	Larger int64 // the size of the next event if that is above the limit; else 0
+}
+
+// ErrDropped is the error for events that are not kept any more.
+var ErrDropped = errors.New("the events are not kept any more")
+
+// Continue adds events to those of a response that this Store owns, and reports whether Cancel was
+// called for the response. Events that the response already has are skipped. The error is
+// store.ErrEnded if the response was lost, and store.ErrNotFound if it is gone.
+func (s *Store) Continue(ctx context.Context, user, id string, events EventPage) (cancelled bool, err error) {
+	records := make([][]byte, len(events.Events))
+	for i, e := range events.Events {
+		records[i] = e.record()
+	}
+	return s.engine.Append(ctx, user, id, &store.Append{
+		Part: store.Events, First: events.First, Records: records, Owner: s.owner, Lease: leaseTime, Over: events.Over,
+	})
+}
+
+// Cancel asks the owner of a response to cancel it.
+func (s *Store) Cancel(ctx context.Context, user, id string) error {
+	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Events, Cancel: true})
+	return err
+}
+
+// Watch returns a channel that is closed when a response may have changed, see [store.Engine].
+func (s *Store) Watch(id string) <-chan struct{} { return s.engine.Watch(id) }
+
+// Events returns some of the events of a response, without a gap. The parameter from is the number
+// of the first one. If that event has not come yet, Events returns none. The events have at most
+// limit bytes. If the first one alone is larger, Events returns none, and the size in Larger. The
+// error is ErrDropped if the events are not kept any more.
+func (s *Store) Events(ctx context.Context, user, id string, from, limit int64) (EventPage, error) {
+	for range 3 {
+		pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Events, From: from, Limit: limit})
+		if err != nil {
+			return EventPage{}, err
+		}
+		page := pages[0]
+		events := EventPage{First: from, Larger: page.Larger}
+		for _, record := range page.Records {
+			name, data, _ := bytes.Cut(record, []byte(" "))
+			events.Events = append(events.Events, Event{Name: string(name), Data: data})
+		}
+		next := from + int64(len(page.Records))
+		switch {
+		case page.Larger > 0:
+			return events, nil
+		case next == from && from < page.Next:
+			return events, ErrDropped
+		case from >= page.Next && page.EndedBy == lostOwner:
+			return s.lostEvent(ctx, user, id, from)
+		case next < page.Next || next > from || page.EndedBy != "" || page.Leased:
+			events.Over = next >= page.Next && page.EndedBy != ""
+			return events, nil
+		}
+		var facts about
+		if json.Unmarshal([]byte(page.About), &facts) != nil {
+			return events, s.damaged(id)
+		}
+		if !facts.Running { // it has ended, and its last events are missing
+			return events, ErrDropped
+		}
+		if err := s.markLost(ctx, user, id); err != nil {
+			return events, err
+		}
+	}
+	return EventPage{}, errChanging
+}

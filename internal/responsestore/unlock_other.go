@@ -1,8 +1,0 @@
-//go:build !unix
-
-package responsestore
-
-import "os"
-
-// unlock does nothing here: closing the file releases the lock.
-func unlock(*os.File) error { return nil }

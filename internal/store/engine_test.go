@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestEngines runs the suite for engines.
+func TestEngines(t *testing.T) { engines(t, runContract) }
+
+// engineRoom is how many bytes a user may have in the engines under test.
+const engineRoom = 4 << 20
+
+// engines tests each engine.
+func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) tested)) {
+	t.Run("memory", func(t *testing.T) {
+		test(t, func(*testing.T) tested {
+			m, now := NewMemory(engineRoom, time.Hour), time.Now()
+			m.now = func() time.Time { return now }
+			return tested{Engine: m, age: time.Hour, room: engineRoom, later: func(d time.Duration) { now = now.Add(d) }}
+		})
+	})
+	t.Run("disk", func(t *testing.T) { test(t, diskEngine) })
+	for _, name := range []string{"redis", "cluster"} {
+		t.Run(name, func(t *testing.T) {
+			var server *redisserver.Server
+			if name == "cluster" {
+				server = redisserver.Cluster(t)
+			} else {
+				server = redisserver.Start(t)
+			}
+			test(t, func(t *testing.T) tested {
+				server.Do("FLUSHALL")
+				open := func(t *testing.T) *Redis {
+					r := openRedis(t, server.Addr, name == "cluster")
+					r.maxBytes = engineRoom
+					return r
+				}
+				r := open(t)
+				return tested{
+					Engine: r, age: time.Hour, room: engineRoom, shared: true, later: func(d time.Duration) { age(t, r, d) },
+					other: func(t *testing.T) Engine { return open(t) },
+				}
+			})
+		})
+	}
+}
+
+func diskEngine(t *testing.T) tested {
+	dir, now := t.TempDir(), time.Now()
+	open := func(t *testing.T) *Disk {
+		d := NewDisk(dir)
+		d.now = func() time.Time { return now }
+		d.Limit(engineRoom, time.Hour)
+		if err := d.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	d := open(t)
+	return tested{Engine: d, age: time.Hour, room: engineRoom, later: func(d time.Duration) { now = now.Add(d) }, other: func(t *testing.T) Engine {
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d = open(t)
+		return d
+	}}
+}
+
+// openRedis returns an engine that is closed with the test.
+func openRedis(t *testing.T, addr string, cluster bool) *Redis {
+	r := NewRedis(RedisOptions{
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
+	}, slog.New(slog.DiscardHandler))
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// age shortens the lives of all keys.
+func age(t *testing.T, r *Redis, by time.Duration) {
+	t.Helper()
+	keys := r.client.Keys(t.Context(), "*").Val()
+	for _, key := range keys {
+		left := r.client.PTTL(t.Context(), key).Val()
+		if left < 0 {
+			t.Errorf("%s has no end", key)
+		}
+		r.client.PExpire(t.Context(), key, left-by)
+	}
+}
+
+// TestManyLinks checks that a thousand linked entries are read, in Redis in one round trip.
+func TestManyLinks(t *testing.T) {
+	engines(t, func(t *testing.T, open func(t *testing.T) tested) {
+		e, last, links := open(t).Engine, "", 1000
+		if _, slow := e.(*Disk); slow {
+			links = 100 // each is synced
+		}
+		for i := range links {
+			if err := e.Put(t.Context(), "u", id(i), entry(last, "x")); err != nil {
+				t.Fatal(err)
+			}
+			last = id(i)
+		}
+		calls := new(countingHook)
+		if r, isRedis := e.(*Redis); isRedis {
+			r.client.AddHook(calls)
+		}
+		pages, err := e.Read(t.Context(), "u", last, Query{Part: Items, Limit: FreeTransfer, Links: links})
+		if err != nil || len(pages) != links || calls.n.Load() > 2 { // twice if the script was not known
+			t.Errorf("%d pages in %d calls, %v", len(pages), calls.n.Load(), err)
+		}
+	})
+}
+
+// countingHook counts scripts. The store meanwhile checks the server without one.
+type countingHook struct{ n atomic.Int64 }
+
+func (*countingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			c.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// putAll stores entries of the user "u".
+func putAll(t *testing.T, e Engine, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := e.Put(t.Context(), "u", id(i), entry("", "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// get reads the value of an entry.
+func get(ctx context.Context, e Engine, user, id string) (string, error) {
+	pages, err := e.Read(ctx, user, id, Query{Part: Value, Limit: MaxEntry})
+	if err != nil || len(pages[0].Records) == 0 {
+		return "", err
+	}
+	return string(pages[0].Records[0]), nil
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// countRequest counts a request of a key.
+func countRequest(t *testing.T, r *Redis, k *quota.Key) error {
+	request, err := r.Limits().Begin(k)
+	if err != nil {
+		return err
+	}
+	return request.Reserve(t.Context(), nil, 0)
+}
+
+// TestFailover kills the master while three nodes use up a limit, once its replica has all that was
+// answered. The replica replaces it, and all of that counts.
+func TestFailover(t *testing.T) {
+	master := redisserver.Start(t)
+	master.Replica(t)
+	sentinel := master.Sentinel(t, time.Minute)
+	window, err := quota.ParseWindow("1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit, clients = 600, 9
+	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: limit, Window: window}}}
+	var nodes []*Redis
+	for range 3 {
+		r := NewRedis(RedisOptions{
+			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second},
+			Prefix:           "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
+		}, slog.New(slog.DiscardHandler))
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		nodes = append(nodes, r)
+	}
+	if err := nodes[0].Put(t.Context(), "ann", id(1), entry("", "kept")); err != nil {
+		t.Fatal(err)
+	}
+	var answered, failed, refused atomic.Int64
+	var all sync.WaitGroup
+	failover := sync.OnceFunc(func() { master.KillReplicated(t, sentinel) })
+	for client := range clients {
+		all.Go(func() {
+			for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
+				err := countRequest(t, nodes[client%3], k)
+				switch {
+				case err == nil:
+					answered.Add(1)
+				case errors.Is(err, quota.ErrUnavailable):
+					failed.Add(1)
+					time.Sleep(20 * time.Millisecond)
+				default:
+					refused.Add(1)
+					return
+				}
+				if answered.Load() >= limit/3 {
+					failover()
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d were answered, %d failed meanwhile, %d were refused", answered.Load(), failed.Load(), refused.Load())
+	if n := answered.Load(); n < limit-2*clients || n > limit+2*clients || refused.Load() != clients || failed.Load() == 0 {
+		t.Errorf("%d of %d were answered, %d failed, %d were refused", n, limit, failed.Load(), refused.Load())
+	}
+	if _, err := get(t.Context(), nodes[1], "ann", id(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlannedFailover replaces the master as docs/cluster.md describes while responses are stored:
+// it has two replicas, and writing pauses until they have all and the new master is known. Nothing
+// that was stored is lost.
+func TestPlannedFailover(t *testing.T) {
+	master := redisserver.Start(t)
+	master.Replica(t)
+	master.Replica(t)
+	sentinel := master.Sentinel(t, time.Minute)
+	r := NewRedis(RedisOptions{
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 3 * time.Second}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
+	}, slog.New(slog.DiscardHandler))
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	var mu sync.Mutex
+	var stored []string
+	refused := 0
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for client := range 4 {
+		all.Go(func() {
+			for n := client; ; n += 4 {
+				select {
+				case <-over:
+					return
+				case <-time.After(50 * time.Millisecond):
+				}
+				err := r.Put(t.Context(), "ann", id(n), entry("", "x"))
+				mu.Lock()
+				if err == nil {
+					stored = append(stored, id(n))
+				} else {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(stored)
+	}
+	wait := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("timeout: ", what)
+			}
+		}
+	}
+	wait("some responses", func() bool { return count() > 20 })
+	_, port, _ := net.SplitHostPort(master.Addr)
+	if answer := master.Do("CLIENT PAUSE 60000 WRITE"); !strings.HasPrefix(answer, "+OK") {
+		t.Fatal(answer)
+	}
+	wait("the replicas to have all", func() bool { return master.Replicated() == 2 })
+	wait("the failover", func() bool { return strings.HasPrefix(sentinel.Do("SENTINEL FAILOVER main"), "+OK") })
+	wait("the new master", func() bool { return !strings.Contains(sentinel.Do("SENTINEL GET-MASTER-ADDR-BY-NAME main"), port) })
+	wait("the old master to be a replica", func() bool { return strings.Contains(master.Do("ROLE"), "slave") })
+	before := count()
+	wait("more responses", func() bool { return count() > before+20 })
+	close(over)
+	all.Wait()
+	t.Logf("%d were stored, %d were refused", len(stored), refused)
+	for _, id := range stored {
+		if _, err := get(t.Context(), r, "ann", id); err != nil {
+			t.Fatal(id, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// memory is a shelf in memory. It does not copy records.
+type memory struct {
+	mu      sync.RWMutex
+	entries map[string]map[place][]byte // by id
+}
+
+// place is where a record is in an entry.
+type place struct {
+	part Part
+	n    int64
+}
+
+// NewMemory returns an engine that uses at most maxBytes of memory and keeps each entry for maxAge.
+func NewMemory(maxBytes int64, maxAge time.Duration) *Local {
+	return newLocal(&memory{entries: make(map[string]map[place][]byte)}, maxBytes, 0, maxAge)
+}
+
+func (m *memory) view(run func(transaction) error) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return run(m)
+}
+
+// update runs a function that fails only before it has changed anything: put and drop cannot fail.
+func (m *memory) update(run func(transaction) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return run(m)
+}
+
+func (*memory) fails() bool { return false }
+
+func (m *memory) get(id string, part Part, n int64) []byte { return m.entries[id][place{part, n}] }
+
+func (*memory) keep(record []byte) []byte { return record }
+
+func (m *memory) put(id string, part Part, n int64, record []byte) error {
+	if m.entries[id] == nil {
+		m.entries[id] = make(map[place][]byte)
+	}
+	if record == nil {
+		record = []byte{}
+	}
+	m.entries[id][place{part, n}] = record
+	return nil
+}
+
+func (m *memory) drop(id string, parts ...Part) error {
+	for at := range m.entries[id] {
+		for _, part := range parts {
+			if at.part == part {
+				delete(m.entries[id], at)
+			}
+		}
+	}
+	if len(m.entries[id]) == 0 {
+		delete(m.entries, id)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// listen wakes the callers of Watch when a node changes their entry, until ctx ends. While the
+// connection is lost, listen misses changes. Then these callers wait for WatchTime.
+func (r *Redis) listen(ctx context.Context) {
+	subscription := r.client.Subscribe(ctx, r.channel())
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() { // without this, the client would continue to read after the end of ctx
+		defer close(closed)
+		_ = subscription.Close()
+	})
+	defer func() { <-closed }()
+	for ctx.Err() == nil {
+		message, err := subscription.ReceiveMessage(ctx)
+		if err == nil {
+			r.watchers.notify(message.Payload)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// watchers has a channel for each entry that is watched: somebody waits until it changes.
+type watchers struct {
+	mu   sync.Mutex
+	byID map[string]chan struct{}
+}
+
+func newWatchers() *watchers { return &watchers{byID: make(map[string]chan struct{})} }
+
+// watch returns a channel. The channel is closed by notify, or after WatchTime.
+func (w *watchers) watch(id string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := w.byID[id]
+	if changed == nil {
+		changed = make(chan struct{})
+		w.byID[id] = changed
+		time.AfterFunc(WatchTime, func() { w.closeChannel(id, changed) })
+	}
+	return changed
+}
+
+// notify wakes those who wait for a change of an entry.
+func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
+
+// closeChannel closes the present channel of an entry, if there is one. If expected is neither
+// nil nor the present channel, closeChannel does nothing.
+func (w *watchers) closeChannel(id string, expected chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if current := w.byID[id]; current != nil && (expected == nil || current == expected) {
+		delete(w.byID, id)
+		close(current)
+	}
+}
