@@ -29,6 +29,12 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err
 		opener: o, request: r,
 		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), model: plan.Thread.Model,
 	}
+	opened := false
+	defer func() {
+		if !opened { // there is no thread, or something has panicked
+			t.current.close()
+		}
+	}()
 	if !t.startOnKept(ctx, lease) {
 		f := turnFailure{opening: &opening{lease: lease, useSpare: true}}
 		f.err = t.startOnLeastBusy(ctx, f.opening)
@@ -39,10 +45,12 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err
 			return nil, f.err
 		}
 		if f.err != nil {
+			opened = true
 			return t, f.err
 		}
 	}
 	t.prepareToRun()
+	opened = true
 	return t, nil
 }
 
