@@ -4,12 +4,13 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/ollama"
 )
 
 var (
 	// ollamaRoutes maps the paths of Ollama's API to their routes, as [routes] does for the other APIs.
-	ollamaRoutes       = withRoutes(make(map[string]route), ollama.API.Prefix)
+	ollamaRoutes       = withRoutes(make(map[string]route), func(a *api.API) bool { return a == &ollama.API })
 	ollamaUnknownRoute = func() route {
 		rt := unknownRoute
 		rt.errors = ollama.API.Errors
@@ -61,10 +62,12 @@ func (h *Handler) routeOf(path string) (route, bool) {
 // isOn reports whether an option of an API is on.
 func (h *Handler) isOn(option string) bool {
 	switch option {
+	case "":
+		return true
 	case "images":
 		return h.Images
 	case "ollama":
 		return h.Ollama
 	}
-	return true
+	return false
 }

@@ -41,7 +41,7 @@ var (
 		"/v1/usage/raw": {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveRawUsage},
 		"/healthz":      {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
 		"/readyz":       {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
-	}, "")
+	}, func(a *api.API) bool { return a != &ollama.API })
 	modelRoute = route{counts: countsOf("models"), methods: api.Get, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		h.gateway.Model(w, r, args[0])
 	}}
@@ -50,11 +50,10 @@ var (
 	}}
 )
 
-// withRoutes adds the routes of the APIs whose paths have a prefix of their own to a table, and returns
-// the table. An empty prefix stands for the APIs whose paths have none.
-func withRoutes(table map[string]route, prefix string) map[string]route {
+// withRoutes adds the routes of the APIs that are to be in a table, and returns the table.
+func withRoutes(table map[string]route, isIn func(*api.API) bool) map[string]route {
 	for _, rt := range gateway.Routes() {
-		if rt.API.Prefix == prefix {
+		if isIn(rt.API) {
 			table[rt.Path] = newRoute(rt)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -104,6 +105,23 @@ func TestMethods(t *testing.T) {
 			if w.Header().Get(requestIDHeader) == "" {
 				t.Errorf("%s %s has no id", method, path)
 			}
+		}
+	}
+}
+
+// The routes of each API are in a table, and its option turns them on.
+func TestOptionsOfAPIs(t *testing.T) {
+	for _, rt := range gateway.Routes() {
+		inRoutes, inOllama := routes[rt.Path], ollamaRoutes[rt.Path]
+		if (inRoutes.serve == nil) == (inOllama.serve == nil) {
+			t.Errorf("%s is in no table, or in both", rt.Path)
+		}
+		off, on := new(Handler), new(Handler)
+		if rt.API.Option != "" {
+			must.OK(t, json.Unmarshal([]byte(`{"`+rt.API.Option+`":true}`), on))
+		}
+		if !on.isOn(rt.API.Option) || off.isOn(rt.API.Option) != (rt.API.Option == "") {
+			t.Errorf("the option %q does not turn on %s", rt.API.Option, rt.Path)
 		}
 	}
 }

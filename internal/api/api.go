@@ -19,7 +19,6 @@ import (
 type API struct {
 	Name   string // in logs, metrics and the usage
 	Option string // the option of the handler that turns the API on; empty: it is always on
-	Prefix string // all paths with this prefix belong to the API; empty: only those of its routes
 	Routes []Route
 	Errors *Errors                  // nil: those of the client's API, see IsClient
 	Limit  func(http.Header, Limit) // sets the headers about a limit; nil: SetLimit

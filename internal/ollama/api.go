@@ -13,7 +13,6 @@ import (
 var API = api.API{
 	Name:   "ollama",
 	Option: "ollama",
-	Prefix: "/api/",
 	Images: apierror.ParamMessages,
 	Errors: &api.Errors{Encode: EncodeError},
 	Routes: []api.Route{
