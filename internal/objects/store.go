@@ -168,10 +168,17 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 				return r.store.damaged(r.id)
 			}
 		}
-		if limit = max(r.store.pageSize(), page.Larger); page.Larger > 0 || from+int64(len(read)) < r.page.Next {
-			if err := r.reserve(ctx, &reserved, page); err != nil {
+		limit = max(r.store.pageSize(), page.Larger)
+		if !reserved && (page.Larger > 0 || from+int64(len(read)) < r.page.Next) { // for all that is to be read
+			size := page.Bytes
+			if r.part == store.Value {
+				size = page.Larger
+			}
+			release, err := store.Reserve(ctx, r.user, size)
+			if err != nil {
 				return err
 			}
+			r.release, reserved = release, true
 		}
 		if len(read) == 0 && page.Larger == 0 && from < r.page.Next {
 			return r.store.damaged(r.id)
@@ -190,23 +197,6 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 		}
 	}
 	return nil
-}
-
-// reserve reserves the memory of all that is to be read, once.
-func (r *records) reserve(ctx context.Context, reserved *bool, page store.Page) (err error) {
-	if *reserved {
-		return nil
-	}
-	*reserved = true
-	size := page.Bytes
-	if r.part == store.Value {
-		size = page.Larger
-	}
-	release, err := store.Reserve(ctx, r.user, size)
-	if err == nil {
-		r.release = release
-	}
-	return err
 }
 
 // pageSize is how many bytes are read at once without reserving memory for them. What an engine has

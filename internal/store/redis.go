@@ -200,19 +200,14 @@ func tagOf(user string) string {
 	return hex.EncodeToString(hash[:16])
 }
 
-// run runs a script for a user.
-func (r *Redis) run(ctx context.Context, operation string, script *redis.Script, user string, args ...any) (any, error) {
-	return r.runAs(ctx, operation, script, tagOf(user), args...)
-}
-
 // Run runs a script. All keys of the script contain the parameter tag in braces, so that they are
 // in one slot of a cluster.
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (answer any, err error) {
-	return r.runAs(ctx, "count", script, tag, args...)
+	return r.run(ctx, "count", script, tag, args...)
 }
 
-// runAs does what Run does. operation is the name in metrics.
-func (r *Redis) runAs(ctx context.Context, operation string, script *redis.Script, tag string, args ...any) (answer any, err error) {
+// run does what Run does. operation is the name in metrics.
+func (r *Redis) run(ctx context.Context, operation string, script *redis.Script, tag string, args ...any) (answer any, err error) {
 	begin := time.Now()
 	if err = errDown; r.state.Load() != down {
 		err = Unavailable(r.use(func(client redis.UniversalClient) (err error) {
@@ -239,7 +234,7 @@ func (r *Redis) use(run func(redis.UniversalClient) error) error {
 
 // change runs a script whose answer is a word. Some words stand for an error.
 func (r *Redis) change(ctx context.Context, operation string, script *redis.Script, user string, args ...any) (word string, err error) {
-	answer, err := r.run(ctx, operation, script, user, args...)
+	answer, err := r.run(ctx, operation, script, tagOf(user), args...)
 	if err != nil {
 		return "", err
 	}
@@ -254,6 +249,14 @@ func (r *Redis) change(ctx context.Context, operation string, script *redis.Scri
 	return word, nil
 }
 
+// either returns yes if is is true, and otherwise no.
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
 // Put implements [Engine].
 func (r *Redis) Put(ctx context.Context, user, id string, p *Put) error {
 	size := p.size()
@@ -262,12 +265,11 @@ func (r *Redis) Put(ctx context.Context, user, id string, p *Put) error {
 		return err
 	}
 	defer release()
-	operation := "put"
 	if p.Keep {
-		operation, size = "update", MaxEntry
+		size = MaxEntry
 	}
 	args := []any{id, r.maxBytes, p.Owner, p.Lease.Milliseconds(), p.Begin, p.Keep, r.maxAge.Milliseconds(), size, p.About, p.Link, p.Value}
-	_, err = r.change(ctx, operation, putScript, user, appendRecords(args, p.Items)...)
+	_, err = r.change(ctx, either(p.Keep, "update", "put"), putScript, user, appendRecords(args, p.Items)...)
 	return err
 }
 
@@ -294,24 +296,14 @@ func (r *Redis) Append(ctx context.Context, user, id string, a *Append) (cancell
 	args := []any{
 		id, r.maxBytes, RecordOverhead, a.Owner, a.Lease.Milliseconds(), EventsTime.Milliseconds(), r.channel(), a.Cancel, a.First, a.Over,
 	}
-	operation := "continue"
-	switch {
-	case a.Cancel:
-		operation = "cancel"
-	case a.Lease == 0:
-		operation = "lose"
-	}
+	operation := either(a.Cancel, "cancel", either(a.Lease > 0, "continue", "lose"))
 	word, err := r.change(ctx, operation, eventsScript, user, appendRecords(args, a.Records)...)
 	return word == "cancel", err
 }
 
 // Delete implements [Engine].
 func (r *Redis) Delete(ctx context.Context, user, id string, item int64) error {
-	operation := "remove"
-	if item == Whole {
-		operation = "delete"
-	}
-	_, err := r.change(ctx, operation, deleteScript, user, id, item)
+	_, err := r.change(ctx, either(item == Whole, "delete", "remove"), deleteScript, user, id, item)
 	return err
 }
 
@@ -320,14 +312,8 @@ var errUnreadable = Unavailable(errors.New("the answer cannot be read"))
 
 // Read implements [Engine].
 func (r *Redis) Read(ctx context.Context, user, id string, q Query) (pages []Page, err error) {
-	operation := "get"
-	switch {
-	case q.Part == Events:
-		operation = "events"
-	case q.Links > 0:
-		operation = "chain"
-	}
-	answer, err := r.run(ctx, operation, readScript, user, id, string(q.Part), q.From, q.Limit, q.Links, RecordOverhead, q.Text)
+	operation := either(q.Part == Events, "events", either(q.Links > 0, "chain", "get"))
+	answer, err := r.run(ctx, operation, readScript, tagOf(user), id, string(q.Part), q.From, q.Limit, q.Links, RecordOverhead, q.Text)
 	if err != nil {
 		return nil, err
 	}
