@@ -15,10 +15,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// detach starts a background response on its own goroutine. A client that wants a stream gets the
-// events of the response. Any other client gets the response as it is at its beginning. Both are
-// claimed anew: the response may release what the request has claimed long before the client has
-// read them.
+// detach runs a background response on its own goroutine. The client gets a stream of its events,
+// or the response as it is at its beginning. What it gets is claimed anew: the response may release
+// the request's claims long before the client has read it.
 func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) requestOutcome {
 	w, r, answer := ex.w, ex.r, req.kept
 	claim := g.answerBudget.Claim(ex.user)
@@ -37,10 +36,9 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(background, req)
 	ctx := background.turnContext(answer)
-	// background.close calls the registered functions in reverse order. First, the function from
-	// Continue waits until the last events are stored, so the answer stays claimed until then. Later,
-	// the function from turnContext removes the response from the running ones. An exiting server
-	// waits for the running ones.
+	// background.close calls these functions in reverse order: first that from Continue waits until
+	// the last events are stored, so the answer stays claimed until then; later that from
+	// turnContext removes the response from the running ones, for which an exiting server waits.
 	background.releaseOnClose(releaseFunc(responder.claim.release))
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
@@ -70,7 +68,6 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 	return background
 }
 
-// runBackground runs the turn of a background response to its end.
 func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *responder) {
 	defer ex.close()
 	defer responder.log.End()
@@ -89,8 +86,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 	g.report(ex.r, outcome)
 }
 
-// recoverBackground ends a background response whose goroutine has panicked. Without it, the panic
-// would end the program.
+// recoverBackground ends a background response whose goroutine panics, which would end the program.
 func (g *Gateway) recoverBackground(ctx context.Context, responder *responder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
@@ -107,8 +103,7 @@ func (n *discardWriter) Header() http.Header            { return n.header }
 func (n *discardWriter) Write(body []byte) (int, error) { return len(body), nil }
 func (n *discardWriter) WriteHeader(int)                {}
 
-// newLogResponder returns a responder that writes the events of a background response to its log. The
-// answer begins as soon as its turn is started.
+// newLogResponder returns a responder for a background response's log. The answer begins at once.
 func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
 	events := &logEvents{log: log}

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// choice is one of the answers to a request. It has its own turn, and consumes the outputs of that
-// turn.
+// choice is one of the answers to a request. It has its own turn, and consumes that turn's outputs.
 type choice struct {
 	index       int
 	options     *turn.Options      // of this choice
@@ -36,8 +35,7 @@ type turnAccount struct {
 	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
 }
 
-// Consume passes outputs to the responder, except a failure. After the request or a write has failed,
-// it only returns that error.
+// Consume passes outputs to the responder, except a failure. After an error it only returns that.
 func (c *choice) Consume(outputs []turn.Output) error {
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
@@ -73,8 +71,7 @@ func (c *choice) Restarted() {
 	c.group.responder.restart()
 }
 
-// Leave is called after the client has left. It passes outputs that were withheld until now to the
-// responder, since the answer may be stored.
+// Leave passes the outputs withheld until the client left to the responder: they may be stored.
 func (c *choice) Leave(outputs []turn.Output) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
@@ -99,9 +96,8 @@ func (c *choice) Wake() error {
 	return c.group.err
 }
 
-// Committed records that the turn will not be started again. When this is so for all choices,
-// Committed drops what was needed to start turns, and releases the memory of the body that nothing
-// else uses.
+// Committed records that the turn will not be started again. When this is so for all choices, it
+// drops what starting turns needed, and releases the memory of the body that nothing else uses.
 func (c *choice) Committed() {
 	t := c.group
 	t.mu.Lock()
@@ -114,7 +110,6 @@ func (c *choice) Committed() {
 	t.req.body.Shrink(t.req.kept.forget())
 }
 
-// countCharacters counts the characters of outputs.
 func countCharacters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
 		if outputs[i].Kind != turn.OutputPicture { // a picture is no text

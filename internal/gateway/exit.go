@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exitWatch ends one request when the server exits.
 type exitWatch struct {
 	cancel   context.CancelCauseFunc
 	done     <-chan struct{} // closed when the context of the request has ended
@@ -33,8 +32,7 @@ func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
 }
 
-// add registers a request until remove is called. If the exit has begun already, add calls
-// endRequest instead.
+// add registers a request until remove is called. After the exit has begun, it calls endRequest.
 func (d *drainer) add(w *exitWatch) {
 	w.drainer = d
 	d.mu.Lock()
@@ -49,7 +47,6 @@ func (d *drainer) add(w *exitWatch) {
 	}
 }
 
-// remove removes the request from its drainer.
 func (w *exitWatch) remove() {
 	d := w.drainer
 	d.mu.Lock()

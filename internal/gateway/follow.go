@@ -16,9 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response. position is the number of the first event to
-// send. The stream stops at the end of the response, or when the client leaves. If the client
-// leaves, the response still continues. claim is for the events that wait for the client.
+// follow streams the events of a background response from number position on, until its end or
+// until the client leaves; the response goes on. claim is for the events that wait for the client.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, position int64, claim *claims.Claim) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
@@ -48,8 +47,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		}
 		err = g.awaitEvents(ctx, writer, wake, changed)
 		if ctx == r.Context() && errors.Is(err, turn.ErrShutdown) {
-			// If this server makes the response, the exit ends the response, too, and its last events
-			// are about to come.
+			// If this server makes the response, the exit ends it, too: its last events come soon.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), lastEventsWait, err)
 			defer cancel()
@@ -59,11 +57,9 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 	}
 }
 
-// lastEventsWait is how long a stream waits for the last events of a response after the exit of the
-// server has ended the request.
+// lastEventsWait is how long a stream waits for last events after the exit has ended the request.
 const lastEventsWait = 2 * time.Second
 
-// undeliveredStream returns the outcome of a stream that its client did not get completely.
 func undeliveredStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	switch {
@@ -92,8 +88,7 @@ func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *tim
 	}
 }
 
-// wantsStream reports whether a request wants the events of a response. position is the number of
-// the first event that the request wants.
+// wantsStream reports whether a request wants the events of a response, from number position on.
 func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror.Error) {
 	query := r.URL.Query()
 	switch query.Get("stream") {
@@ -114,9 +109,8 @@ func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror
 	return n + 1, true, nil
 }
 
-// streamResponse streams the events of a background response of the caller. position is the number
-// of the first event to send. After the server has begun to exit, the stream may continue for the
-// drain timeout. So may the response, if this server is making it.
+// streamResponse streams events of the caller's background response from number position on. After
+// the server's exit has begun, the stream and a response made here may go on for the drain timeout.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, position int64) requestOutcome {
 	ex := g.newExchange(w, r)
 	defer ex.close()

@@ -62,9 +62,8 @@ type Options struct {
 	// Several reports whether the server has several users, even if only one of them has sent
 	// requests. Nil: this is not known.
 	Several func() bool
-	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
-	// the writer for the answer. The gateway sets a deadline of [WriteTimeout] for each write to
-	// that writer, so the writer need not set deadlines itself.
+	// OwnDeadlines, if not nil, is called when an answer begins to stream. It returns the writer
+	// for the answer, which need not set deadlines: the gateway sets [WriteTimeout] for each write.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
 	// Key returns the key of a request, with its limits. A request with a nil key has no limits.
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.

@@ -17,14 +17,12 @@ func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
 	g.writeHealth(w, r, http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
-// readiness is the body of /readyz.
 type readiness struct {
 	Status string `json:"status"` // "ready" or "unavailable"
 	member
 	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
-	// Store is "unavailable" if responses cannot be read or not be stored now. Turns are accepted
-	// nevertheless.
+	// Store is "unavailable" if responses cannot be read or not be stored now. Turns still run.
 	Store string `json:"store,omitempty"`
 }
 

@@ -22,9 +22,8 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits looks up the key of a request, before the body is read. If a limit has just refused
-// another request of the key, beginLimits refuses this request, too. The request is counted later,
-// by countRequest or countTurns.
+// beginLimits looks up the key of a request, before the body is read, and refuses the request if a
+// limit has just refused another of the key. countRequest or countTurns counts the request later.
 func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *apierror.Error) {
 	if received.key, apiErr = g.keyOf(ex.r); received.key == nil || apiErr != nil {
 		return apiErr
@@ -35,8 +34,7 @@ func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *
 	return g.limitReached(ex, err)
 }
 
-// acquireGrants gets one grant from the limits of the request's key for each turn of the request.
-// If the key limits neither turns nor tokens, it returns no grants.
+// acquireGrants gets a grant for each turn; none if the key limits neither turns nor tokens.
 func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -49,8 +47,7 @@ func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) 
 	return grants, nil
 }
 
-// countTurns counts a request for its key, and charges the estimated input tokens of each turn to
-// the limits of the key. input is the estimate for one turn.
+// countTurns counts a request for its key, and charges input, the estimated tokens, for each turn.
 func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request *prompt.Conversation) (input int64, apiErr *apierror.Error) {
 	sample := 0
 	if len(received.grants) > 0 && received.grants[0].LimitsTokens() {
@@ -108,8 +105,7 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	return used, estimated
 }
 
-// settleAll counts the tokens of all turns of a request that has ended. err is why the request
-// failed, or nil.
+// settleAll counts the tokens of all turns of a request that has ended. err: why it failed, or nil.
 func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
@@ -118,8 +114,7 @@ func settleAll(choices []*choice, err error) {
 	}
 }
 
-// limitReached converts an error of the key's limits to an API error. For any other error it
-// returns nil.
+// limitReached converts an error of the key's limits to an API error, and any other error to nil.
 func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, quota.ErrUnavailable) {
 		if ex.r.Context().Err() == nil {
@@ -152,9 +147,8 @@ func (received *receivedRequest) setLimit(header http.Header, l api.Limit) {
 	}
 }
 
-// setKeyLimitHeaders sets the headers about rate limits from the limits of the key. For each unit
-// (requests, tokens) it uses the limit with the least left. It returns false if the key has no
-// limits.
+// setKeyLimitHeaders sets the headers about rate limits from the limits of the key. For requests
+// and for tokens it uses the limit with the least left. It returns false if the key has no limits.
 func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 	if received.key == nil || len(received.key.Limits) == 0 {
 		return false

@@ -52,7 +52,6 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 	return nil
 }
 
-// mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
 // turnMemory is what the turns of a request need in app-servers. It is given back when the exchange
@@ -130,10 +129,9 @@ func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (u
 	}, nil
 }
 
-// choiceDone returns a function to call when the images of a choice are decoded. Further calls of
-// this function do nothing until [Gateway.awaitDecoder] has allowed to decode them once more. The
-// call for the last choice releases the memory for decoding. If there are no images, choiceDone
-// returns nil.
+// choiceDone returns a function to call when the images of a choice are decoded, nil without
+// images. Further calls do nothing until [Gateway.awaitDecoder] has allowed to decode them once
+// more. The call for the last choice releases the memory for decoding.
 func (m *turnMemory) choiceDone(choice int) func() {
 	if m == nil || m.decodings == nil {
 		return nil
@@ -153,7 +151,6 @@ func (m *turnMemory) choiceDone(choice int) func() {
 	}
 }
 
-// queueError converts an error of a queue to an API error; nil stays nil.
 func (g *Gateway) queueError(err error) *apierror.Error {
 	switch {
 	case err == nil:
@@ -179,22 +176,19 @@ const (
 	itemOverhead = 256
 )
 
-// answerClaim claims memory for what an answer keeps in memory until the answer ends. An answer in
-// one body keeps everything; a stream keeps what its last event repeats. The memory in use is about
-// five times the claim, because of the encoded form and the buffers. A nil *answerClaim claims
-// nothing.
+// answerClaim claims memory for what an answer keeps until it ends: a body everything, a stream
+// what its last event repeats. The memory in use is about five times the claim, because of the
+// encoded form and the buffers. A nil *answerClaim claims nothing.
 type answerClaim struct {
 	claim   *claims.Claim
 	maxSize int64 // in bytes
 	size    int64 // bytes that the answer needs so far
 }
 
-// newAnswerClaim returns an empty claim for an answer to a user.
 func (g *Gateway) newAnswerClaim(user string) *answerClaim {
 	return &answerClaim{claim: g.answerBudget.Claim(user), maxSize: g.maxAnswer}
 }
 
-// release releases the claim. It is called when the answer has ended.
 func (c *answerClaim) release() {
 	if c != nil {
 		c.claim.Release()

@@ -43,7 +43,6 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	})
 }
 
-// alias returns the alias with this name, or nil.
 func (g *Gateway) alias(model string) *prompt.Alias { return prompt.FindAlias(g.opts.Aliases, model) }
 
 // resolveModel returns Codex's name of a client's model. For an alias it also returns the effort,
@@ -77,15 +76,13 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	}))
 }
 
-// allows reports whether a key allows a model. model is the client's name of the model; key may be
-// nil.
+// allows reports whether a key, which may be nil, allows the model that the client calls so.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.withoutTag(model))
 }
 
-// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If a
-// model is known by the name with the tag, or if the option ollama is off, withoutTag returns the
-// name unchanged.
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. It
+// keeps the name if a model is known by it, or if the option ollama is off.
 func (g *Gateway) withoutTag(model string) string {
 	untagged, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {
@@ -97,8 +94,7 @@ func (g *Gateway) withoutTag(model string) string {
 	return untagged
 }
 
-// catalogModel returns what Codex's catalogue says about a model. It returns a zero Model if no
-// app-server can be asked.
+// catalogModel returns what Codex's catalogue says about a model; a zero Model: nothing is known.
 func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -159,7 +155,6 @@ func (c *plainCall) Models() (api.Models, *apierror.Error) {
 	return nil, c.ex.preferExitError(apiErr)
 }
 
-// models returns the models that the app-server offers to a request.
 func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	key, apiErr := g.keyOf(r)
 	if apiErr != nil {

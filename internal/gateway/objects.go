@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// storedRoutes returns the routes about stored responses and conversations.
 func storedRoutes() []*Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	const conversation = "/v1/conversations/*"
@@ -63,8 +62,7 @@ func storedRoutes() []*Route {
 	return all
 }
 
-// response answers GET /v1/responses/{id}, unless the client wants the events, see
-// [Gateway.streamResponse].
+// response answers GET /v1/responses/{id}; [Gateway.streamResponse] does if the client wants events.
 func (c *plainCall) response() ([]byte, *apierror.Error) {
 	if _, _, apiErr := wantsStream(c.r); apiErr != nil {
 		return nil, apiErr
@@ -72,9 +70,8 @@ func (c *plainCall) response() ([]byte, *apierror.Error) {
 	return c.g.objects.Response(c.r, c.args[0], c.claimBytes)
 }
 
-// reading returns a plain that reads and decodes the body of a request that changes a conversation,
-// counts the request for its key, and calls answer with the decoded body. required is the member that
-// the body must have; empty: none.
+// reading returns a plain that decodes the body of a request that changes a conversation, counts it
+// for its key, and calls answer. required is the member that the body must have; empty: none.
 func reading(required string, answer func(*plainCall, *responses.ConversationRequest) ([]byte, *apierror.Error)) plain {
 	return func(c *plainCall) ([]byte, *apierror.Error) {
 		received := receivedRequest{api: &responses.API}
@@ -97,7 +94,6 @@ func reading(required string, answer func(*plainCall, *responses.ConversationReq
 	}
 }
 
-// serveStored answers a request about what is stored.
 func (g *Gateway) serveStored(rt *Route, w http.ResponseWriter, r *http.Request, args []string) {
 	if rt.Path == "/v1/responses/*" && r.Method != http.MethodDelete {
 		if position, stream, apiErr := wantsStream(r); stream && apiErr == nil {

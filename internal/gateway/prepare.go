@@ -60,7 +60,6 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded api.Re
 	return req, nil
 }
 
-// request has all that the turns of a request and its answer need.
 type request struct {
 	receivedRequest
 	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
@@ -88,9 +87,8 @@ func (g *Gateway) resolve(ex *exchange, received receivedRequest, decoded api.Re
 	return nil
 }
 
-// waitToCopy waits until a body of this size may be copied. The caller calls endCopy when the
-// copies are gone, so that another large body can be copied. The end of the exchange calls endCopy,
-// too.
+// waitToCopy waits until a body of this size may be copied. The caller, or the end of the exchange,
+// calls endCopy when the copies are gone, so that another large body can be copied.
 func (g *Gateway) waitToCopy(ex *exchange, size int64) (endCopy func(), apiErr *apierror.Error) {
 	endCopy, err := g.bodies.WaitToCopy(ex.ctx, ex.user, size)
 	switch {
@@ -108,8 +106,7 @@ type Images interface {
 	Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error)
 }
 
-// fetchImages replaces the URLs of images by the images. Without a fetcher the URLs stay, and Plan
-// refuses them.
+// fetchImages replaces URLs by their images. Without a fetcher they stay, and Plan refuses them.
 func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request *prompt.Conversation) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil

@@ -59,8 +59,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	return apiErr
 }
 
-// resolveWithoutStore resolves a request without a store. It fails if the request names a previous
-// response.
+// resolveWithoutStore fails if the request names a previous response.
 func (a *keptResponse) resolveWithoutStore() *apierror.Error {
 	if previous := a.q.PreviousID; previous != "" {
 		return apierror.PreviousNotFound(previous, previous)
@@ -82,7 +81,6 @@ func (a *keptResponse) references(ctx context.Context, stored *objects.Reader) (
 	return stored.Items(ctx, named, objects.ItemID)
 }
 
-// referenceError returns the API error for an error of reading the items that the input refers to.
 func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*objects.MissingError](err); ok {
 		return a.q.ItemNotFound(missing.ID)
@@ -93,8 +91,7 @@ func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
 	return a.g.storeReadError(ex, err)
 }
 
-// previousError returns the API error for an error of reading the response or conversation that the
-// request continues. id is the id of that response or conversation.
+// previousError converts an error of reading id, the response or conversation that is continued.
 func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*objects.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, objects.ErrTooLong), a.q.ConversationID != ""
@@ -113,7 +110,6 @@ func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierr
 	return a.g.storeReadError(ex, err)
 }
 
-// storeReadError returns the API error for an error of reading the store.
 func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, objects.ErrNoMemory) {
 		return apierror.BodyMemory()

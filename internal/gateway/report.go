@@ -18,22 +18,18 @@ type Observer interface {
 	// AnswerBegan is called for each request whose turns have started. The function that it returns
 	// is called when the answer has ended.
 	AnswerBegan(stream bool) (ended func())
-	// TurnsEnded is called when the turns of a request have ended. It gets the context of the
-	// request and the records of these turns, one for each choice.
+	// TurnsEnded is called when the turns of a request have ended, with one record for each choice.
 	TurnsEnded(context.Context, []usage.Record)
-	// RequestFailed is called once for each request that failed, either before its turns or within
-	// them.
+	// RequestFailed is called once for each request that failed, before its turns or within them.
 	RequestFailed(*http.Request, *apierror.Error)
 }
 
-// unobserved is an observer that records nothing.
 type unobserved struct{}
 
 func (unobserved) AnswerBegan(bool) (ended func())              { return func() {} }
 func (unobserved) TurnsEnded(context.Context, []usage.Record)   {}
 func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
 
-// requestOutcome is how a request ended.
 type requestOutcome struct {
 	apiErr      *apierror.Error // why the request failed; nil: it did not fail
 	deliveryErr error           // why the client did not get the answer; nil: the client got it
@@ -45,8 +41,7 @@ type requestOutcome struct {
 // isCutOff reports whether the answer was begun but has no end.
 func (o *requestOutcome) isCutOff() bool { return o.streamed && o.deliveryErr != nil }
 
-// newRecord returns the record of a turn that has ended. apiErr is why its request
-// failed, or nil.
+// newRecord returns the record of a turn that has ended. apiErr: why its request failed, or nil.
 func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) usage.Record {
 	now := time.Now()
 	record := usage.Record{
@@ -95,15 +90,13 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	return requestOutcome{apiErr: apiErr, deliveryErr: apiErr.Respond(w, r)}
 }
 
-// refuseUndelivered answers a request whose client has gone. deliveryErr is why the client did not
-// get the answer.
+// refuseUndelivered answers a request whose client has gone; deliveryErr is how this was noticed.
 func (g *Gateway) refuseUndelivered(w http.ResponseWriter, r *http.Request, deliveryErr error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.deliveryErr = deliveryErr
 	return outcome
 }
 
-// report reports how a request ended, to the observer and to the log.
 func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 	if outcome.apiErr != nil {
 		g.opts.Observer.RequestFailed(r, outcome.apiErr)
@@ -124,8 +117,7 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 	}
 }
 
-// maxLoggedParam is how many bytes of the invalid field's name are logged: a client can choose the
-// name.
+// maxLoggedParam is how many bytes of an invalid field's name, which clients choose, are logged.
 const maxLoggedParam = 200
 
 // logFailure logs why a request failed, also with details that its client does not get. The
@@ -151,8 +143,7 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
 }
 
-// logTools logs what went wrong with the tool calls of a turn. Everything else about the calls is
-// only in the record.
+// logTools logs what went wrong with the tool calls of a turn. The record has all about the calls.
 func (g *Gateway) logTools(r *http.Request, record *usage.Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(
@@ -174,5 +165,4 @@ func (g *Gateway) logTools(r *http.Request, record *usage.Record) {
 	}
 }
 
-// requestID returns the value of x-request-id.
 func requestID(r *http.Request) string { return r.Header.Get("X-Request-Id") }

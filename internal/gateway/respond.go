@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// respond runs the turns of a request and passes their outputs to the responder.
 func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *responder) requestOutcome {
 	ex, req := run.ex, run.req
 	req.statusEntry.Enter(status.Running)
@@ -38,12 +37,10 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	return outcome
 }
 
-// budgetHeader marks an answer that the limits of the key have cut short. In a stream that has
-// already begun, a comment at the end replaces the header.
+// budgetHeader marks an answer that the key's limits have cut short; in a stream, a comment does.
 const budgetHeader = "X-Codex-Key-Budget"
 
-// notStoredHeader names what could not be stored: "response", "conversation" or both. A stream has
-// sent its headers before.
+// notStoredHeader names what could not be stored: "response", "conversation" or both. Not in streams.
 const notStoredHeader = "X-Codex-Not-Stored"
 
 // setHeaders sets the headers that say how a request is served.
@@ -65,12 +62,10 @@ func warmUp(responder *responder) requestOutcome {
 // ignoredHeader is the header that lists the parameters of a request that had no effect.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header lists. Only requests from Codex clients can have
-// more, because of their hosted tools.
+// maxIgnored is how many parameters the header lists. Only Codex's hosted tools can make it more.
 const maxIgnored = 32
 
-// ignoredParams returns the value of ignoredHeader. The names come from this server, never from the
-// client.
+// ignoredParams returns ignoredHeader's value. The names are this server's, never the client's.
 func ignoredParams(names []string) string {
 	more := len(names) - maxIgnored
 	if more <= 0 {

@@ -41,8 +41,7 @@ type responder struct {
 	transferEncoding [1]string // the value of the Transfer-Encoding header
 }
 
-// events is where the events of an answer go: an [sse.Writer], a [socket.Writer], or logEvents. The
-// methods do what those of an sse.Writer do.
+// events is where events go: an [sse.Writer], whose methods say what they do, or a writer like it.
 type events interface {
 	WriteEvent(event string, data []byte) error
 	WriteComment(text string) error
@@ -53,7 +52,6 @@ type events interface {
 	Close() error
 }
 
-// newResponder returns the responder for an answer. The first turn has been started.
 func (g *Gateway) newResponder(ex *exchange, req *request, tally *tally) *responder {
 	answer := req.answer
 	if !req.plan.Stream {
@@ -86,7 +84,6 @@ func (g *Gateway) newResponder(ex *exchange, req *request, tally *tally) *respon
 	return &s.responder
 }
 
-// resetWriter resets an SSE writer, so that it writes events to w.
 func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http.Request) {
 	if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
@@ -116,9 +113,8 @@ func (s *responder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// claimPictures claims memory for the pictures in outputs. It returns the claim even if it fails.
-// The caller releases the claim when the outputs are written. The claim is nil if there are no
-// pictures, or if s.claim already counts the whole answer.
+// claimPictures claims memory for pictures in outputs. The caller releases it when they are
+// written, also after an error. It is nil without pictures, or if s.claim counts the whole answer.
 func (s *responder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
 	if s.claim != nil {
 		return nil, nil
@@ -170,10 +166,9 @@ func (s *responder) flush() error {
 // doneMark is the last event of a stream in OpenAI's older APIs.
 var doneMark = []byte("[DONE]")
 
-// end writes the end of the stream. Usually it does not flush: the server sends the rest when the
-// handler returns. But if a short answer was never flushed, the server would add a Content-Length,
-// as if the answer were not streamed. Over HTTP/1, the header Transfer-Encoding prevents this. Over
-// HTTP/2 and HTTP/3, end flushes.
+// end writes the end of the stream. The server sends it when the handler returns. But if a short
+// answer was never flushed, it would add a Content-Length, as if the answer were not streamed. Over
+// HTTP/1, the header Transfer-Encoding prevents this; over HTTP/2 and HTTP/3, end flushes.
 func (s *responder) end() error {
 	if s.tally.budgetSpent {
 		if err := s.events.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
@@ -208,8 +203,7 @@ func (s *responder) restart() {
 	}
 }
 
-// nextWake returns the time until wake has to be called: until the header or the next keepalive is
-// due. For a body, nothing is due before the end.
+// nextWake returns the time until the header or a keepalive is due. A body has neither before its end.
 func (s *responder) nextWake() time.Duration {
 	switch {
 	case s.events == nil:
@@ -237,10 +231,9 @@ func (s *responder) wake() error {
 	return s.events.Flush()
 }
 
-// finish ends the answer when the turns have ended. err is nil, or why the request failed, or why
-// the client did not get the answer. A failure before the answer has begun becomes an HTTP status.
-// The stream of a cancelled response is an exception, as is the log of a background response: they
-// always get a last event.
+// finish ends the answer when the turns have ended. err is why the request failed or the client did
+// not get the answer, or nil. A failure before the answer has begun becomes an HTTP status. But the
+// stream of a cancelled response and a background response's log always get a last event.
 func (s *responder) finish(err error) requestOutcome {
 	if err != nil && s.log != nil {
 		err = failures.APIError(err)
@@ -271,7 +264,6 @@ func (s *responder) finish(err error) requestOutcome {
 	return undeliveredStream(err)
 }
 
-// fail ends the stream with an error.
 func (s *responder) fail(apiErr *apierror.Error) error {
 	if err := s.open(); err != nil {
 		return err
@@ -282,7 +274,6 @@ func (s *responder) fail(apiErr *apierror.Error) error {
 	return s.flush()
 }
 
-// writeBody writes the answer as one body.
 func (s *responder) writeBody() requestOutcome {
 	body, apiErr := keepAnswer(s.claim.claim, s.answer.JSON())
 	if apiErr != nil {
@@ -297,8 +288,7 @@ func (s *responder) writeBody() requestOutcome {
 	return requestOutcome{}
 }
 
-// close releases the memory of the answer. That of a background response is released later, see
-// [Gateway.detach].
+// close releases the answer's memory; [Gateway.detach] does so for a background response, later.
 func (s *responder) close() {
 	if s.log != nil {
 		return

@@ -23,8 +23,7 @@ import (
 // responseRequest is a request whose answer is a response, which other requests can refer to.
 type responseRequest interface{ ResponseRequest() *responses.Request }
 
-// keptResponse is what the server keeps of a response. The methods of a nil *keptResponse, of an
-// answer of which nothing is kept, do nothing.
+// keptResponse is what the server keeps of a response. The methods of a nil one do nothing.
 type keptResponse struct {
 	g            *Gateway
 	q            *responses.Request
@@ -37,7 +36,6 @@ type keptResponse struct {
 	unstored     []string          // what could not be stored: "conversation", "response"
 }
 
-// newKept returns what the server keeps of the answer to a request, or nil.
 func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
 	made, ok := decoded.(responseRequest)
 	if !ok {
@@ -50,7 +48,6 @@ func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
 	}
 }
 
-// answer returns the answer to a request.
 func (a *keptResponse) answer(decoded api.Request, start api.Start, options *turn.Options) api.Answer {
 	if a == nil {
 		return decoded.Answer(start, options)
@@ -63,9 +60,8 @@ func (a *keptResponse) answer(decoded api.Request, start api.Start, options *tur
 	return answer
 }
 
-// track makes a response known to other requests until end is called, if the client gets the id of
-// the response before the response ends. A request that deletes or cancels the response cancels the
-// returned context.
+// track makes a response known to other requests until end is called, if its client gets the id
+// before it ends. A request that deletes or cancels the response cancels the returned context.
 func (a *keptResponse) track(ctx context.Context) (_ context.Context, end func()) {
 	if a == nil || !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
@@ -91,11 +87,10 @@ func (a *keptResponse) forget() (kept int64) {
 	return a.meta.InProgressSize() // with the instructions and the tools
 }
 
-// save is called when a response has just ended. It stores the response if q.Store is set. If not,
-// and if the request came over a WebSocket and the response ended well, save keeps the response in
-// memory for the next request of the WebSocket. save also adds a response that ended well to its
-// conversation. If the store fails, the client still gets the response, and save returns false if
-// the response itself is not stored.
+// save is called when a response has just ended. It stores the response if q.Store is set.
+// Otherwise it keeps a response that ended well over a WebSocket in memory for the next request. It
+// also adds one that ended well to its conversation. If the store fails, the client still gets the
+// response, and save returns false if the response itself is not stored.
 func (a *keptResponse) save(record api.Record) bool {
 	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output
@@ -118,9 +113,8 @@ func (a *keptResponse) save(record api.Record) bool {
 // putRetryDelay is the pause before put tries again after the store was unavailable.
 const putRetryDelay = 500 * time.Millisecond
 
-// put stores the response, unless a client has deleted it. If the store is unavailable and the
-// response is a background response, put tries again until ctx ends: clients can get the end of such
-// a response only from the store.
+// put stores the response, unless a client has deleted it. While the store is unavailable, it
+// retries a background response until ctx ends: clients can get its end only from the store.
 func (a *keptResponse) put(ctx context.Context) error {
 	running := a.g.objects.Running
 	for !running.IsDeleted(a.meta.ID) {
@@ -213,17 +207,15 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 // answer. Clients that connect again reach the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
 
-// socketSession keeps the last response of a WebSocket in memory if that response was not stored.
-// The next request can then continue from it.
+// socketSession keeps a WebSocket's last response if it was not stored, for a request to continue.
 type socketSession struct {
 	lastID string         // the id of that response; empty: there is none
 	entry  *objects.Entry // that response; its Input has the items of the whole conversation so far
 	claim  *claims.Claim  // of entry
 }
 
-// remember keeps a response that is not stored, for the next request. It drops the response that it
-// kept before: clients do not continue from that one any more. If there is not enough memory, it
-// keeps no response.
+// remember keeps a response that is not stored for the next request, if there is enough memory, and
+// drops the one before: clients do not continue from that any more.
 func (s *socketSession) remember(id string, e *objects.Entry) {
 	s.lastID, s.entry = "", nil
 	s.claim.Release()

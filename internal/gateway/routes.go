@@ -71,7 +71,6 @@ func (g *Gateway) Serve(rt *Route, w http.ResponseWriter, r *http.Request, args 
 	}
 }
 
-// serveStatic answers with a text, which may be empty.
 func serveStatic(w http.ResponseWriter, text string) {
 	if text != "" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

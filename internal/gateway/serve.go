@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exchange is an HTTP request that is being served. It has the user of the request, and the
-// resources to release when the answer has ended.
+// exchange is an HTTP request being served, with its user and what to release when the answer ends.
 type exchange struct {
 	w           http.ResponseWriter
 	r           *http.Request   // its context ends when the client leaves
@@ -34,8 +33,7 @@ type exchange struct {
 	prealloc    preallocated
 }
 
-// preallocated has the values that nearly every request needs. They are a part of exchange, so that
-// one allocation is enough.
+// preallocated has what nearly every request needs, within exchange: one allocation is enough.
 type preallocated struct {
 	statusEntry status.Entry
 	body        claims.Claim
@@ -47,10 +45,8 @@ type preallocated struct {
 	headers     [2]string
 }
 
-// releaser is a resource that an exchange holds until the exchange is closed.
 type releaser interface{ Release() }
 
-// releaseFunc is a function that releases something.
 type releaseFunc func()
 
 // Release calls f.
@@ -65,7 +61,6 @@ func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	return ex
 }
 
-// releaseOnClose makes close release the resource.
 func (ex *exchange) releaseOnClose(resource releaser) { ex.releasers = append(ex.releasers, resource) }
 
 // close releases all that the exchange holds, even if releasing one of the resources panics.
@@ -76,8 +71,7 @@ func (ex *exchange) close() {
 	ex.release()
 }
 
-// release releases the resources in ex.releasers, the last one first. It calls itself, since a loop
-// with defer would allocate.
+// release releases ex.releasers from last to first. It recurses: a loop with defer would allocate.
 func (ex *exchange) release() {
 	if last := len(ex.releasers) - 1; last >= 0 {
 		resource := ex.releasers[last]
@@ -87,15 +81,13 @@ func (ex *exchange) release() {
 	}
 }
 
-// serve serves a request that the model answers.
 func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
 	g.conclude(r, g.handle(ex, rt.API, rt.Turn))
 }
 
-// conclude reports how a request ended. If the answer was begun but not completed, conclude aborts
-// the request.
+// conclude reports how a request ended. It aborts one whose answer was begun but not completed.
 func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.isCutOff() {
@@ -105,8 +97,6 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	}
 }
 
-// handle leases the app-servers, receives the request, starts its turns and responds with their
-// outputs.
 func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutcome {
 	// The lease comes first: while the request has it, a reload cannot stop the app-servers.
 	lease, err := g.upstream.Lease()
@@ -141,16 +131,14 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	return g.respond(ctx, run, g.newResponder(ex, req, &run.group.tally))
 }
 
-// turnContext returns the context for the turns of a request. It is cancelled if another request
-// deletes or cancels the answer.
+// turnContext is cancelled if another request deletes or cancels the answer.
 func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx
 }
 
-// accept receives a request and prepares its turns. It also fails if the server is exiting or
-// begins to exit.
+// accept receives a request and prepares its turns. It fails if the server's exit begins before.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.exit.accepted.Store(true)
 	received, decoded, apiErr := g.receive(ex, of, decode)
@@ -164,8 +152,7 @@ func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, 
 	return req, ex.preferExitError(apiErr)
 }
 
-// preferExitError returns apiErr, or the error about the exit if the server's exit has ended the
-// request. It returns nil for nil.
+// preferExitError returns apiErr, or the exit's error if that has ended the request. Nil stays nil.
 func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(ex.ctx), turn.ErrShutdown) {
 		return failures.APIError(turn.ErrShutdown)
@@ -173,7 +160,6 @@ func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 	return apiErr
 }
 
-// receivedRequest is a request that was read and may run.
 type receivedRequest struct {
 	api         *api.API
 	kept        *keptResponse  // what the server keeps of the answer; nil: nothing
@@ -242,7 +228,6 @@ func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiE
 	return body, claim, bodyError(ex.r, err)
 }
 
-// bodyError converts an error of reading a body to an API error. It returns nil for nil.
 func bodyError(r *http.Request, err error) *apierror.Error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return apierror.PayloadTooLarge(tooLarge.Limit)
@@ -263,7 +248,6 @@ func bodyError(r *http.Request, err error) *apierror.Error {
 	return nil
 }
 
-// admit waits until all turns of a request may run.
 func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 	slots, err := g.queue.Acquire(ex.ctx, ex.user, turns)
 	if errors.Is(err, claims.ErrTooHeavy) {
@@ -277,9 +261,8 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens runs count on one of the processors that requests share. Between its steps, count
-// calls the function pause, so that other requests can use the processor. For a large body,
-// countTokens first claims the size of the body a second time, for the decoded request.
+// countTokens runs count on a shared processor. count calls pause between its steps, so that other
+// requests get it. A large body's size is claimed once more first, for the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (int, *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -303,15 +286,13 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 // largeRequestSize is the size in bytes from which a request waits for a processor.
 const largeRequestSize = 64 << 10
 
-// newProcessors returns a queue for the time of n processors. Any number of requests may wait, and a
-// user may hold all processors while nobody else waits for one.
+// newProcessors returns a queue for n processors. Any number may wait; a lone user may hold all.
 func newProcessors(n int) *claims.Queue {
 	return claims.NewQueue(claims.QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
 }
 
 // compute runs f, which processes size bytes of a request and does not block. Large requests wait
-// for a free processor; the requests of one user get it in the order of their arrival. If all large
-// requests ran at the same time, none would be ready early.
+// for a processor, those of one user in order: if all ran at once, none would be ready early.
 func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 	if size < largeRequestSize {
 		f()

@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Answers may have these headers about tool calls. A request may also have modeHeader, to choose
-// the form in which the client gets tool calls.
+// Answers may have these headers. A request may have modeHeader, to choose how it gets tool calls.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -22,8 +21,7 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// toolBlockStart appears in instructions that teach a model textual calls: tool calls as blocks of
-// text.
+// toolBlockStart appears in instructions that teach a model tool calls as blocks of text.
 const toolBlockStart = "<use_tool"
 
 // turnOptions returns the options of a request's turns: the gateway's options, in which each
@@ -59,9 +57,8 @@ func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, pla
 	return options, nil
 }
 
-// outputMode returns the form in which the client gets tool calls. The request's header decides,
-// then the configuration, then teachesBlocks: true gives ModeXML, false gives ModeJSON. It is true
-// if the prompt itself teaches the model textual calls.
+// outputMode returns the form of tool calls for the client: the request header's, else the
+// configured one, else ModeXML if the prompt itself teaches the model textual calls, or ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
@@ -79,8 +76,7 @@ func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn
 	return turn.ModeJSON, nil
 }
 
-// offered returns a function that reports whether the request offers a tool. The function takes the
-// client's name of the tool or Codex's.
+// offered returns a test of whether the request offers a tool, by the client's name or Codex's.
 func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {
@@ -93,8 +89,7 @@ func offered(plan *prompt.Plan) func(string) bool {
 }
 
 // toolOverrides returns the settings of tool calls that differ from the defaults, as name=value for
-// the log. First come the settings of the configuration, then the settings of the request, with the
-// names that they have in the request.
+// the log: those of the configuration, then those of the request under the names they have there.
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	overrides := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {
@@ -106,8 +101,7 @@ func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	return overrides
 }
 
-// toolOverrides returns the settings of tool calls in the configuration that differ from the
-// defaults, as name=value.
+// toolOverrides returns the settings that differ from the defaults, as name=value.
 func (o *Options) toolOverrides() []string {
 	var overrides []string
 	add := func(differs bool, name, value string) {

@@ -13,18 +13,15 @@ import (
 )
 
 const (
-	// minRequestSlots is the smallest limit on concurrent requests. This limit counts all requests,
-	// whether they need turns or not.
+	// minRequestSlots is the least limit on concurrent requests, those without turns included.
 	minRequestSlots = 2048
 	// maxReadTime is how long a client may take to read an answer in one body.
 	maxReadTime = 10 * time.Minute
-	// pieceSize is the size in bytes of the pieces in which an answer in one body is written. The
-	// client has WriteTimeout to read each piece.
+	// pieceSize is how many bytes of a body are written at once. A client has WriteTimeout for each.
 	pieceSize = 64 << 10
 )
 
-// claimRequestSlot claims one of the slots that limit the number of concurrent requests. It fails
-// if no slot is free for the user. The caller releases the slot.
+// claimRequestSlot claims a slot, or fails if none is free for the user. The caller releases it.
 func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Error {
 	g.crowd.Note(user)
 	*slot = *g.requestSlots.Claim(user)
@@ -34,8 +31,7 @@ func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Er
 	return nil
 }
 
-// plainCall is a request that needs no turn. Its claims last until the client has read the answer. It
-// implements [api.Call].
+// plainCall is a request without a turn, as an [api.Call]. Its claims last until the answer is read.
 type plainCall struct {
 	g           *Gateway
 	w           http.ResponseWriter
@@ -58,7 +54,6 @@ func (c *plainCall) claimBytes(bytes int64) *apierror.Error {
 	return nil
 }
 
-// make calls answer, and releases what was needed only for that.
 func (c *plainCall) make(answer plain) ([]byte, *apierror.Error) {
 	c.ex = c.g.newExchange(c.w, c.r)
 	defer c.ex.close()
@@ -73,7 +68,6 @@ func (c *plainCall) Read(decode func(body []byte) *apierror.Error) (apiErr *apie
 	return c.readBody(decode)
 }
 
-// readBody reads the body and passes it to decode.
 func (c *plainCall) readBody(decode func(body []byte) *apierror.Error) *apierror.Error {
 	body, claim, apiErr := c.g.readBody(c.ex)
 	if c.bodyClaim = claim; apiErr != nil {
@@ -89,8 +83,7 @@ func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) 
 	return n, c.ex.preferExitError(apiErr)
 }
 
-// countTurn counts the tokens of a request that would run a turn. Counting occupies a slot for turns,
-// since it can take as long as a turn.
+// countTurn counts a request's tokens. It needs a slot for turns: counting can take as long as a turn.
 func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
 	ex := c.ex
 	received, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)
@@ -117,9 +110,8 @@ func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Err
 	return kept, nil
 }
 
-// serveTurnless serves a request that needs no turn. answer returns the body of the answer. If the
-// body is larger than what answer has claimed, serveTurnless claims the difference. args are those of
-// [Gateway.Serve].
+// serveTurnless serves a request that needs no turn. args are those of [Gateway.Serve]. answer
+// makes the body; serveTurnless claims what a larger body needs beyond the claims of answer.
 func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []string, answer plain) {
 	user := g.opts.User(r)
 	c := plainCall{g: g, w: w, r: r, args: args, memory: *g.answerBudget.Claim(user)}
@@ -147,8 +139,6 @@ func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func
 	})
 }
 
-// writeAnswer writes the answer to a request that needs no turn: apiErr if it is not nil, otherwise
-// the body.
 func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body claims.Bytes, apiErr *apierror.Error) {
 	w.Header().Set("Cache-Control", "no-store") // the answer depends on x-api-key, which a caching proxy does not know
 	if apiErr != nil {
@@ -176,8 +166,7 @@ func writeJSON(w http.ResponseWriter, status int, body claims.Bytes) error {
 	return os.ErrDeadlineExceeded
 }
 
-// limitWrite sets WriteTimeout as the deadline of the next write of an answer. An HTTP/1 server
-// clears the deadline before the next request.
+// limitWrite sets WriteTimeout for the next write. HTTP/1 servers clear it before the next request.
 func limitWrite(w http.ResponseWriter) {
 	// If the writer has no deadlines, its client cannot be slow.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout))

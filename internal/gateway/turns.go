@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// runningRequest is a request whose turns start or run.
 type runningRequest struct {
 	g       *Gateway
 	ex      *exchange
@@ -25,8 +24,7 @@ type runningRequest struct {
 	group   turnGroup
 }
 
-// start starts the turns of a request side by side. If start fails, some turns may have started.
-// They end when the exchange is closed.
+// start starts the turns side by side. After an error, those that started end with the exchange.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
 	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(ex, req)}
@@ -81,7 +79,6 @@ func (run *runningRequest) Release() {
 	}
 }
 
-// place returns the place where the first choice runs.
 func (run *runningRequest) place() *conversation.Place { return run.choices[0].turn.Place() }
 
 // modelAndVersion returns Codex's name of the first choice's model, and the release of its Codex.
@@ -93,7 +90,6 @@ func (run *runningRequest) modelAndVersion() (model, version string) {
 	return place.Model, version
 }
 
-// startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err error) {
 	g, ex, req := run.g, run.ex, run.req
 	request := conversation.Request{
@@ -116,8 +112,7 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	return run.group.fail(c, run.nameModels(ctx, c, run.req.answer.APIError(failure)))
 }
 
-// turnGroup is what the turns of one request share: the responder, and the request, which is needed
-// to start a turn again.
+// turnGroup is shared by one request's turns: the responder, and the request, to start turns again.
 type turnGroup struct {
 	mu          sync.Mutex
 	responder   *responder
@@ -147,7 +142,6 @@ func (t *turnGroup) setUp(choices []*choice, req *request) {
 	}
 }
 
-// add adds a choice whose turn has ended.
 func (t *tally) add(c *choice) {
 	report := c.machine.Report()
 	t.tools.Calls += report.Calls
@@ -157,9 +151,8 @@ func (t *tally) add(c *choice) {
 	}
 }
 
-// fail records that a choice has failed with apiErr. It returns nil if the request can succeed
-// without that choice, and otherwise the error of the request. If another choice has failed before,
-// the error of that other choice replaces apiErr.
+// fail records that a choice has failed. It returns nil if the request can succeed without that
+// choice, else the request's error: that of the first choice that failed.
 func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,14 +169,12 @@ func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	return t.err
 }
 
-// errPanicked ends the other choices of a request after one has panicked. It also ends a background
-// response that has panicked.
+// errPanicked ends a request's other choices, or a background response, after a panic.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// forEachChoice calls f for all choices at the same time, and waits for all calls. It returns the
-// first error, which is also the cause that ends the context of the other calls. If a call panics,
-// forEachChoice raises the panic again in the goroutine of its caller, where the server recovers
-// it.
+// forEachChoice calls f for all choices at the same time, and waits. It returns the first error,
+// which also cancels the context of the other calls with itself as the cause. A panic is raised
+// again in the caller's goroutine, where the server recovers it.
 func (run *runningRequest) forEachChoice(ctx context.Context, f func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
 		return f(run, ctx, run.choices[0])
