@@ -1,0 +1,39 @@
+package store
+
+import (
+	"testing"
+	"time"
+)
+
+// TestOldEvents checks that the events of an entry are dropped when they are old, that their room is
+// free then, and that this is no use of the entry.
+func TestOldEvents(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	m := NewMemory(10_000, 24*time.Hour)
+	m.now = func() time.Time { return now }
+	begin := func(n int) {
+		t.Helper()
+		check(t, "put", m.Put(ctx, "u", id(n), begun("o")), nil)
+		_, err := m.Append(ctx, "u", id(n), added("o", 0, "event", "event"))
+		check(t, "append", err, nil)
+		checkSums(t, m)
+	}
+	begin(1)
+	check(t, "put", m.Put(ctx, "u", id(2), entry("", "x")), nil)
+	before := m.bytes
+	now = now.Add(EventsTime)
+	begin(3)
+	if added := m.bytes - before; added != m.byID[id(3)].size-2*(5+RecordOverhead) {
+		t.Errorf("%d bytes more", added)
+	}
+	check(t, "put", m.Put(ctx, "u", id(4), &Put{Value: make([]byte, 7900)}), nil)
+	if exists(t, m, "u", id(1)) || !exists(t, m, "u", id(2)) {
+		t.Error("another entry than the least recently used one has gone")
+	}
+	check(t, "delete", m.Delete(ctx, "u", id(4), Whole), nil)
+	now = now.Add(EventsTime)
+	begin(5)
+	if page, _ := read(t, m, id(3), Events, 0); page.Next != 2 || len(page.Records) > 0 {
+		t.Errorf("%d events are there", len(page.Records))
+	}
+}
