@@ -7,8 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// DefaultModel is the name by which clients ask for the app-server's default model. An alias with
-// this name takes precedence.
+// DefaultModel is how clients ask for the app-server's default model, unless an alias has this name.
 const DefaultModel = "default"
 
 // Alias is a name that the operator gives to one of Codex's models.
@@ -24,14 +23,12 @@ type Alias struct {
 	// The reasoning effort of requests that name none. Default: the model's own effort.
 	Effort string `json:"effort,omitempty" option:"id [none|minimal|low|medium|high|xhigh|max]"`
 
-	// Whether the effort also replaces the effort that a request names, for clients that always
-	// name one. Default: false.
+	// Whether the effort also replaces the one of requests that always name one. Default: false.
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
-// ModelNames returns the names that are allowed: first the models that are not hidden, then the
-// aliases without a pattern, both in their given order, then [DefaultModel]. No name occurs twice:
-// an alias replaces a model of the same name.
+// ModelNames returns the names that are allowed: the models that are not hidden, the aliases without a
+// pattern, both in their given order, and [DefaultModel]. An alias replaces a model of its name.
 func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
 	var names []string
 	for _, m := range models {
@@ -58,8 +55,7 @@ func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 
 func (a *Alias) prefix() (prefix string, isPattern bool) { return strings.CutSuffix(a.ID, "*") }
 
-// FindAlias returns the alias for a name: the alias with exactly this name, or else the first one
-// whose pattern matches. It returns nil if there is none.
+// FindAlias returns the alias with this name, else the first whose pattern matches, or nil.
 func FindAlias(aliases []Alias, id string) *Alias {
 	for i := range aliases {
 		if aliases[i].ID == id {

@@ -11,10 +11,9 @@ import (
 )
 
 // maxColorProfile is the most bytes that all colour profiles of a PNG may have together after
-// unpacking. Most profiles have a few kilobytes, and those of printers one or two megabytes. Codex
-// unpacks a profile without a limit: 256 KB in the file can become 256 MB. A PNG may have only one
-// profile, but Codex takes the first one whose checksum is right. It unpacks no texts (zTXt, iTXt),
-// and nothing behind the pixels.
+// unpacking. Most have kilobytes, those of printers one or two megabytes. Codex unpacks without a
+// limit: 256 KB can become 256 MB. A PNG may have only one profile, but Codex takes the first one
+// whose checksum is right. It unpacks no texts (zTXt, iTXt), and nothing after the pixels.
 const maxColorProfile = 4 << 20
 
 // profileCost is what each profile counts beside its bytes: a reader of zlib takes as much memory, and a
@@ -24,9 +23,8 @@ const profileCost = 64 << 10
 // pngSignatureSize is the size of the signature that every PNG begins with.
 const pngSignatureSize = 8
 
-// checkColorProfile returns an error if the base64 data of a PNG have colour profiles of more than
-// maxColorProfile bytes together. It unpacks no more than that. Data that are no PNG, or that end
-// early, have no profile.
+// checkColorProfile returns an error if the base64 data of a PNG have profiles of more than
+// maxColorProfile bytes together; it unpacks no more. Data that are no PNG, or end early, have none.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}
@@ -50,8 +48,7 @@ func checkColorProfile(data []byte) *field.Error {
 	return nil
 }
 
-// profileSize returns the size of the profile in a chunk iCCP after unpacking. It stops after limit
-// bytes, and at an error.
+// profileSize returns the unpacked size of an iCCP chunk's profile, up to limit or an error.
 func profileSize(chunk io.Reader, limit int64) int64 {
 	r := partReader{data: chunk}
 	for r.err == nil && r.read(1)[0] != 0 { // the name of the profile ends with a zero

@@ -54,14 +54,12 @@ type Settings struct {
 	Ignored         []string // parameters that would change the answer, but that Codex does not have; in the order in which they were read
 }
 
-// at puts the path of a value before the path of an error.
 func (c *Conversation) at(v wirejson.Value, f *field.Error) *field.Error {
 	return f.In(cmp.Or(field.PathOf(c.Body, v), c.Earlier))
 }
 
-// InstructionsContain reports whether s occurs in a system or developer message. It also searches
-// an assistant message at the beginning of the conversation, since some clients put their prompt
-// there.
+// InstructionsContain reports whether s occurs in a system or developer message, or in an assistant
+// message at the beginning: some clients put their prompt there.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
 		if !m.Role.isInstruction() && (i > 0 || m.Role != RoleAssistant) {
@@ -79,8 +77,7 @@ func (c *Conversation) InstructionsContain(s string) bool {
 // Choices returns how many answers the client wants, each in a turn of its own; at least 1.
 func (c *Conversation) Choices() int { return max(1, c.Settings.Choices) }
 
-// Asked returns c. With it, a request that embeds a Conversation says what it has in common with the
-// requests of other APIs.
+// Asked returns c, so that a request that embeds a Conversation shows what all requests have.
 func (c *Conversation) Asked() *Conversation { return c }
 
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
@@ -97,13 +94,11 @@ func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejso
 	return f
 }
 
-// Unused returns the reader of a field for which Codex has no setting. The parameters are those of
-// [Conversation.Skip].
+// Unused reads a field for which Codex has no setting, with the parameters of [Conversation.Skip].
 func Unused[R skipper](name, neutral string, kind wirejson.Kind) func(R, wirejson.Value) *field.Error {
 	return func(r R, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// skipper is a request that embeds a Conversation.
 type skipper interface {
 	Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error
 }
@@ -129,8 +124,7 @@ func (c *Conversation) ReadModel(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// maxModelName is the maximum length of a model's name, in bytes. It is bounded since each chunk of
-// the answer repeats the name.
+// maxModelName bounds a model's name, in bytes, since each chunk of the answer repeats it.
 const maxModelName = 1024
 
 // ReadChoices reads the number of answers, which is optional and at most limit.
@@ -168,8 +162,7 @@ var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "f
 
 const tierDefault = "default" // the usual speed and price
 
-// ReadServiceTier reads the field service_tier. The value auto means the same as no value: the
-// provider chooses the tier.
+// ReadServiceTier reads service_tier. The value auto means the same as none: the provider chooses.
 func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	f := field.OneOf(&c.serviceTier, serviceTiers, v)
 	if c.serviceTier == "auto" {
@@ -178,8 +171,7 @@ func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	return f
 }
 
-// ServiceTier returns the service_tier for the answer: the tier that Codex asks the provider for.
-// Codex does not report which tier the provider has used.
+// ServiceTier returns the service_tier that Codex asks for; it does not report which one was used.
 func (c *Conversation) ServiceTier() string {
 	if c.serviceTier == "fast" { // Codex then asks its provider for priority
 		return "priority"
@@ -190,13 +182,11 @@ func (c *Conversation) ServiceTier() string {
 const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
-	// MaxStopBytes bounds the size of a stop sequence, since text that may be the beginning of a
-	// stop sequence cannot be sent yet.
+	// MaxStopBytes bounds a stop sequence: text that may be its beginning cannot be sent yet.
 	MaxStopBytes = 4096
 )
 
-// AddStop reads one stop sequence, and adds it if it is not there yet. The caller bounds the number
-// of stop sequences by [MaxStops].
+// AddStop adds a stop sequence that is not there yet. The caller bounds their number by [MaxStops].
 func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -214,8 +204,7 @@ func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 // ReadStream reads the field stream.
 func (c *Conversation) ReadStream(v wirejson.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
-// ReadTopLogprobs reads the field top_logprobs. Any number is an error, since Codex gives no log
-// probabilities.
+// ReadTopLogprobs reads top_logprobs. Any number is an error: Codex gives no log probabilities.
 func (c *Conversation) ReadTopLogprobs(v wirejson.Value) *field.Error {
 	return cmp.Or(field.Optional(wirejson.KindNumber, v), field.Refuse(v, NoLogprobs))
 }

@@ -12,14 +12,12 @@ const (
 	countedBetweenPauses = 64 << 10 // bytes, whose count takes some 40 ms
 )
 
-// SampleBytes is a good size for the sample of [Conversation.EstimateTokens], which then takes a millisecond
-// or two.
+// SampleBytes is a good sample for [Conversation.EstimateTokens]: it takes a millisecond or two.
 const SampleBytes = 4 << 10
 
-// CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
-// and tools with the encoding o200k_base, and adds [messageTokens] for each message, call and tool.
-// It does not count images. Counting takes about 0.7 seconds for a MiB. CountTokens calls pause
-// every 64 KiB; an error of pause ends the count.
+// CountTokens estimates the tokens of the conversation: its texts, calls and tools in the encoding
+// o200k_base, and [messageTokens] for each message, call and tool, but no images. A MiB takes some
+// 0.7 seconds. CountTokens calls pause every 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
 	sincePause, frames := 0, 0
 	add := func(text string) {
@@ -36,10 +34,9 @@ func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
 	return n + frames*messageTokens, err
 }
 
-// EstimateTokens estimates what [Conversation.CountTokens] returns. It counts the tokens of the first sample
-// bytes, and assumes that the further bytes have as many tokens for each byte. Without a sample, it only
-// divides the number of bytes by [bytesPerToken], and takes almost no time. The bytes of JSON escapes count,
-// too, where no text is counted.
+// EstimateTokens estimates what [Conversation.CountTokens] returns, from the first sample bytes.
+// Without a sample, it divides the bytes by [bytesPerToken], which takes almost no time. The bytes
+// of JSON escapes count, too, where no text is counted.
 func (c *Conversation) EstimateTokens(sample int) int {
 	sampled, further, n, frames := 0, 0, 0, 0 // sampled and further are bytes
 	add := func(text string) {

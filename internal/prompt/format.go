@@ -12,17 +12,15 @@ import (
 type Format struct {
 	// schema is the schema of a strict json_schema, which the provider enforces.
 	schema json.RawMessage
-	// instruction tells the model to use a format that the provider does not enforce: json_object,
-	// or a json_schema that is not strict.
+	// instruction asks for a format that the provider does not enforce, such as json_object.
 	instruction string
 }
 
 // jsonInstruction asks the model for json_object, since Codex has no setting for it.
 const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
 
-// schemaInstruction precedes a schema that is not strict. Such a schema is not given to Codex as a
-// setting: Codex declares every schema strict, and OpenAI refuses strict schemas with optional
-// properties.
+// schemaInstruction precedes a schema that is not strict. Codex does not get it as a setting: it
+// declares every schema strict, and OpenAI refuses strict schemas with optional properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
 // Read reads a format. If flat is true, the members of a json_schema are beside its type, as in the
@@ -92,8 +90,7 @@ func isStrict(v wirejson.Value) bool {
 	return true
 }
 
-// requiresAll reports whether properties is an object and all its members are required. If there is
-// no list of required names, the object must be empty.
+// requiresAll reports whether all members of the object properties are required; no list: it is empty.
 func requiresAll(properties, required wirejson.Value) bool {
 	if properties.Kind() != wirejson.KindObject || required.Kind() != wirejson.KindArray {
 		return properties.Kind() == wirejson.KindObject && string(properties.Compact()) == "{}"
@@ -112,9 +109,8 @@ func requiresAll(properties, required wirejson.Value) bool {
 	return true
 }
 
-// readSchema reads the json_schema of a format. It does not use the name: Codex gives every schema
-// the same name and no description. If the schema is not strict, its description becomes a part of
-// the instruction.
+// readSchema reads a json_schema, but not the name: Codex gives every schema the same name and no
+// description. That of a schema that is not strict becomes a part of the instruction.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

@@ -12,8 +12,7 @@ import (
 // itemOverhead is about how many bytes an item has in addition to its message.
 const itemOverhead = 96
 
-// historyItems returns the messages as items of the Responses API. It copies texts, which are JSON
-// strings, without decoding them.
+// historyItems returns the messages as items of the Responses API. Texts stay JSON strings.
 func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	if len(messages) == 0 {
 		return nil
@@ -29,15 +28,13 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	return h.items
 }
 
-// historyBuilder collects items in one buffer. When the buffer has to grow, earlier items stay in
-// the old buffer, which does not change any more.
+// historyBuilder collects items in one buffer. When it grows, earlier items keep the old buffer.
 type historyBuilder struct {
 	names ToolNames
 	buf   []byte
 	items []json.RawMessage
 }
 
-// addItem adds an item. buf is h.buf with the item appended.
 func (h *historyBuilder) addItem(buf []byte) {
 	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
 	h.buf = buf
@@ -73,10 +70,9 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item. If the content is one text, the output is a
-// string. An image without a detail gets [ResultDetail]. If a result arrives while a turn waits for
-// it, Codex uses the same form. With another form here, the provider would not find the history in
-// its cache.
+// appendResult appends a function_call_output item: a string if the content is one text. An image
+// without a detail gets [ResultDetail]. Codex uses the same form for a result that comes while a
+// turn waits; with another one, the provider would not find the history in its cache.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {
@@ -90,8 +86,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendCall appends a function_call item with name, Codex's name of the tool. Models read the
-// arguments as JSON, so empty arguments become an empty object.
+// appendCall appends a function_call item. Empty arguments become an empty object: models read JSON.
 func (c *Call) appendCall(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
 	dst = append(wirejson.AppendString(dst, name), `,"arguments":`...)
@@ -101,10 +96,9 @@ func (c *Call) appendCall(dst []byte, name string) []byte {
 	return append(append(dst, c.Arguments...), '}')
 }
 
-// AppendParts appends the content as an array of parts of the Responses API. A text gets the type
-// textType and the further members textMembers, each with a comma before it. The parameter detail
-// is the detail of images that have none of their own; empty: they get none. Texts and URLs are
-// copied as they are in the body.
+// AppendParts appends the content as an array of the Responses API's parts. A text gets the type
+// textType and the members textMembers, each after a comma. Images without a detail get the given
+// one; empty: none. Texts and URLs are copied from the body as they are.
 func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')
@@ -125,9 +119,8 @@ func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) 
 	return append(dst, ']')
 }
 
-// splitInput splits a conversation into the history and the input of the turn. The input is the
-// last message, if that is a user's message and not too long. Otherwise all messages stay in the
-// history, and input is empty but not nil.
+// splitInput splits off the turn's input: the last message, if it is a user's and not too long.
+// Otherwise all messages are history, and input is empty but not nil.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {

@@ -17,17 +17,14 @@ import (
 // ImageTypes are the media types of the images that models can read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
-// API. Without it, Codex would use another detail for an image in a turn's input, and no detail for
-// an image in a history.
+// defaultDetail is the detail if a message's image has none, as in OpenAI's API. Without it, Codex
+// would use another in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
-// ResultDetail is the detail that Codex gives to an image in a tool's result, if the result arrives
-// while the turn waits for it.
+// ResultDetail is what Codex gives to an image in a tool's result that comes while the turn waits.
 const ResultDetail = "high"
 
-// readDetail reads the detail of an image. It turns low into auto: if an image has the detail low,
-// Codex shows the model a sentence instead of the image.
+// readDetail reads an image's detail. It turns low into auto: for low, Codex shows only a sentence.
 func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
@@ -66,12 +63,10 @@ func (p *Part) checkURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// jpgPrefix is the beginning of some data URLs, after the scheme. The media type image/jpg does not
-// exist, but many clients derive it from the name of a file.
+// jpgPrefix begins some data URLs. image/jpg does not exist, but clients derive it from files' names.
 const jpgPrefix = "image/jpg;"
 
-// Base64Part returns the part for an image that is given as a media type and base64 data. It does
-// not copy the data.
+// Base64Part returns the part for an image of this media type. It does not copy the data.
 func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	if f := cmp.Or(field.Expect(wirejson.KindString, media).In("media_type"), field.Expect(wirejson.KindString, data).In("data")); f != nil {
 		return Part{}, f
@@ -87,8 +82,7 @@ func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	return p, p.checkBase64(data.Bytes()).In("data")
 }
 
-// Base64Image returns the part for an image that is given as base64 data alone. The first bytes of
-// the image show its type. Base64Image does not copy the data.
+// Base64Image returns the part for base64 data, without a copy. Its first bytes show the type.
 func Base64Image(data wirejson.Value) (Part, *field.Error) {
 	if f := field.Expect(wirejson.KindString, data); f != nil {
 		return Part{}, f
@@ -112,7 +106,6 @@ func (p *Part) appendURL(dst []byte) []byte {
 	return append(append(append(append(dst, '"'), p.urlPrefix...), p.URL.RawText()...), '"')
 }
 
-// checkImageData checks a data URL. afterScheme is the URL without "data:".
 func (p *Part) checkImageData(afterScheme []byte) *field.Error {
 	header, data, ok := bytes.Cut(afterScheme, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
@@ -125,8 +118,7 @@ func (p *Part) checkImageData(afterScheme []byte) *field.Error {
 	return p.checkBase64(data)
 }
 
-// imageType returns the element of [ImageTypes] that equals media apart from upper and lower case,
-// or an empty string.
+// imageType returns media as in [ImageTypes], whose case may differ, or an empty string.
 func imageType(media []byte) string {
 	index := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
 	if index < 0 {
@@ -139,10 +131,9 @@ func imageTypeError() *field.Error {
 	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 }
 
-// checkBase64 checks the base64 data of an image, and reads the size of the image without decoding
-// it. Data that do not begin like an image are an error: if Codex cannot read an image, it shows
-// the model a sentence instead. The type of the data may differ from the type in the request,
-// because Codex looks only at the data.
+// checkBase64 checks an image's base64 data, and reads its size without decoding it. Data that do
+// not begin like an image are an error: for an image that Codex cannot read, it shows a sentence.
+// The type may differ from the request's, since Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if len(data) == 0 {
 		return field.Invalid("is empty")
@@ -175,14 +166,12 @@ const signatureChars = 24
 // MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16
 
-// maxFetchedBytes bounds the size of all fetched images of a request together, in bytes of their
-// data URLs. If the request names an image several times, its bytes count several times, since
-// Codex gets as many copies.
+// maxFetchedBytes bounds a request's fetched images together, in bytes of their data URLs. An image
+// counts each time that it is named, since Codex gets as many copies.
 const maxFetchedBytes = 64 << 20
 
-// RemoteImages returns the https URLs of the images that have to be fetched, each once, in the
-// order of the request. Before the request is planned, [Conversation.SetImages] must get the
-// images.
+// RemoteImages returns the https URLs of images to fetch, each once, in the order of the request.
+// [Conversation.SetImages] must get the images before the request is planned.
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]bool{}
@@ -203,10 +192,9 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 	return nil
 }
 
-// SetImages replaces https URLs by images. data has the fetched images by their https URLs: each is
-// a PNG, JPEG, GIF or WebP image as a data URL in base64. A URL that is not in data is not
-// replaced, and planning the request fails later. If the images together exceed maxFetchedBytes,
-// SetImages returns false and changes nothing.
+// SetImages replaces https URLs by the fetched images in data: PNG, JPEG, GIF or WebP as data URLs
+// in base64. A URL that is not in data stays, and planning the request fails later. If the images
+// together exceed maxFetchedBytes, SetImages returns false and changes nothing.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for _, p := range c.remoteParts {
@@ -233,7 +221,6 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 	return true
 }
 
-// remoteParts iterates over the images that have to be fetched, and their messages.
 func (c *Conversation) remoteParts(yield func(*Message, *Part) bool) {
 	for i := range c.Messages {
 		m := &c.Messages[i]
@@ -245,8 +232,7 @@ func (c *Conversation) remoteParts(yield func(*Message, *Part) bool) {
 	}
 }
 
-// ImageParam returns the path of the first remote image with this URL, or "" if there is none. An empty URL
-// stands for any URL.
+// ImageParam returns the path of the first remote image with this URL (empty: any), or "".
 func (c *Conversation) ImageParam(url string) string {
 	for _, p := range c.remoteParts {
 		if url == "" || p.URL.Is(url) {

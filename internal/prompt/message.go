@@ -62,9 +62,8 @@ func (m *Message) Parts() iter.Seq[Part] {
 	}
 }
 
-// MaxItems is how many elements a conversation may have: messages or items, the parts
-// of their contents, and calls. An element takes up to a few hundred bytes of memory,
-// however short it is in the body. Real conversations have thousands at most.
+// MaxItems is how many elements a conversation may have: messages or items, parts of their contents,
+// and calls. Each may take a few hundred bytes. Real conversations have thousands at most.
 const MaxItems = 100_000
 
 // AllItems names the things that MaxItems counts, for the errors of [field.Elements].
@@ -73,8 +72,7 @@ const AllItems = "elements, counting parts and calls"
 // TooManyItems returns the error for more than MaxItems elements.
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
-// ReadContent reads the content of a message: a string, or a list of parts. It calls read for each
-// part of a list.
+// ReadContent reads a message's content: a string, or a list, for each part of which it calls read.
 func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
 	if v.Kind() == wirejson.KindString {
 		m.Text = v

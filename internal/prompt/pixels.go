@@ -16,19 +16,16 @@ import (
 )
 
 const (
-	// MaxPixels is how many pixels an image may have: as many as 8192 by 8192. Codex decodes the
-	// image, even if the file is short. It needs some seven bytes of memory and 15 ns of processor
-	// time for each pixel. Pixels of the kinds of [imageKind] count several times.
+	// MaxPixels is how many pixels an image may have: 8192 by 8192. Codex decodes it, even if the file
+	// is short, with some seven bytes and 15 ns for each pixel. [imageKind] makes pixels count more.
 	MaxPixels = 64 << 20
-	// maxTotalPixels is how many pixels the images of a request may have together. It is larger
-	// than MaxPixels, since Codex decodes one image after the other. It bounds the time that this
-	// takes: for a history, Codex answers nothing until all of its images are decoded, and a call
-	// without an answer is given up after 30 s.
+	// maxTotalPixels is how many pixels all images of a request may have; Codex decodes them one by
+	// one. It bounds the time: for a history, Codex answers nothing until all are decoded, and a
+	// call without an answer is given up after 30 s.
 	maxTotalPixels = 4 * MaxPixels
 )
 
-// imageKind is a kind of images that take more memory or time for each pixel than others, as
-// measured with Codex 0.169.
+// imageKind is a kind of images whose pixels cost more memory or time, as measured with Codex 0.169.
 type imageKind struct {
 	name  string
 	times int64 // how often a pixel counts
@@ -42,8 +39,7 @@ var (
 	progressiveJPEG = imageKind{"a progressive JPEG", 4} // has up to 100 scans, each over all pixels
 )
 
-// checkPixels reads the size of an image from the beginning of its base64 data. Too many pixels are
-// an error.
+// checkPixels reads an image's size from the start of its base64 data, and fails for too many pixels.
 func (p *Part) checkPixels(media string, data []byte) *field.Error {
 	width, height, kind, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -90,9 +86,8 @@ func (c *Conversation) pixels() (largest, total int64) {
 
 var errNoSize = errors.New("the image has no size")
 
-// imageSize reads the size and the kind of an image from the beginning of its data. media is one of
-// [ImageTypes]. imageSize decodes no pixels. It skips the data before the size, such as the comments
-// of a camera.
+// imageSize reads an image's size and kind from the start of its data. media is one of [ImageTypes].
+// It decodes no pixels, and skips what is before the size, such as a camera's comments.
 func imageSize(media string, data io.Reader) (width, height int64, kind imageKind, err error) {
 	kind = plainImage
 	switch media {
@@ -111,7 +106,6 @@ func imageSize(media string, data io.Reader) (width, height int64, kind imageKin
 	return width, height, kind, err
 }
 
-// pngSize returns the size and the kind of a PNG.
 func pngSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	r := bufio.NewReader(data)
 	head, _ := r.Peek(29)
@@ -126,8 +120,7 @@ func pngSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	return int64(c.Width), int64(c.Height), kind, err
 }
 
-// jpegSize returns the size and the kind of a JPEG. They are in the first frame header. Like Go's
-// decoder, jpegSize skips bytes that belong to no segment.
+// jpegSize reads the first frame header. Like Go's decoder, it skips bytes of no segment.
 func jpegSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	r := partReader{data: bufio.NewReader(data)}
 	r.read(2)
@@ -158,9 +151,8 @@ func jpegSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	return 0, 0, plainImage, r.err
 }
 
-// gifSize returns the size of a GIF. The screen and the first frame of a GIF may differ in size:
-// gifSize returns the larger width and the larger height. Further frames do not matter, since only
-// the first one is decoded.
+// gifSize returns the larger width and height of the screen and the first frame. Further frames do
+// not matter, since they are not decoded.
 func gifSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	head := r.read(13)
@@ -206,8 +198,7 @@ func (r *partReader) skipColors(flags byte) {
 	}
 }
 
-// webpSize returns the size of a WebP image. This is the size of the canvas or, without a canvas,
-// of the only frame.
+// webpSize returns the size of a WebP image's canvas or, without a canvas, of its only frame.
 func webpSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	switch string(r.read(20)[12:16]) {

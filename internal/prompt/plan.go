@@ -41,12 +41,10 @@ type Plan struct {
 	ServiceTier string // the service_tier of the answer
 }
 
-// defaultInstructions are the instructions of a conversation that has none. Otherwise Codex would
-// insert its own prompt, which makes the model a coding agent.
+// defaultInstructions stands for none, for which Codex would insert its prompt for a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
-// maxInputChars is how many characters turn/start accepts in all texts of its input together. Codex
-// refuses a longer input with the error input_too_large.
+// maxInputChars is how many characters turn/start accepts; with more, it fails with input_too_large.
 const maxInputChars = 1 << 20
 
 // Plan maps the conversation to Codex:
@@ -127,9 +125,8 @@ func (c *Conversation) threadConfig(effort, summary string) codexrpc.Config {
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolveModel returns Codex's name of the model, and the effort. An empty effort means the model's
-// default. If a forced effort replaces the client's effort, resolveModel lists the client's field
-// in Ignored.
+// resolveModel returns Codex's name of the model, and the effort; empty: the model's default. It
+// lists the client's field in Ignored if a forced effort replaces it.
 func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
@@ -147,8 +144,7 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 // that no thread of a lite model that allows several calls goes on with such a request.
 const oneCall = "Make at most one tool call in each reply, and wait for its result."
 
-// SplitInstructions splits the instructions off the beginning of a conversation. If there are none,
-// it returns defaultInstructions as the instructions.
+// SplitInstructions splits the instructions off the beginning; without any: defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {
@@ -165,7 +161,6 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// joinParagraphs joins the texts that are not empty, with a blank line between each two.
 func joinParagraphs(paragraphs ...string) string {
 	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool { return p == "" }), "\n\n")
 }
@@ -185,19 +180,16 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 // Placement, as in a [Plan], the instructions replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
-	// If EmptyBase is true, the base prompt is empty, and the first developer message has the text
-	// that would otherwise be the base prompt. A lite model needs this if there are no tools:
-	// otherwise it could get the base prompt twice.
+	// If EmptyBase is true, the base prompt is empty, and the first developer message has its text.
+	// A lite model without tools needs this: otherwise it could get the base prompt twice.
 	EmptyBase bool
-	// CodexPrompt is Codex's own prompt. It is needed only if both Append and EmptyBase are true.
-	// If CodexPrompt is empty in that case, EmptyBase has no effect.
+	// CodexPrompt is Codex's own. Without it, EmptyBase has no effect if Append is true, too.
 	CodexPrompt string
 }
 
-// WithPlacement returns the parameters of thread/start and the history, with the instructions in
-// the places that the Placement chooses. The model reads the same messages with and without
-// EmptyBase, with one exception: with EmptyBase and without Append, all instructions are one
-// message.
+// WithPlacement returns the parameters of thread/start and the history, with the instructions where
+// the Placement says. The model reads the same messages with and without EmptyBase, except that
+// with it and without Append, all instructions are one message.
 func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !placement.Append && !placement.EmptyBase {
@@ -220,24 +212,21 @@ func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, [
 	return thread, history
 }
 
-// The settings of the model's reasoning are given at thread/start, although turn/start accepts
-// them, too: Codex prepares the request to the provider when the thread starts, and would have to
-// send it again if the turn had other settings.
+// The settings of reasoning are given at thread/start, although turn/start accepts them, too: Codex
+// prepares the provider's request at thread/start, and would have to send it again.
 const (
 	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"
 )
 
-// The configuration of every thread: the model gets the client's tools and instructions, and
-// nothing of the host. The names of the settings are Codex's own and change between its releases.
-// Codex ignores unknown names with a warning.
+// The configuration of every thread: the model gets the client's tools and instructions, and nothing
+// of the host. The names are Codex's and change with releases; unknown ones only cause a warning.
 const (
 	fixedSettings             codexrpc.Constant = settingsBeforePictures + `false` + settingsAfterPictures
 	fixedSettingsWithPictures codexrpc.Constant = settingsBeforePictures + `true` + settingsAfterPictures
 
-	// code_mode: with this setting, every model calls the client's tools directly. Without it,
-	// models that are "code_mode_only" in the catalogue would call the tools from a script that
-	// Codex runs, and Codex would send no items for these calls.
+	// code_mode: every model calls the client's tools directly. Otherwise "code_mode_only" models
+	// of the catalogue would call them from a script of Codex, without items for the calls.
 	settingsBeforePictures = `"agents":` + disabledSetting + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
 	// unbounded_connection_retries is off: with it, Codex would wait for ever for a provider that
@@ -251,9 +240,8 @@ const (
 		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabledSetting + `,"include_instructions":false}` +
 		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimitedTokens
 
-	// unlimitedTokens is a number of tokens that no request reaches, and that Codex can still multiply
-	// without an overflow. With a lower limit, Codex would shorten long results of tools, and
-	// replace a long history by a summary.
+	// unlimitedTokens is more than any request has, and Codex can still multiply it. With a lower
+	// limit, it would shorten long results of tools, and replace a long history by a summary.
 	unlimitedTokens = "1099511627776"
 
 	disabledSetting = `{"enabled":false}`

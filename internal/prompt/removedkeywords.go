@@ -7,31 +7,26 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The description of a tool may end with a text about the tool's schema. That text begins with one
-// of these lines.
+// The description of a tool may end with a text about its schema, which begins with one of these.
 const (
 	keywordsHeader = "Further JSON Schema keywords of the parameters:"
 	wholeHeader    = "The complete JSON Schema of the parameters:\n"
 )
 
-// removedKeywords collects the keywords that Codex removes from a schema. It writes one line for
-// each argument, such as:
+// removedKeywords collects the keywords that Codex removes, as one line for each argument:
 //
 //   - edits[].line: minimum 1, default 1
 //
-// The path of an argument comes first. It has ".name" for a property, "[]" for the elements of an
-// array, ".*" for additional properties, and "{anyOf 0}" or "{$defs Node}" for a schema in a list
-// or in the definitions.
+// The path of an argument comes first: ".name" for a property, "[]" for elements of an array, ".*" for
+// additional properties, "{anyOf 0}" or "{$defs Node}" for a schema in a list or the definitions.
 type removedKeywords struct {
 	lines    []byte
 	maxBytes int // if lines has more bytes, the description has the whole schema instead
-	// needsWholeSchema is true if lines are not enough for the model. The description then has the
-	// whole schema.
+	// needsWholeSchema is true if lines are not enough: the description has the whole schema.
 	needsWholeSchema bool
 }
 
-// description returns the text for the tool's description, or "" if none is needed. text is the
-// tool's schema.
+// description returns the text for the tool's description, or "". text is the tool's schema.
 func (r *removedKeywords) description(text []byte) string {
 	switch {
 	case !r.needsWholeSchema && len(r.lines) == 0:
@@ -42,8 +37,7 @@ func (r *removedKeywords) description(text []byte) string {
 	return keywordsHeader + string(r.lines)
 }
 
-// appendStep appends a step to path, the path of a schema. The step leads into the value of the
-// schema's member m, to the child with this name or index.
+// appendStep extends path, a schema's, by the step to member m's child with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
@@ -66,9 +60,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// addMembers adds to the line of s the members that Codex removes from s. isKept returns true for
-// the members that Codex keeps. name is the name of the property that has the schema s, or empty.
-// path is the path of s.
+// addMembers adds to the line of s the members of which isKept is false: Codex removes them. name
+// is that of the property with the schema s, or empty; path is the path of s.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
 	lineBegun := false
 	add := func(m member) {
@@ -90,9 +83,8 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 }
 
-// addNonSchema is called for a value that stands in the place of a schema, but is not an object.
-// true needs no line. false gets a line with the keyword not. For any other value, the description
-// needs the whole schema.
+// addNonSchema handles a value in a schema's place that is no object. true needs no line; false
+// gets one with the keyword not; for others, the description needs the whole schema.
 func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:
@@ -121,8 +113,7 @@ func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword strin
 	r.lines = append(append(appendName(r.lines, keyword), ' '), value...)
 }
 
-// appendName appends a name. If the name is empty or has characters other than letters, digits,
-// '_', '-' and '$', it appends the name as a JSON string.
+// appendName appends a name, quoted if it is empty or not only letters, digits, '_', '-' and '$'.
 func appendName(dst []byte, name string) []byte {
 	needsQuotes := func(r rune) bool {
 		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'
@@ -133,8 +124,7 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// repeatsName reports whether a title only repeats the name of its property. Some programs generate
-// such titles.
+// repeatsName reports whether a title, as some programs generate it, only repeats the property's name.
 func repeatsName(title wirejson.Value, name string) bool {
 	const maxLength = 256
 	if title.Kind() != wirejson.KindString || len(title) > maxLength || len(name) > maxLength {

@@ -16,7 +16,6 @@ type schema struct {
 	dropped []member // the other members
 }
 
-// member is a keyword of a schema and its value.
 type member struct {
 	keyword  string
 	shape    shape // the shape that the value of the keyword must have
@@ -25,14 +24,12 @@ type member struct {
 	children []child // the schemas in a valid value
 }
 
-// child is a schema within the value of a keyword.
 type child struct {
 	name   string // the name of a property or definition; otherwise empty
 	schema schema
 }
 
-// readSchema reads a schema, and the schemas in the values of keywords that Codex keeps. Every
-// byte is read once.
+// readSchema reads a schema, and those within keywords that Codex keeps, in one pass.
 func readSchema(c *wirejson.Cursor) (s schema) {
 	if c.Kind() != wirejson.KindObject {
 		s.text = c.Skip()
@@ -50,7 +47,6 @@ func readSchema(c *wirejson.Cursor) (s schema) {
 	return s
 }
 
-// readChildren reads the value at the cursor and returns the schemas in it.
 func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	switch kind := c.Kind(); {
 	case valueShape == shapeSchemaMap && kind == wirejson.KindObject:
@@ -70,8 +66,7 @@ func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	return children
 }
 
-// add adds a member. If a keyword of the table keywordShapes occurs twice, the last member counts,
-// as in Codex.
+// add adds a member. Of a doubled keyword in keywordShapes, the last one counts, as in Codex.
 func (s *schema) add(m member) {
 	switch {
 	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null counts as if the schema did not have the keyword
@@ -86,8 +81,7 @@ func (s *schema) add(m member) {
 	}
 }
 
-// get returns the value of a keyword that Codex keeps. It returns nil if the schema does not have
-// the keyword, or if the value is not valid.
+// get returns the valid value of a keyword that Codex keeps, or nil.
 func (s *schema) get(keyword string) wirejson.Value {
 	for _, m := range s.known {
 		if m.keyword == keyword && m.valid {
@@ -97,25 +91,21 @@ func (s *schema) get(keyword string) wirejson.Value {
 	return nil
 }
 
-// has reports whether the schema has one of these keywords with a valid value. names are keywords
-// that Codex keeps.
+// has reports whether one of these keywords, which Codex keeps, has a valid value.
 func (s *schema) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return s.get(name) != nil })
 }
 
-// hasDropped reports whether the schema has one of these keywords. names are keywords that Codex
-// drops.
+// hasDropped reports whether the schema has one of these keywords, which Codex drops.
 func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }
 
-// isTyped reports whether the schema has a type, or a keyword that replaces a type. Codex adds no
-// type to such a schema.
+// isTyped reports whether the schema has a type or its substitute, so that Codex adds none.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
-// inferType returns the type to add to a schema, in JSON. For const and enum it is the type of
-// their values, otherwise the type that Codex would add. inferType returns "" if the schema needs
-// no type, or if it finds none.
+// inferType returns the JSON of the type to add to a schema: that of the values of const and enum,
+// otherwise the one that Codex would add. It returns "" if none is needed or found.
 func (s *schema) inferType() string {
 	if s.isTyped() {
 		return ""
@@ -183,8 +173,7 @@ const (
 	shapeSchemaMap               // an object with schemas
 )
 
-// keywordShapes has the shape of each keyword that Codex keeps. It also has the keywords that do
-// not matter, since they say nothing about the arguments.
+// keywordShapes has the shape of each keyword that Codex keeps, or that says nothing about arguments.
 var keywordShapes = map[string]shape{
 	"$ref":                 shapeRef,
 	"$defs":                shapeSchemaMap,
@@ -236,8 +225,7 @@ func (m member) isWellFormed() bool {
 	return false
 }
 
-// allMatch reports whether match returns true for a value. If the value is a list, match must
-// return true for all its elements instead.
+// allMatch reports whether match is true for a value or, if it is a list, for all its elements.
 func allMatch(v wirejson.Value, match func(wirejson.Value) bool) bool {
 	if v.Kind() != wirejson.KindArray {
 		return match(v)

@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Codex rewrites the schemas of tools before the model sees them. Codex 0.169 does the following;
-// an end-to-end test compares this list with the real program.
+// Codex rewrites tools' schemas for the model. Codex 0.169 does this, as an end-to-end test compares:
 //
 //   - It keeps these keywords: $ref, $defs, definitions, type, description, encrypted,
 //     enum, items, minItems, properties, required, additionalProperties, anyOf, oneOf
@@ -25,8 +24,7 @@ import (
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// fitSchema corrects the schema where it can. It puts what Codex would remove into the description
-// of the tool. Codex does not change that description.
+// fitSchema corrects what it can, and puts what is removed into the tool's description, which stays.
 
 const (
 	// schemaBudget is the length, in bytes, up to which Codex keeps the descriptions of a schema.
@@ -36,10 +34,9 @@ const (
 	maxParsedBytes = 1 << 20
 )
 
-// fitSchema returns the schema to give to Codex instead of text. text is a compact JSON object.
-// fitSchema also returns moreDescription for the end of the tool's description: the parts of text
-// that Codex would not show to the model. moreDescription is empty if Codex shows all of text. It
-// is never longer than wholeHeader followed by text.
+// fitSchema returns the schema for Codex instead of text, a compact JSON object, and
+// moreDescription for the end of the tool's description: what Codex would not show the model of
+// text, empty if it shows all. It is never longer than wholeHeader followed by text.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
 	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)
@@ -71,9 +68,8 @@ func fitRoot(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.addedBytes }
 
-// writeSchema appends s to f.out in a form that Codex accepts. If s is the schema of a property,
-// name is the name of that property; otherwise it is empty. path is the path of the argument, see
-// [removedKeywords].
+// writeSchema appends s to f.out in a form that Codex accepts. name is that of the property with
+// the schema s, or empty; path is the path of the argument, see [removedKeywords].
 func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
@@ -112,7 +108,6 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	f.out = append(f.out, '}')
 }
 
-// writeValue appends the value of m to f.out. m is a member that Codex keeps.
 func (f *fitter) writeValue(m member, path []byte) {
 	switch m.shape {
 	case shapeSchema:
@@ -143,8 +138,7 @@ func (f *fitter) writeValue(m member, path []byte) {
 	f.out = append(f.out, m.value...)
 }
 
-// exponentBytes returns how many bytes Codex adds to a value for the sign of an exponent: it writes
-// 1e3 as 1e+3.
+// exponentBytes returns how many bytes Codex adds to a value for exponents: it writes 1e3 as 1e+3.
 func exponentBytes(v wirejson.Value) int {
 	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
@@ -157,8 +151,7 @@ func (f *fitter) writeChild(m member, i int, path []byte) {
 	f.writeSchema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// writeName appends the name of a member to f.out. f.out ends within an object; if that object has
-// a member already, writeName appends a comma first.
+// writeName appends a member's name to f.out, after a comma unless it is the object's first.
 func (f *fitter) writeName(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')

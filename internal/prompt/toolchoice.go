@@ -20,8 +20,7 @@ type ToolChoice struct {
 // IsAuto reports whether the model decides which tools it uses, if any.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
-// Read reads a choice: a mode, or an object. It calls readObject for an object, since the form of
-// the object depends on the API.
+// Read reads a mode, or an object with readObject, since its form depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, readObject func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
@@ -44,8 +43,7 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	return f
 }
 
-// ReadAllowed reads the members of allowed_tools. It calls read for the name of each tool, since
-// the form of a tool depends on the API.
+// ReadAllowed reads allowed_tools. read reads a tool's name, since its form depends on the API.
 func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (string, *field.Error)) *field.Error {
 	var mode, tools wirejson.Value
 	f := field.Object(v, wirejson.Into("mode", &mode), wirejson.Into("tools", &tools))
@@ -97,7 +95,6 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 	return ""
 }
 
-// offeredTools returns the tools that the model may call.
 func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 	if c.None || c.Search {
 		return nil
@@ -112,8 +109,7 @@ func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
-// instruction returns the instruction that makes the model follow the choice. It returns "" if the
-// model need not use a tool.
+// instruction makes the model follow the choice. It is "" if the model need not use a tool.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Search:

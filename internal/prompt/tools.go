@@ -12,20 +12,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// maxToolName is the maximum length of a tool's name in Codex, in bytes. OpenAI allows 64, but
-// longer names work.
+// maxToolName is the most bytes of a tool's name in Codex. OpenAI allows 64, but longer ones work.
 const maxToolName = 128
 
-// MaxTools is how many tools a request may declare. OpenAI documents 128. Codex was seen
-// to offer 512.
+// MaxTools is how many tools a request may have. OpenAI documents 128; Codex was seen to offer 512.
 const MaxTools = 1024
 
 // maxToolBytes is how many bytes the tools of a request may have together. For each byte, Codex
 // needs some fifty bytes of memory and half a microsecond.
 const maxToolBytes = 4 << 20
 
-// ToolBytes returns how many bytes the tools of the conversation have together: their names,
-// descriptions and schemas.
+// ToolBytes returns how many bytes the tools have: their names, descriptions and schemas.
 func (c *Conversation) ToolBytes() (n int64) {
 	for i := range c.Tools {
 		t := &c.Tools[i]
@@ -52,8 +49,7 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject of OpenAI's API. It checks the member strict, but the member
-// has no effect, since Codex does not pass it on.
+// ReadFunction reads OpenAI's FunctionObject. strict is only checked, since Codex does not pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
@@ -66,8 +62,7 @@ func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	return t, f
 }
 
-// ReadSchema reads the parameters of a tool. If they are absent or null, the schema is
-// [EmptySchema].
+// ReadSchema reads the parameters of a tool: [EmptySchema] if they are absent or null.
 func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	f := field.Optional(wirejson.KindObject, v)
 	if *schema = EmptySchema; f == nil && v.Given() {
@@ -76,14 +71,12 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	return f
 }
 
-// CustomSchema is the schema of the function that replaces a custom tool. A custom tool accepts any
-// text, but for Codex and the model every tool is a function.
+// CustomSchema is for the function that replaces a custom tool: for the model, all are functions.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// ReadCustomTool reads a custom tool: its name, its description and its format. The grammar in the
-// format goes into the description for the model, since Codex cannot enforce it. If flat is true,
-// the definition of the grammar is a member of the format, as in the Responses API. Otherwise it is
-// a member of the object grammar in the format.
+// ReadCustomTool reads a custom tool: its name, description and format. A grammar goes into the
+// description for the model, since Codex cannot enforce it. flat: its definition is a member of the
+// format, as in the Responses API; otherwise of the object grammar in the format.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -103,8 +96,7 @@ func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	return t, f
 }
 
-// readGrammar reads the grammar in the format of a custom tool. It stores the grammar in *text, and
-// stores nothing if the format allows any input.
+// readGrammar stores the grammar of a custom tool's format in *text; nothing if any input is allowed.
 func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
@@ -124,16 +116,14 @@ func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
-// CustomArguments returns the arguments of a custom tool's function for an input. The result and
-// the input are JSON strings.
+// CustomArguments returns a custom tool function's arguments for an input, both as JSON strings.
 func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput returns the input in the arguments of a custom tool's function. An input that is a JSON
-// object or list, as a block in the text may have it, stays as it was written. If the arguments are
-// not an object with one of these as its `input`, CustomInput returns them unchanged, so that no text
-// is lost.
+// CustomInput returns the input in the arguments of a custom tool's function. A JSON object or
+// list, as a block in the text may have it, stays as written. Arguments that are no object with one
+// of these as `input` are returned unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
 	if input, ok := parseCustomInput(arguments); ok {
 		return input
@@ -148,8 +138,7 @@ func CustomInput(arguments string) string {
 	return arguments
 }
 
-// parseCustomInput returns the input in the arguments of a custom tool's function. ok is false if
-// the arguments are not an object with a string `input`.
+// parseCustomInput returns the string `input` of a custom tool's arguments. ok: there is one.
 func parseCustomInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
@@ -160,9 +149,8 @@ func parseCustomInput(arguments string) (input string, ok bool) {
 	return *call.Input, true
 }
 
-// WrapCustomInput makes the call's arguments those of a custom tool's function: the old arguments
-// become the input. If the arguments already are an object with a string `input`, WrapCustomInput
-// changes nothing.
+// WrapCustomInput makes the call's arguments the input of a custom tool's function, unless they
+// already are an object with a string `input`.
 func (c *Call) WrapCustomInput() {
 	if _, ok := parseCustomInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)
@@ -180,9 +168,8 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// ReadCalledName reads the name of a tool that a model has called. In a textual call, the model may
-// write any name, and the client sends it back. ReadCalledName replaces the characters that Codex
-// does not accept by '_', and cuts a name that is too long.
+// ReadCalledName reads a name that a model has called: any, if the call was textual. It replaces
+// the characters that Codex does not accept by '_', and cuts a name that is too long.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -219,13 +206,11 @@ func isToolName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// reservedNames are the names under which Codex does not offer a client's tool to the model. They
-// were found by a test with Codex 0.169 and each of its models.
+// reservedNames are tools that Codex does not offer for clients, as tests with Codex 0.169 showed.
 var reservedNames = map[string]bool{
 	// Codex rejects a tool with this name.
 	"mcp": true,
-	// Codex accepts tools with these names, but does not offer them to the model, or answers their
-	// calls itself.
+	// Codex accepts these tools, but does not offer them, or answers their calls itself.
 	"exec_command":  true,
 	"shell_command": true,
 	"apply_patch":   true,
@@ -242,8 +227,7 @@ var reservedNames = map[string]bool{
 	"skills":                   true,
 }
 
-// reservedPrefix begins Codex's names for the tools of MCP servers. Clients that pass on such tools
-// use this prefix, too.
+// reservedPrefix begins Codex's names for MCP servers' tools, also if clients pass such tools on.
 const reservedPrefix = "mcp__"
 
 // renamePrefix begins the new name of a tool whose own name is reserved.
@@ -253,8 +237,7 @@ func isReserved(name string) bool {
 	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
 }
 
-// ToolNames translates the names of a request's tools. The same tools in the same order get the
-// same names in each request. The zero value has no tools.
+// ToolNames translates tools' names; the same tools in the same order get the same. Zero: no tools.
 type ToolNames struct {
 	clientNames map[string]string // the client's names of the offered tools, by Codex's names
 	codexNames  map[string]string // Codex's names of the renamed tools, by the client's names
@@ -288,16 +271,14 @@ func newToolNames(tools, offered []Tool) ToolNames {
 	return names
 }
 
-// ClientName returns the client's name of the tool that Codex calls codexName. It reports false if
-// the request offers no such tool.
+// ClientName returns the client's name of Codex's tool. It reports false if it is not offered.
 func (n ToolNames) ClientName(codexName string) (string, bool) {
 	name, ok := n.clientNames[codexName]
 	return name, ok
 }
 
-// Codex returns Codex's name of a client's tool. The request need not declare the tool: the history
-// may have calls of a tool that the client no longer offers. If such a tool has a reserved name,
-// its name gets renamePrefix.
+// Codex returns Codex's name of a client's tool, which may be undeclared: the history may have
+// calls of tools no longer offered. If its name is reserved, it gets renamePrefix.
 func (n ToolNames) Codex(name string) string {
 	if n.codexNames[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
@@ -305,9 +286,8 @@ func (n ToolNames) Codex(name string) string {
 	return cmp.Or(n.codexNames[name], name)
 }
 
-// freeName puts renamePrefix before a name, and a number after it if the result is taken. *next is
-// the number to try first. All tools of a request share *next: if many names are equal after they
-// were cut, freeName would otherwise try all numbers again for each of them.
+// freeName puts renamePrefix before a name, and a number after it if that is taken. All tools share
+// *next, the number to try first: else many names that a cut made equal would each try all numbers.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {

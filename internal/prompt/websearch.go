@@ -25,8 +25,7 @@ func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind
 // maxDomains is how many domains the list of allowed domains may have, as in OpenAI's API.
 const maxDomains = 100
 
-// ReadWebSearch reads the settings of a web search: a WebSearchTool, a WebSearchPreviewTool or the
-// web_search_options of chat completions.
+// ReadWebSearch reads a WebSearchTool, WebSearchPreviewTool or web_search_options of chat completions.
 func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	s := &WebSearch{settings: map[string]any{}}
 	var contextSize string
@@ -45,8 +44,7 @@ func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	return s, f
 }
 
-// readLocation reads an approximate location. In chat completions, its members are in the object
-// approximate within v. Otherwise they are in v itself.
+// readLocation reads an approximate location: v or, for chat completions, its object approximate.
 func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -86,8 +84,7 @@ func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
-// ReadDomains reads the list of the domains that searches may use. Without a list, they may use all
-// domains.
+// ReadDomains reads the list of the domains that searches may use; without one: all domains.
 func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
 	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {
