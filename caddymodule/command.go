@@ -3,8 +3,11 @@ package caddymodule
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +15,10 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-codex/caddy-codex/internal/command"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 func init() {
@@ -27,7 +33,7 @@ func init() {
 				command.Logout(configuredAppServers),
 				command.Restart(),
 				command.Credit(),
-				command.Check(configuredAppServers),
+				command.Check(configuredAppServers, chatOnce),
 				command.Key(configuredKeyFiles),
 			)
 		},
@@ -57,6 +63,21 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 		return nil
 	})
 	return servers, err
+}
+
+// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, they are much
+// smaller.
+const maxCheckBody = 1 << 20
+
+// chatOnce is a [command.ChatFunc].
+func chatOnce(upstream conversation.Upstream, w http.ResponseWriter, r *http.Request) {
+	g := gateway.New(upstream, gateway.Options{
+		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before the idle timeout
+		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
+		User:   func(*http.Request) string { return "" },
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	g.Serve(gateway.Find("/v1/chat/completions"), w, r)
 }
 
 // configuredKeyFiles is a [command.KeyFilesFunc].

@@ -7,8 +7,9 @@ type Answer interface {
 	Encoder
 	// Form returns how the answer is written.
 	Form() Form
-	// APIError converts a failure to the error that the client gets.
-	APIError(failure error) *apierror.Error
+	// NameFields returns an error with the names that the request has for its fields, where they are
+	// not those of a chat completion.
+	NameFields(apiErr *apierror.Error) *apierror.Error
 }
 
 // Form says how an answer is written.

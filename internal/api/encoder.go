@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -60,8 +59,8 @@ func (e *Events) Done() bool { return e.over && e.err == nil }
 // Form implements [Answer] for answers without a special form.
 func (*Events) Form() Form { return Form{} }
 
-// APIError implements [Answer] for errors that name the fields of most APIs.
-func (*Events) APIError(failure error) *apierror.Error { return failures.APIError(failure) }
+// NameFields implements [Answer] for requests with the field messages.
+func (*Events) NameFields(apiErr *apierror.Error) *apierror.Error { return apiErr }
 
 // Streams reports whether there are events, and not a body.
 func (e *Events) Streams() bool { return e.emit != nil }

@@ -160,6 +160,17 @@ const (
 // ParamMessages is the Param of errors that mean that the conversation is too long.
 const ParamMessages = "messages"
 
+// WithConversation returns e for a request that has its conversation in a field with another name: if
+// Param is [ParamMessages], it becomes field. e may be nil.
+func (e *Error) WithConversation(field string) *Error {
+	if e == nil || e.Param != ParamMessages {
+		return e
+	}
+	moved := *e
+	moved.Param = field
+	return &moved
+}
+
 // NewClass returns a class, and adds its code to codes. retry is how long a client should wait
 // before it tries again, or Never; 0: no advice.
 func NewClass(code Code, status int, retry time.Duration) Class {

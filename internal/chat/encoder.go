@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -263,9 +262,9 @@ func encodeDelta(delta message) string { return string(wirejson.Append(nil, delt
 // Form implements [api.Answer].
 func (*Encoder) Form() api.Form { return api.Form{Counts: true, EndMark: true} }
 
-// APIError implements [api.Answer].
-func (e *Encoder) APIError(failure error) *apierror.Error {
-	return failures.WithConversation(failure, e.meta.Field)
+// NameFields implements [api.Answer].
+func (e *Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {
+	return apiErr.WithConversation(e.meta.Field)
 }
 
 // Fail implements [api.Encoder].

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -20,18 +19,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, they are much
-// smaller.
-const maxCheckBody = 1 << 20
+// ChatFunc answers a request for a chat completion by a turn of an upstream, as clients get it.
+type ChatFunc func(conversation.Upstream, http.ResponseWriter, *http.Request)
 
 // Check returns the command `caddy codex check`.
-func Check(configured AppServersFunc) *cobra.Command {
+func Check(configured AppServersFunc, chat ChatFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [<app_server>] [--model <id>] [--timeout <duration>] [--config <path> [--adapter <name>]]",
 		Short: "Starts each app-server, asks its model, and says what is wrong",
@@ -42,10 +38,12 @@ says what, and what to do. Run it as the user that Caddy runs as.`,
 	}
 	cmd.Flags().StringP("model", "m", prompt.DefaultModel, "The model to ask")
 	cmd.Flags().DurationP("timeout", "t", time.Minute, "How long the check of one app-server may take")
-	return withConfig(cmd, configured.check)
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		return configured.check(ctx, cmd, fl, chat)
+	})
 }
 
-func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, chat ChatFunc) error {
 	servers, err := configured.load(fl)
 	if err != nil {
 		return err
@@ -59,7 +57,7 @@ func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, 
 	for i := range servers {
 		fmt.Fprintf(out, "%s: %s\n", servers[i].title(), servers[i].description())
 		checkCtx, cancel := context.WithTimeout(ctx, fl.Duration("timeout"))
-		err := servers[i].check(checkCtx, out, fl.String("model"))
+		err := servers[i].check(checkCtx, out, fl.String("model"), chat)
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -76,7 +74,7 @@ func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, 
 }
 
 // check starts the app-server and asks its model. The error says what is wrong and what to do.
-func (a *AppServer) check(ctx context.Context, out io.Writer, model string) error {
+func (a *AppServer) check(ctx context.Context, out io.Writer, model string, chat ChatFunc) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
 	process.Start()
@@ -98,7 +96,8 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string) erro
 		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, conn))
 	}
 	begin := time.Now()
-	if err := a.askModel(ctx, upstream, login, model); err != nil {
+	ask := func(w http.ResponseWriter, r *http.Request) { chat(upstream, w, r) }
+	if err := askModel(ctx, ask, login, model); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
@@ -133,15 +132,9 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// askModel sends a question to the model through a gateway, as a client would. The error says what
+// askModel sends a question to the model, as a client would. The error says what
 // is wrong and what to do.
-func (a *AppServer) askModel(ctx context.Context, upstream conversation.Upstream, login *loginstate.Login, model string) error {
-	g := gateway.New(upstream, gateway.Options{
-		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before the idle timeout
-		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
-		User:   func(*http.Request) string { return "" },
-		Logger: slog.New(slog.DiscardHandler),
-	})
+func askModel(ctx context.Context, ask http.HandlerFunc, login *loginstate.Login, model string) error {
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{
 		map[string]any{"role": "user", "content": "Answer with the word OK and nothing else."},
 	}})
@@ -151,7 +144,7 @@ func (a *AppServer) askModel(ctx context.Context, upstream conversation.Upstream
 	}
 	request.Header.Set("Content-Type", "application/json")
 	w := answerWriter{header: make(http.Header)}
-	g.Serve(gateway.Find("/v1/chat/completions"), &w, request)
+	ask(&w, request)
 	var answer struct {
 		Error struct {
 			Message string        `json:"message"`

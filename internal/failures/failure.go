@@ -63,18 +63,6 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation does the same as [APIError], but if Param is "messages", it sets Param to field.
-// It is for requests that have their conversation in a field with another name.
-func WithConversation(err error, field string) *apierror.Error {
-	e := APIError(err)
-	if e == nil || e.Param != apierror.ParamMessages {
-		return e
-	}
-	moved := *e
-	moved.Param = field
-	return &moved
-}
-
 // Messages for clients if the provider rejects the login or the configuration of the app-server.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or the provider refuses its login, perhaps only for this model. It is not about your API key. The operator of this server has to run `caddy codex login`, or to renew the provider's key."

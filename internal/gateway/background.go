@@ -81,7 +81,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 		err = cause
 	}
 	settleAll(run.choices, err)
-	outcome := responder.finish(req.answer.APIError(err))
+	outcome := responder.finish(req.apiError(err))
 	outcome.turns, outcome.background = run.abandonedRecords(outcome.apiErr), true
 	g.report(ex.r, outcome)
 }

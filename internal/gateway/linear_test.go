@@ -217,7 +217,7 @@ func (c *costs) serve(route, body string) {
 	}
 	req.plan.Choices = 1 // each is the same work
 	if _, err := c.g.start(ctx, x, c.lease, req); err != nil {
-		c.g.refuse(w, x.r, req.answer.APIError(err))
+		c.g.refuse(w, x.r, req.apiError(err))
 	}
 }
 

@@ -72,6 +72,11 @@ type request struct {
 	endCopy func() // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
 }
 
+// apiError converts a failure of the request to the error that its client gets.
+func (req *request) apiError(failure error) *apierror.Error {
+	return req.answer.NameFields(failures.APIError(failure))
+}
+
 // resolve completes a request: it encodes its content, or adds the stored responses and items to
 // which the request refers. It charges the memory for that to the body.
 func (g *Gateway) resolve(ex *exchange, received receivedRequest, decoded api.Request) *apierror.Error {

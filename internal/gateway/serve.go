@@ -124,7 +124,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	run, err := g.start(ctx, ex, lease, req)
 	if err != nil {
 		settleAll(run.choices, context.Cause(ctx))
-		outcome := g.refuse(ex.w, ex.r, req.answer.APIError(err))
+		outcome := g.refuse(ex.w, ex.r, req.apiError(err))
 		outcome.turns = run.abandonedRecords(outcome.apiErr)
 		return outcome
 	}

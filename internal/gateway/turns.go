@@ -109,7 +109,7 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	if failure == nil {
 		return err
 	}
-	return run.group.fail(c, run.nameModels(ctx, c, run.req.answer.APIError(failure)))
+	return run.group.fail(c, run.nameModels(ctx, c, run.req.apiError(failure)))
 }
 
 // turnGroup is shared by one request's turns: the responder, and the request, to start turns again.

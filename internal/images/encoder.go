@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -91,9 +90,9 @@ func (e *Encoder) emitPicture(p *turn.Output, usage codexrpc.Usage) {
 // Form implements [api.Answer].
 func (*Encoder) Form() api.Form { return api.Form{Partial: true} }
 
-// APIError implements [api.Answer].
-func (*Encoder) APIError(failure error) *apierror.Error {
-	return failures.WithConversation(failure, "prompt")
+// NameFields implements [api.Answer].
+func (*Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {
+	return apiErr.WithConversation("prompt")
 }
 
 // Fail implements [api.Encoder].

@@ -56,8 +56,10 @@ func (s *Encoder) Form() api.Form {
 	return api.Form{Counts: true, Repeats: true, Warmup: s.meta.request.Warmup}
 }
 
-// APIError implements [api.Answer].
-func (s *Encoder) APIError(failure error) *apierror.Error { return s.meta.request.APIError(failure) }
+// NameFields implements [api.Answer].
+func (s *Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {
+	return s.meta.request.nameFields(apiErr)
+}
 
 // JSON returns the whole Response, or nil if the response has not ended.
 func (s *Encoder) JSON() []byte { return s.finalJSON }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -107,11 +106,9 @@ func (r *Request) Forget() {
 	r.echoed, r.skippedTools = responseSettings{}, nil
 }
 
-// APIError converts err, the failure of the request, to an error of the API, see
-// [failures.APIError]. In errors about the conversation, it uses the name "input", which this API
-// has for the conversation.
-func (r *Request) APIError(err error) *apierror.Error {
-	e := failures.WithConversation(err, "input")
+// nameFields implements [api.Answer.NameFields].
+func (r *Request) nameFields(apiErr *apierror.Error) *apierror.Error {
+	e := apiErr.WithConversation("input")
 	if e != nil && e.Code == apierror.CodeRefused {
 		return r.withItemPath(e)
 	}

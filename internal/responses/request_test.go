@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
@@ -316,7 +317,7 @@ func TestResponseRefusal(t *testing.T) {
 		withInput(`{"role":"developer","content":"I"},{"type":"reasoning","summary":[]},{"role":"user","content":"a"},` + web): "input[3]",
 		`{"model":"m","instructions":"I","input":[{"role":"user","content":"a"},` + web + `]}`:                                 "input[1]",
 	} {
-		if e := responseOf(t, body).APIError(refused); e.Param != param || e.Message != param+" is not a valid response item: missing field `x`" || e.Status != http.StatusBadRequest {
+		if e := responseOf(t, body).nameFields(failures.APIError(refused)); e.Param != param || e.Message != param+" is not a valid response item: missing field `x`" || e.Status != http.StatusBadRequest {
 			t.Errorf("%s: %+v, want %s", body, e, param)
 		}
 	}
@@ -324,13 +325,13 @@ func TestResponseRefusal(t *testing.T) {
 	if apiErr := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, nil); apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	if e := r.APIError(refused); e.Param != "previous_response_id" {
+	if e := r.nameFields(failures.APIError(refused)); e.Param != "previous_response_id" {
 		t.Errorf("%+v", e)
 	}
-	if e := r.APIError(&codexrpc.CallError{Code: -32600, Message: "no such thread"}); e.Param != "" || e.Message != "no such thread" {
+	if e := r.nameFields(failures.APIError(&codexrpc.CallError{Code: -32600, Message: "no such thread"})); e.Param != "" || e.Message != "no such thread" {
 		t.Errorf("%+v", e)
 	}
-	if e := r.APIError(turn.ErrCompacted); e.Param != "input" {
+	if e := r.nameFields(failures.APIError(turn.ErrCompacted)); e.Param != "input" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -401,7 +402,7 @@ func FuzzResponse(f *testing.F) {
 		p, _ := r.Plan(prompt.Options{})
 		plancheck.Check(t, p)
 		for i := range p.History { // each is an item of the input, which is named if Codex refuses it
-			apiErr := r.APIError(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)})
+			apiErr := r.nameFields(failures.APIError(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)}))
 			var at int
 			if n, err := fmt.Sscanf(apiErr.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].hiddenFromModel {
 				t.Fatalf("item %d of the history is %q of the input", i, apiErr.Param)
