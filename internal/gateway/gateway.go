@@ -25,7 +25,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
-	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -90,7 +89,7 @@ type Gateway struct {
 	answerBudget *claims.Budget // bytes of answers in memory
 	maxAnswer    int64          // the most bytes of one answer
 	objects      *objects.Objects
-	sockets      *socket.Server
+	sockets      *socketServer
 	drainer      *drainer
 }
 
@@ -133,7 +132,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		maxAnswer:    maxAnswer,
 		bodies:       reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
 		objects:      &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
-		sockets:      socket.NewServer(opts.MaxBody, crowd),
+		sockets:      newSocketServer(opts.MaxBody, crowd),
 		drainer:      newDrainer(opts.Exit, opts.DrainTimeout),
 		overrides:    opts.toolOverrides(),
 	}

@@ -41,7 +41,8 @@ type responder struct {
 	transferEncoding [1]string // the value of the Transfer-Encoding header
 }
 
-// events is where events go: an [sse.Writer], whose methods say what they do, or a writer like it.
+// events is where the events of an answer go: an [sse.Writer], a socketWriter, or logEvents. The
+// methods do what those of an sse.Writer do.
 type events interface {
 	WriteEvent(event string, data []byte) error
 	WriteComment(text string) error

@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -187,7 +186,7 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
-	apiErr := g.sockets.Serve(w, r, user, func(w *socket.Writer, r *http.Request) (usable bool) {
+	apiErr := g.sockets.Serve(w, r, user, func(w *socketWriter, r *http.Request) (usable bool) {
 		var outcome requestOutcome
 		count(r, func(r *http.Request) {
 			ex := g.newExchange(w, r)

@@ -1,4 +1,4 @@
-package socket
+package gateway
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Writer sends the answer to a request as messages of a WebSocket. Each event of a stream is one
+// socketWriter sends the answer to a request as messages of a WebSocket. Each event of a stream is one
 // message. An error, which is written like the answer to an HTTP request, is one message, too. A
-// Writer is not safe for concurrent use.
-type Writer struct {
+// socketWriter is not safe for concurrent use.
+type socketWriter struct {
 	ctx           context.Context
 	conn          *websocket.Conn
-	message       *message // the request
+	message       *socketMessage // the request
 	header        http.Header
 	status        int         // 0: nothing was written
 	buf           []byte      // the body of an error
@@ -29,19 +29,19 @@ type Writer struct {
 }
 
 // Header implements [http.ResponseWriter].
-func (w *Writer) Header() http.Header { return w.header }
+func (w *socketWriter) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *Writer) WriteHeader(status int) { w.status = status }
+func (w *socketWriter) WriteHeader(status int) { w.status = status }
 
 // Write implements [http.ResponseWriter] for the body of an error, which is short.
-func (w *Writer) Write(p []byte) (int, error) {
+func (w *socketWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	return len(p), nil
 }
 
 // WriteEvent sends an event of a stream. Its data have its type, too.
-func (w *Writer) WriteEvent(_ string, data []byte) error {
+func (w *socketWriter) WriteEvent(_ string, data []byte) error {
 	if w.err == nil {
 		w.status = http.StatusOK
 		w.send(data)
@@ -50,13 +50,13 @@ func (w *Writer) WriteEvent(_ string, data []byte) error {
 }
 
 // WriteComment does nothing: a WebSocket has no comments.
-func (w *Writer) WriteComment(string) error { return w.err }
+func (w *socketWriter) WriteComment(string) error { return w.err }
 
 // Started reports whether there was an event, or a flush.
-func (w *Writer) Started() bool { return w.status != 0 }
+func (w *socketWriter) Started() bool { return w.status != 0 }
 
 // Flush begins a stream, if it has not begun.
-func (w *Writer) Flush() error {
+func (w *socketWriter) Flush() error {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -64,24 +64,24 @@ func (w *Writer) Flush() error {
 }
 
 // NextKeepalive returns the longest time: a WebSocket has its own pings.
-func (w *Writer) NextKeepalive() time.Duration { return math.MaxInt64 }
+func (w *socketWriter) NextKeepalive() time.Duration { return math.MaxInt64 }
 
 // Keepalive does nothing.
-func (w *Writer) Keepalive() (time.Duration, error) { return math.MaxInt64, w.err }
+func (w *socketWriter) Keepalive() (time.Duration, error) { return math.MaxInt64, w.err }
 
 // Close does nothing: the WebSocket stays open.
-func (w *Writer) Close() error { return w.err }
+func (w *socketWriter) Close() error { return w.err }
 
 // send sends a message.
-func (w *Writer) send(message []byte) {
-	ctx, cancel := context.WithTimeout(w.ctx, writeTimeout)
+func (w *socketWriter) send(message []byte) {
+	ctx, cancel := context.WithTimeout(w.ctx, WriteTimeout)
 	defer cancel()
 	w.err = w.conn.Write(ctx, websocket.MessageText, message)
 }
 
 // SetReadDeadline is called by [http.ResponseController]. After the deadline an answer can still be
 // sent, but no other request can follow.
-func (w *Writer) SetReadDeadline(at time.Time) error {
+func (w *socketWriter) SetReadDeadline(at time.Time) error {
 	w.stopTimer()
 	if !at.IsZero() {
 		w.deadlineTimer = time.AfterFunc(time.Until(at), func() { _ = w.message.pipeWriter.CloseWithError(os.ErrDeadlineExceeded) })
@@ -90,25 +90,25 @@ func (w *Writer) SetReadDeadline(at time.Time) error {
 }
 
 // stopTimer drops the deadline for reading the request, if there is one.
-func (w *Writer) stopTimer() {
+func (w *socketWriter) stopTimer() {
 	if w.deadlineTimer != nil {
 		w.deadlineTimer.Stop()
 	}
 }
 
-// errorEvent has the first fields of an error message. The fields of the error's body follow them.
-type errorEvent struct {
+// socketError has the first fields of an error message. The fields of the error's body follow them.
+type socketError struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // finish sends the answer if it is an error. The events of a stream have been sent before.
-func (w *Writer) finish() error {
+func (w *socketWriter) finish() error {
 	if w.err != nil || w.status == 0 || w.status == http.StatusOK || !json.Valid(w.buf) {
 		return w.err
 	}
-	e := errorEvent{Type: "error", Status: w.status, Headers: map[string]string{}}
+	e := socketError{Type: "error", Status: w.status, Headers: map[string]string{}}
 	for name := range w.header {
 		if strings.HasPrefix(name, "Retry-") || name == "X-Should-Retry" {
 			e.Headers[strings.ToLower(name)] = w.header.Get(name)

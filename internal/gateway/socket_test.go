@@ -1,4 +1,4 @@
-package socket
+package gateway
 
 import (
 	"context"
@@ -12,17 +12,11 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds what must happen in the end, on a machine however busy.
-const patience = time.Minute
 
 // dial serves WebSockets with serve and returns a client of one.
 func dial(t *testing.T, serve http.HandlerFunc) (context.Context, *websocket.Conn) {
@@ -46,9 +40,9 @@ func ask(ctx context.Context, t *testing.T, client *websocket.Conn, message stri
 	return string(answer)
 }
 
-// repeat answers with the body of the request as an event, and refuses "no" without reading
+// echo answers with the body of the request as an event, and refuses "no" without reading
 // further.
-func repeat(w *Writer, r *http.Request) (usable bool) {
+func echo(w *socketWriter, r *http.Request) (usable bool) {
 	head := make([]byte, 2)
 	_, _ = io.ReadFull(r.Body, head)
 	if string(head) == "no" {
@@ -65,12 +59,12 @@ func repeat(w *Writer, r *http.Request) (usable bool) {
 	return w.WriteEvent("x", []byte(event)) == nil && w.Flush() == nil && w.Started()
 }
 
-// TestServe: each message is a request, and each event of its answer a message. An answer
+// TestSocketServer: each message is a request, and each event of its answer a message. An answer
 // that is no stream is an error event, and the rest of the refused message is skipped.
-func TestServe(t *testing.T) {
-	server := NewServer(1<<20, claims.NewCrowd(nil))
+func TestSocketServer(t *testing.T) {
+	server := newSocketServer(1<<20, claims.NewCrowd(nil))
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, "a", repeat); apiErr != nil {
+		if apiErr := server.Serve(w, r, "a", echo); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -94,10 +88,10 @@ func TestServe(t *testing.T) {
 
 // TestTooManySockets: a WebSocket beyond the limit is refused, and its place is not taken.
 func TestTooManySockets(t *testing.T) {
-	server := NewServer(1, claims.NewCrowd(nil))
+	server := newSocketServer(1, claims.NewCrowd(nil))
 	others := server.slots.Claim("b")
 	others.Grow(maxSockets)
-	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", repeat)
+	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", echo)
 	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.slots.Held() != maxSockets {
 		t.Errorf("%v, %d are open", apiErr, server.slots.Held())
 	}
@@ -111,7 +105,7 @@ func TestOldSocket(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		c := &conn{ws: ws, handshake: r, handle: repeat, opened: time.Now().Add(-maxAge), messages: make(chan *message)}
+		c := &socketConn{ws: ws, handshake: r, handle: echo, opened: time.Now().Add(-maxSocketAge), messages: make(chan *socketMessage)}
 		c.serve(t.Context())
 	})
 	if answer := ask(ctx, t, client, "late"); !strings.Contains(answer, string(apierror.SocketTooOld().Code)) {
@@ -124,9 +118,9 @@ func TestOldSocket(t *testing.T) {
 
 // TestLongMessage: a message far above the limit of a body ends the connection.
 func TestLongMessage(t *testing.T) {
-	server := NewServer(1, claims.NewCrowd(nil))
+	server := newSocketServer(1, claims.NewCrowd(nil))
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, "a", repeat); apiErr != nil {
+		if apiErr := server.Serve(w, r, "a", echo); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -142,9 +136,9 @@ func TestLongMessage(t *testing.T) {
 // that the client can read. Then the WebSocket ends.
 func TestLateMessage(t *testing.T) {
 	for name, rest := range map[string]string{"silent": "", "at its own pace": "more"} {
-		server := NewServer(1<<20, claims.NewCrowd(nil))
+		server := newSocketServer(1<<20, claims.NewCrowd(nil))
 		ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-			if apiErr := server.Serve(w, r, "a", func(w *Writer, r *http.Request) (usable bool) {
+			if apiErr := server.Serve(w, r, "a", func(w *socketWriter, r *http.Request) (usable bool) {
 				if _, err := io.ReadFull(r.Body, make([]byte, 4)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
