@@ -15,20 +15,17 @@ const (
 	// maxInFlight bounds the calls that wait for an answer; urgent calls do not count. If a hundred
 	// or more calls wait, the app-server silently loses requests. With 64 it never lost one.
 	maxInFlight = 64
-	// callTimeout is how long a call without a deadline may take, including the wait for a slot and
-	// all retries.
+	// callTimeout bounds a call without a deadline, including the wait for a slot and all retries.
 	callTimeout = 30 * time.Second
 )
 
-// overloadRetries is how often a call is tried again if the app-server refuses it because of an
-// overload. The pause before the first retry is about overloadPause. Each further pause is about
-// twice as long as the one before.
+// overloadRetries is how often a call is tried again if the app-server is overloaded, first after
+// about overloadPause, then each time after about twice as long.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
 )
 
-// call is one method call and its options.
 type call struct {
 	method    string
 	params    any
@@ -39,14 +36,12 @@ type call struct {
 	urgent bool
 }
 
-// callbacks has the methods that are called when a call is sent and when it is answered.
 type callbacks interface {
 	// onSent is called when the goroutine that writes to the connection has received the call.
 	onSent()
-	// onAnswer is called when the answer arrives, even if the answer is an error. The goroutine
-	// that reads the connection calls onAnswer before it reads the next message, so onAnswer must
-	// not block. answer is valid until onAnswer returns. If late is false, the call returns only
-	// after onAnswer. If late is true, the caller no longer waits for the answer.
+	// onAnswer is called when the answer arrives, even with an error. The reading goroutine calls
+	// it before it reads on, so onAnswer must not block; answer is valid until it returns. If late
+	// is false, the call returns only after onAnswer. If late is true, the caller no longer waits.
 	onAnswer(answer message, late bool)
 }
 
@@ -62,9 +57,8 @@ type pendingCall struct {
 }
 
 // call calls a method. Unless the call is urgent, it waits for a free slot, and tries again if the
-// app-server is overloaded. It gives up when ctx ends or at spec.deadline. An error is a
-// *CallError, matches ErrClosed or ErrTimeout, is the cause of the end of ctx, or says that the
-// params cannot be encoded or the answer cannot be decoded.
+// app-server is overloaded. It gives up when ctx ends or at spec.deadline. Its errors are those of
+// Call.
 func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -91,10 +85,8 @@ func (c *Conn) call(ctx context.Context, spec call) error {
 	}
 }
 
-// errAnsweredEarly is the error when the app-server answers a call that was not sent yet.
 var errAnsweredEarly = errors.New("the app-server answers a call before it was asked")
 
-// attempt makes one attempt of a call: it sends the call and waits for the answer.
 func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if !spec.urgent {
 		if err := c.takeSlot(ctx, spec); err != nil {
@@ -132,9 +124,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	return err
 }
 
-// prepareCall encodes a call as a line and registers the call. attempt calls prepareCall only after
-// the wait for a slot, so that waiting calls keep no lines in memory. A retry encodes the line
-// again.
+// prepareCall encodes and registers a call. attempt has a slot before, so waiting calls keep no
+// lines in memory. A retry encodes the line again.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
@@ -149,8 +140,7 @@ func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, e
 	return id, p, line, nil
 }
 
-// takeSlot occupies a slot for a call. If no slot is free, takeSlot waits for one, at most until
-// ctx ends or until spec.deadline.
+// takeSlot occupies a slot, and waits for a free one at most until ctx ends or spec.deadline.
 func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 	select {
 	case c.calls.slots <- struct{}{}:
@@ -162,7 +152,6 @@ func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 	return sendTo(ctx, c, c.calls.slots, struct{}{})
 }
 
-// handleAnswer passes an answer to its call.
 func (c *Conn) handleAnswer(m message) {
 	p, late := c.calls.removeAnswered(m.id)
 	if p == nil {
@@ -179,8 +168,7 @@ func (c *Conn) handleAnswer(m message) {
 	}
 }
 
-// storeAnswer stores the error of an answer in p. If there is no error, it stores the result, but
-// only if the caller wants the result.
+// storeAnswer stores the error of an answer in p, or its result if the caller wants it.
 func (p *pendingCall) storeAnswer(answer message) {
 	switch {
 	case answer.isRefusal():
@@ -190,8 +178,7 @@ func (p *pendingCall) storeAnswer(answer message) {
 	}
 }
 
-// decodeResult decodes the result into p.result, unless p.result is nil. If the app-server has
-// refused the call, decodeResult returns the refusal.
+// decodeResult returns the app-server's refusal, or decodes the result unless p.result is nil.
 func (p *pendingCall) decodeResult() error {
 	if p.refusal != nil {
 		return p.refusal

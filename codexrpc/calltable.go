@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the table: if more calls are registered, a call that has timed out is
-// removed. Otherwise a timed-out call with callbacks stays registered, so that they handle a late
-// answer.
+// maxAbandoned bounds the table: above it, a call that has timed out is removed. Otherwise one with
+// callbacks stays registered, for a late answer.
 const maxAbandoned = 1024
 
-// callTable is the table of a connection's calls. It has the calls that wait for an answer, and the
-// abandoned calls, whose callers have left. A call in flight occupies one of maxInFlight slots,
-// unless the call is urgent.
+// callTable has a connection's calls: those that wait, and the abandoned ones, whose callers have
+// left. A call in flight that is not urgent occupies one of maxInFlight slots.
 type callTable struct {
 	slots       chan struct{} // holds one element for each occupied slot
 	lastID      atomic.Int64
@@ -40,7 +38,6 @@ func newCallTable() callTable {
 
 func (t *callTable) inFlight() int { return len(t.slots) }
 
-// newPendingCall returns an empty pendingCall. If possible, it reuses an old one.
 func (t *callTable) newPendingCall() *pendingCall {
 	if p, ok := t.pendingPool.Get().(*pendingCall); ok {
 		return p
@@ -54,7 +51,6 @@ func (t *callTable) reuse(p *pendingCall) {
 	t.pendingPool.Put(p)
 }
 
-// register adds p, so that p gets the answer with this id. It fails if the connection has ended.
 func (t *callTable) register(id int64, p *pendingCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +62,7 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister removes a call that was never sent, unless something else, such as a timeout, has
-// already removed it.
+// unregister removes a call that was never sent, unless a timeout, say, has already removed it.
 func (t *callTable) unregister(id int64, p *pendingCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,10 +72,9 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 	}
 }
 
-// abandon records that the caller stops waiting for the answer. If the wait has already ended in
-// another way, abandon returns false, and p.outcome gets the result. If timedOut is true, abandon
-// frees the slot of the call. Otherwise the app-server still works on the call, so the call keeps
-// its slot until the answer arrives, at most for callTimeout.
+// abandon records that the caller stops waiting. It returns false if the wait has already ended in
+// another way; p.outcome then gets the result. timedOut frees the slot of the call. Otherwise the
+// app-server still works on it, so it keeps its slot until the answer, at most for callTimeout.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,8 +106,7 @@ func (t *callTable) setTimer(at time.Time) {
 	t.timerAt = at
 }
 
-// expireDue ends the wait for the calls that have expired. It sets the timer for the call that
-// expires next.
+// expireDue ends the wait for expired calls, and sets the timer for the next one.
 func (t *callTable) expireDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,10 +136,9 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.releaseAbandoned(id, p)
 }
 
-// releaseAbandoned frees the slot of a call that nobody waits for. It removes the call from the
-// table if the call has no callbacks, or if more than maxAbandoned calls are registered. Otherwise
-// the call stays registered, since its callbacks also handle a late answer. The caller holds the
-// lock.
+// releaseAbandoned frees the slot of a call that nobody waits for, and removes the call if it has
+// no callbacks or more than maxAbandoned calls are registered; callbacks also handle a late answer.
+// The caller holds the lock.
 func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
@@ -180,9 +172,8 @@ func (t *callTable) fail(err error) {
 	t.registered = nil // a nil map reads as empty; register adds nothing after the end
 }
 
-// removeAnswered removes and returns the call that an answer belongs to, or returns nil if there is
-// no such call. idJSON is the id of the answer. late reports that nobody waits for the answer any
-// more.
+// removeAnswered removes and returns the call that an answer with this id belongs to, or returns
+// nil. late reports that nobody waits for the answer any more.
 func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(idJSON, 10, 64)
 	t.mu.Lock()
@@ -205,8 +196,7 @@ func (t *callTable) countTimeout(method string) {
 	}
 }
 
-// unansweredMethod returns a method whose last MaxUnanswered calls all timed out, or "" if there
-// is none.
+// unansweredMethod returns a method whose last MaxUnanswered calls all timed out, or "".
 func (t *callTable) unansweredMethod() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,8 +52,7 @@ type inbox struct {
 	wakeList wakeList
 }
 
-// serverState is what the app-server has reported about its login, its limits and its
-// configuration.
+// serverState is what the app-server has reported.
 type serverState struct {
 	limits          limits
 	loginChanges    atomic.Uint64          // see LoginChanges
@@ -102,8 +101,7 @@ func NewConn(t Transport, opts Options) *Conn {
 // Done returns a channel that is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection has ended, as an error that matches [ErrClosed]. It returns nil
-// before the end.
+// Err returns why the connection has ended, matching [ErrClosed], or nil before the end.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,16 +132,14 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// HasCompletedTurn reports whether any turn on this connection has had its [EventTurnCompleted].
-// Failed and interrupted turns count, too.
+// HasCompletedTurn reports whether any turn has had its [EventTurnCompleted], even a failed one.
 func (c *Conn) HasCompletedTurn() bool { return c.turnCompleted.Load() }
 
 // LoginChanges returns how often the app-server has reported a change of its login.
 func (c *Conn) LoginChanges() uint64 { return c.server.loginChanges.Load() }
 
-// Fail ends the connection. Every call and every turn fails with an error that matches [ErrClosed]
-// and cause. If the connection has already ended, Fail does nothing. Unlike Close, it neither
-// closes the transport nor waits.
+// Fail ends the connection, unless it has ended. Every call and turn fails with an error that
+// matches [ErrClosed] and cause. Unlike Close, it neither closes the transport nor waits.
 func (c *Conn) Fail(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -184,7 +180,6 @@ func (c *Conn) readLoop() {
 	}
 }
 
-// dispatch handles one message from the app-server.
 func (c *Conn) dispatch(line []byte) {
 	if d, ok := parseDelta(line); ok {
 		c.handleDelta(&d)
@@ -252,7 +247,6 @@ func (c *Conn) logUnused(kind, method string) {
 	}
 }
 
-// thread returns the open thread with an id, or nil.
 func (c *Conn) thread(id string) *Thread {
 	c.mu.Lock()
 	t := c.threads[id]
@@ -278,9 +272,8 @@ var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers one request from the app-server; it never blocks. If a tool call has an
-// open thread that accepts it, handleRequest does not answer: the thread answers the call when the
-// client has sent the result.
+// handleRequest answers a request from the app-server; it never blocks. A tool call that an open
+// thread accepts is answered by the thread, when the client has sent the result.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

@@ -8,9 +8,8 @@ type delta struct {
 	index                          int
 }
 
-// parseDelta parses a delta, but only in exactly the form that Codex writes. It is faster than
-// [parseMessage], which matters since nearly all lines are deltas. It returns false for any other
-// line; parseMessage must then parse the line.
+// parseDelta parses a delta in exactly the form that Codex writes, faster than [parseMessage],
+// which matters since nearly all lines are deltas. It returns false for any other line.
 func parseDelta(line []byte) (d delta, ok bool) {
 	s := newScanner(line)
 	s.Expect(`{"method":"`)
@@ -47,7 +46,6 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
-// acceptDelta queues a delta for the consumer of the thread, if it belongs to the running turn.
 func (t *Thread) acceptDelta(d *delta) {
 	t.mu.Lock()
 	turnID := t.turnID

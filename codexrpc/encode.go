@@ -11,9 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs. It does not use encoding/json, since that
-// would copy a long input several times. In a short turn, encoding/json would double the time, only
-// because of the settings of the thread.
+// This file encodes the calls that every turn needs, without encoding/json: that would copy a long
+// input several times, and the settings of the thread alone would double the time of a short turn.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -93,7 +92,6 @@ func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil
 // MarshalJSON returns c as it is, since c is already JSON.
 func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
-// appendJSON appends the text or the image, as Type says.
 func (u UserInput) appendJSON(dst []byte) []byte {
 	if u.Type != "image" {
 		dst = wirejson.AppendString(append(dst, `{"type":"text","text":`...), u.Text)
@@ -106,8 +104,7 @@ func (u UserInput) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendValue appends the JSON of a value. It writes the same JSON as encode, but is faster for
-// common types.
+// appendValue appends the same JSON as encode, but is faster for common types.
 func appendValue(dst []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case bool:
@@ -132,13 +129,11 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 // MarshalJSON returns the settings as an object.
 func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 
-// appendJSON appends the settings as an object.
 func (c Config) appendJSON(dst []byte) ([]byte, error) {
 	return appendMap(dst, c.Own, c.Fixed, c.Place)
 }
 
-// appendMap appends a JSON object. It writes the fixed members as they are, then the members of the
-// map, sorted by name.
+// appendMap appends a JSON object: the fixed members as they are, then the map's, sorted by name.
 func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
@@ -214,7 +209,6 @@ type injectParams struct {
 	items    []json.RawMessage
 }
 
-// appendJSON appends the parameters.
 func (p injectParams) appendJSON(dst []byte) ([]byte, error) {
 	dst = append(wirejson.AppendString(append(dst, `{"threadId":`...), p.threadID), `,"items":[`...)
 	for i, item := range p.items {
@@ -235,7 +229,6 @@ func (p injectParams) appendJSON(dst []byte) ([]byte, error) {
 	return append(dst, "]}"...), nil
 }
 
-// size is about how many bytes the parameters take as JSON.
 func (p injectParams) size() int {
 	size := len(p.items)
 	for _, item := range p.items {

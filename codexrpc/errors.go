@@ -16,8 +16,7 @@ var (
 	// example because the app-server exited, closed its pipe or was stopped.
 	ErrClosed = errors.New("the codex app-server connection has ended")
 
-	// ErrTooSlow is the error of a turn whose queue has overflowed because the consumer was too
-	// slow.
+	// ErrTooSlow is the error of a turn whose queue overflowed since the consumer was too slow.
 	ErrTooSlow = errors.New("the turn's events were not consumed fast enough")
 
 	// ErrTimeout is matched by the error of a call that was not answered in time.
@@ -27,19 +26,16 @@ var (
 	// was silent for too long. That error also matches ErrClosed.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
-	// ErrOverloaded is matched by the error of a call if the app-server has refused each attempt
-	// because of an overload (-32001).
+	// ErrOverloaded is matched if the app-server has refused each attempt of a call (-32001).
 	ErrOverloaded = errors.New("the codex app-server is overloaded")
 )
 
-// The JSON-RPC error codes that this client reads or writes.
 const (
 	codeMethodNotFound = -32601
 	codeOverloaded     = -32001
 )
 
-// CallError is the app-server's refusal of a call: the error member of its
-// answer.
+// CallError is the app-server's refusal of a call: the error member of its answer.
 type CallError struct {
 	Method  string          // the method that was called
 	Code    int             // the JSON-RPC code, for example -32600
@@ -52,20 +48,17 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("codex %s: %s (%d)", e.Method, e.Message, e.Code)
 }
 
-// Is makes [errors.Is] report true for [ErrOverloaded] if the app-server has refused the call
-// because of an overload.
+// Is matches [ErrOverloaded] if the app-server has refused the call because of an overload.
 func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
 // ErrNotLoggedIn is matched by an error of [Conn.CheckLogin] or [Conn.RenewLogin] if the model
-// provider needs a login and nobody is logged in. Without a login, Codex would retry a turn for
-// ever.
+// provider needs a login and there is none. Without one, Codex would retry a turn for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
 // ErrMisconfigured is matched by an error of [Conn.CheckLogin] if Codex cannot use its
-// configuration. Codex itself would ignore the configuration and use its defaults, perhaps with
-// another model provider.
+// configuration. Codex itself would use its defaults, perhaps with another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
 // ErrTooOld is matched by an error of [Conn.Initialize] or [Conn.SpendResetCredit] if the release
@@ -86,8 +79,7 @@ const UntrustedCertificate = "certificate is not trusted"
 type TurnError struct {
 	// Message is Codex's own text.
 	Message string
-	// Code is the name of the codexErrorInfo variant, for example
-	// "contextWindowExceeded", "httpConnectionFailed" or "other".
+	// Code is the codexErrorInfo variant, such as "contextWindowExceeded" or "other".
 	Code string
 	// HTTPStatus is the HTTP status of the provider's answer, or 0 if the variant has none.
 	HTTPStatus int
@@ -104,9 +96,8 @@ func (e *TurnError) Error() string {
 	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
 }
 
-// turnError reads a TurnError, or returns nil if the value is no object. In the JSON,
-// codexErrorInfo is either a string (the code), or an object with one member: its name is the code,
-// and its value may have an httpStatusCode.
+// turnError reads a TurnError, or returns nil if the value is no object. codexErrorInfo is a string
+// (the code), or an object whose one member is named by the code and may have an httpStatusCode.
 func (s *scanner) turnError() *TurnError {
 	isObject := s.Peek() == '{'
 	body := wirejson.View(s.Value())
@@ -138,8 +129,7 @@ const (
 	planSpent       = "The usage limit has been reached"
 )
 
-// withLimitCode sets the code CodeUsageLimit if only the message says that the plan is spent. It
-// returns e.
+// withLimitCode sets CodeUsageLimit if only the message says that the plan is spent.
 func (e *TurnError) withLimitCode() *TurnError {
 	if reason, ok := strings.CutPrefix(e.Message, brokenOffPrefix); ok && strings.HasPrefix(reason, planSpent) {
 		e.Message, e.Code, e.HTTPStatus = reason, CodeUsageLimit, 0
@@ -151,8 +141,7 @@ func (e *TurnError) withLimitCode() *TurnError {
 // page, and the message goes to clients and to the log.
 const maxErrorText = 16 << 10
 
-// truncate returns a copy of text. If text has more than maxBytes bytes, the copy is cut there and
-// ends with an ellipsis.
+// truncate returns a copy of text, cut at maxBytes bytes and then ended with an ellipsis.
 func truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return strings.Clone(text)
@@ -160,8 +149,7 @@ func truncate(text string, maxBytes int) string {
 	return strings.ToValidUTF8(text[:maxBytes], "") + "…"
 }
 
-// timeoutError is the error of a call that was not answered in time. Its value is the name of the
-// method.
+// timeoutError is the error of a call of this method that was not answered in time.
 type timeoutError string
 
 func (e timeoutError) Error() string { return string(e) + ": " + ErrTimeout.Error() }

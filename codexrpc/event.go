@@ -45,8 +45,7 @@ const (
 	// tools, one per line).
 	EventOffered
 	// EventOwnCall is the notification rawResponseItem/completed for a call of one of Codex's own
-	// tools, unless the call is a function_call. Fields: Name (of the tool, or the type of the call
-	// if there is no name).
+	// tools that is no function_call. Fields: Name (of the tool, or else the type of the call).
 	EventOwnCall
 	// EventItemCut is the notification rawResponseItem/completed for a message that the model did
 	// not finish; its status is incomplete. Fields: ItemID.
@@ -94,7 +93,6 @@ const (
 // PictureTool is the name of Codex's own tool that makes pictures.
 const PictureTool = pictureNamespace + ".imagegen"
 
-// pictureNamespace is the namespace of PictureTool.
 const pictureNamespace = "image_gen"
 
 // Event is one notification of a turn. Kind says which fields are set.
@@ -119,10 +117,8 @@ type Event struct {
 	size     int // size of the message in bytes, which counts towards the bound of the queue
 }
 
-// copyStrings replaces the event's strings with copies. The originals share the memory of the line,
-// and the next line overwrites that memory. If a constant or a string of the thread equals an
-// original, copyStrings uses it instead of a copy. [Thread.mayBelong] has already copied the turn's
-// id.
+// copyStrings replaces the strings, which share the line's memory, by copies, or by an equal
+// constant or string of the thread. [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)

@@ -17,9 +17,8 @@ const (
 	oldestMinor = 167
 )
 
-// Initialize performs the handshake, which must come before all other calls. It returns the
-// app-server's version, for example "0.169.0", or [UnknownVersion]. Its error may match
-// [ErrTooOld]. It does not check the login, see [Conn.CheckLogin].
+// Initialize performs the handshake, which must come first. It returns the app-server's version,
+// for example "0.169.0", or [UnknownVersion]. Its error may match [ErrTooOld].
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -40,10 +39,9 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	return version, c.Notify(ctx, methodInitialized, nil)
 }
 
-// CheckLogin checks, after the handshake, that Codex can use its configuration, and that it is logged
-// in if its model provider needs a login. The error may match [ErrMisconfigured] or [ErrNotLoggedIn].
-// CheckLogin also sets the result of HasPlan. It checks only whether there is a login;
-// [Conn.Account] checks whether the provider accepts the login.
+// CheckLogin checks, after the handshake, that Codex can use its configuration and has the login
+// that its model provider needs; errors match [ErrMisconfigured] or [ErrNotLoggedIn]. It also sets
+// HasPlan. Only [Conn.Account] checks whether the provider accepts the login.
 func (c *Conn) CheckLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, false)
 	c.server.hasPlan.Store(required && method == "chatgpt")
@@ -60,17 +58,13 @@ func (c *Conn) CheckLogin(ctx context.Context) error {
 }
 
 const (
-	// ignoredConfigPrefix is the beginning of the summary in the warning that Codex ignores its
-	// whole configuration. This warning arrives before the answer to getAuthStatus. Other warnings
-	// concern single settings.
+	// ignoredConfigPrefix begins the warning that Codex ignores its whole configuration, which
+	// arrives before the answer to getAuthStatus. Other warnings concern single settings.
 	ignoredConfigPrefix = "Invalid configuration"
-	// maxConfigWarning bounds the stored text of a warning that Codex ignores its configuration, in
-	// bytes.
-	maxConfigWarning = 1 << 10
+	maxConfigWarning    = 1 << 10
 )
 
-// storeConfigWarning stores the text of a warning if it means that the app-server ignores its whole
-// configuration. Other warnings are dropped.
+// storeConfigWarning stores the text of a warning that the whole configuration is ignored.
 func (c *Conn) storeConfigWarning(params string) {
 	summary := textAt(params, "summary")
 	if !strings.HasPrefix(summary, ignoredConfigPrefix) {
@@ -80,7 +74,6 @@ func (c *Conn) storeConfigWarning(params string) {
 	c.server.configProblem.Store(&text)
 }
 
-// authStatusParams are the parameters of getAuthStatus.
 type authStatusParams struct {
 	IncludeToken bool `json:"includeToken"`
 	RefreshToken bool `json:"refreshToken"`
@@ -115,9 +108,8 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 	return err
 }
 
-// Account returns the account of the app-server's login. The app-server asks the provider's back
-// end, so the call takes as long as the back end does. If the back end gives no account, the error
-// is a *CallError.
+// Account returns the account of the login. The app-server asks the provider's back end, so the
+// call takes as long. If the back end gives no account, the error is a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }
@@ -153,9 +145,8 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// ConfiguredModel returns the model in the app-server's configuration. It returns "" if there is
-// none, or if the app-server refuses the call. It keeps the result for later calls, since the
-// configuration does not change during a connection.
+// ConfiguredModel returns the model in the app-server's configuration, or "" if there is none or
+// the app-server refuses the call. The result is kept: the configuration does not change.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	if cached := c.server.configuredModel.Load(); cached != nil {
 		return *cached, nil
@@ -178,8 +169,7 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 // maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
 
-// atLeast reports whether a version such as 0.169.0 is at least 0.minor.0. For a version that
-// cannot be parsed, it returns true.
+// atLeast reports whether a version such as 0.169.0 is at least 0.minor.0 or cannot be parsed.
 func atLeast(version string, minor int) bool {
 	var versionMajor, versionMinor int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &versionMajor, &versionMinor); err != nil {
@@ -193,9 +183,8 @@ const UnknownVersion = "unknown"
 
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
-// supportedVersion returns the version in a user agent of the form "name/0.169.0 (…)", and an error
-// if the version is too old. If the version cannot be parsed, supportedVersion returns
-// [UnknownVersion] and no error.
+// supportedVersion returns the version in a user agent "name/0.169.0 (…)", with an error if it is
+// too old, or [UnknownVersion] if it cannot be parsed.
 func supportedVersion(userAgent string) (string, error) {
 	match := versionPattern.FindStringSubmatch(userAgent)
 	if match == nil {

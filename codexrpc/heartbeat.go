@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// MaxUnanswered is how many calls of one method must time out in a row until [Probe].Unanswered
-// names that method.
+// MaxUnanswered calls of one method must time out in a row for [Probe].Unanswered to name it.
 const MaxUnanswered = 2
 
 // Heartbeat has the settings of [Conn.Monitor].
@@ -25,11 +24,10 @@ type Probe struct {
 	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
-// Monitor probes the app-server in the background until the connection ends. The first probe starts
-// immediately. A probe is missed if, within h.Wait, neither its answer arrives nor any other data
-// moves on the transport. Other data counts, since megabytes of other messages may delay the
-// answer. After each probe, Monitor calls the function report with the result, with one exception:
-// after h.MaxMissed missed probes in a row, it ends the connection with [ErrUnresponsive] instead.
+// Monitor probes the app-server in the background, at once and until the connection ends. A probe
+// is missed if, within h.Wait, neither its answer arrives nor other data moves on the transport:
+// megabytes of other messages may delay the answer. report gets each result, but after h.MaxMissed
+// missed probes in a row Monitor ends the connection with [ErrUnresponsive] instead.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	if !c.addTask() {
 		return
@@ -75,8 +73,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// progress returns the transport's count of reads and large writes (see [progressing]), or 0 if the
-// transport does not count them.
+// progress returns the transport's count (see [progressing]), or 0 if it does not count.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()

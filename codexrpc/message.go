@@ -27,9 +27,8 @@ const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage parses a line. The line must not change while the message is in use. If the line is
-// a notification that this client uses for a turn, parseMessage also reads it into e; otherwise
-// e.Kind is 0.
+// parseMessage parses a line, which must not change while the message is in use. A notification
+// that this client uses for a turn is also read into e; otherwise e.Kind is 0.
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
@@ -76,7 +75,6 @@ func (s *scanner) id() string {
 	return ""
 }
 
-// scanner reads the JSON of a line.
 type scanner struct{ wirejson.Scanner }
 
 // maxNesting bounds the levels of nested JSON in a line. Codex accepts values of some 128 levels,
@@ -97,7 +95,6 @@ func textAt[T string | []byte](object T, path ...string) string {
 
 func (m *message) isRefusal() bool { return m.err != "" && m.err != "null" }
 
-// callError parses the error member of an answer.
 func callError(method, body string) *CallError {
 	var v struct {
 		Code    int
@@ -126,8 +123,7 @@ type outgoingError struct {
 	Message string `json:"message"`
 }
 
-// encode encodes a value as JSON on one line. It does not escape <, > and &: histories have many
-// of them, and would grow.
+// encode encodes a value as a line. It does not escape <, > and &: histories would grow.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -190,8 +186,7 @@ func isInput(method string, line []byte) bool {
 	return false
 }
 
-// ErrMessageTooLarge is matched by the error for a message above [MaxMessage]. The transport has
-// skipped that message, and reads the next ones.
+// ErrMessageTooLarge is matched for a message above [MaxMessage], which the transport has skipped.
 var ErrMessageTooLarge = errors.New("message too large")
 
 // keptBytes is how many bytes tooLargeError keeps of each end of a skipped message. One of the two
@@ -235,9 +230,8 @@ func (e *tooLargeError) findID(member string) string {
 	return id
 }
 
-// handleTooLarge fails the running turn if the skipped message belongs to it, since the client
-// would miss a part of the answer. If the message only repeats what the client has sent, the turn
-// continues.
+// handleTooLarge fails the running turn that a skipped message belongs to, since the client would
+// miss a part of the answer, unless the message only repeats what the client has sent.
 func (c *Conn) handleTooLarge(err error) {
 	c.opts.Logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLargeError](err)

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The notifications that this client uses.
 const (
 	methodTextDelta         = "item/agentMessage/delta"
 	methodReasoningDelta    = "item/reasoning/summaryTextDelta"
@@ -84,9 +83,8 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into e, and returns them as JSON. It sets e.Kind to 0
-// if this client does not use the notification, for example because the notification repeats an
-// input item.
+// params reads the params of a notification into e and returns them as JSON. e.Kind becomes 0 if
+// this client does not use the notification, say because it repeats an input item.
 func (s *scanner) params(method string, e *Event) string {
 	s.Peek()
 	start := s.Pos()
@@ -103,7 +101,6 @@ func (s *scanner) params(method string, e *Event) string {
 	return s.From(start)
 }
 
-// param reads one member of the params into e.
 func (s *scanner) param(name string, e *Event) {
 	switch name {
 	case "threadId":
@@ -153,8 +150,7 @@ func (s *scanner) param(name string, e *Event) {
 // provider and retries over HTTP. The reason follows the prefix.
 const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 
-// ageLimit is part of the reason if the WebSocket is as old as the provider allows, as after an
-// hour.
+// ageLimit is part of the reason if the WebSocket is as old as the provider allows (an hour).
 const ageLimit = "connection limit reached"
 
 // warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings.
@@ -166,7 +162,6 @@ func (s *scanner) warning(e *Event) {
 	}
 }
 
-// turn reads the turn in a notification into e.
 func (s *scanner) turn(e *Event) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
@@ -220,8 +215,7 @@ func (s *scanner) item(e *Event) {
 	}
 }
 
-// pictureFailure reads the error of a picture that could not be made. It returns nil if the value
-// is no object.
+// pictureFailure reads why a picture could not be made, or returns nil if the value is no object.
 func (s *scanner) pictureFailure() *TurnError {
 	isObject := s.Peek() == '{'
 	var v struct {
@@ -235,7 +229,6 @@ func (s *scanner) pictureFailure() *TurnError {
 	return &TurnError{Code: v.Type, ResetsAt: unixTime(v.ResetsAt)}
 }
 
-// The types of the raw items that this client uses.
 const (
 	itemFunctionCall = "function_call"
 	itemCallOutput   = "function_call_output"
@@ -249,21 +242,18 @@ const (
 	itemToolSearch = "tool_search_call"
 )
 
-// roleAssistant is the role of the messages that the model wrote.
 const roleAssistant = "assistant"
 
-// rawItem has those members of a raw item (an item of the Responses API) that this client uses.
-// Codex also sends each item in a form of its own, but that form lacks the arguments as the model
-// wrote them, the encrypted content and the status.
+// rawItem has the used members of an item of the Responses API. Codex's own form of the item lacks
+// the arguments as the model wrote them, the encrypted content and the status.
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
 	action, annotations, tools, output string // JSON
 }
 
-// rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays
-// eventRawItem, and params drops the event. Consumers then get the content from another event,
-// about the same item in Codex's own form.
+// rawItem reads a raw item into e. For an unused one e.Kind stays eventRawItem, and params drops
+// it; consumers get the content from the event in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	for more := s.Object(); more; more = s.More('}') {
@@ -339,8 +329,7 @@ func (item *rawItem) setEvent(e *Event) {
 	}
 }
 
-// unsupportedCallPrefix is how the output of a call begins, as JSON, if Codex does not know the
-// called tool.
+// unsupportedCallPrefix begins the output of a call, as JSON, if Codex does not know the tool.
 const unsupportedCallPrefix = `"unsupported call: `
 
 // noPicturePrefix is how the output of a call begins, as JSON, if a picture could not be made. The
@@ -350,16 +339,14 @@ const (
 	maxNoPictureOutput = 64 << 10
 )
 
-// toolNames returns the names of tools, one per line. For a tool without a name, it returns the
-// type. For a namespace, it returns the names of the tools in the namespace. Only the names of
-// tools in the namespace of [PictureTool] have the namespace in them.
+// toolNames returns the names of tools, or else their types, one per line. Of a namespace it
+// returns the names of its tools, only those of [PictureTool]'s with the namespace in them.
 func toolNames(tools string) string {
 	var names strings.Builder
 	writeToolNames(&names, "", tools)
 	return names.String()
 }
 
-// writeToolNames writes the names of tools, each after the prefix.
 func writeToolNames(names *strings.Builder, prefix, tools string) {
 	for v := range wirejson.Value(wirejson.View(tools)).Values() {
 		tool := wirejson.Text(v)
@@ -376,9 +363,8 @@ func writeToolNames(names *strings.Builder, prefix, tools string) {
 	}
 }
 
-// messageContent reads the content of a message. If the content has exactly one part,
-// messageContent returns the text of the part, and its annotations as a JSON array, or "" if there
-// are none. Otherwise both results are "".
+// messageContent reads the content of a message. If it has exactly one part, it returns that part's
+// text and its annotations as a JSON array, or "". Otherwise both results are "".
 func (s *scanner) messageContent() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
@@ -404,8 +390,7 @@ func (s *scanner) messageContent() (text, annotations string) {
 	return text, annotations
 }
 
-// nonEmptyArray reads a value. It returns the JSON of a non-empty array, and "" for any other
-// value.
+// nonEmptyArray reads a value and returns its JSON if it is a non-empty array, else "".
 func (s *scanner) nonEmptyArray() string {
 	v := wirejson.Value(wirejson.View(s.Value()))
 	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {

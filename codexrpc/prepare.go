@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// PrepareThread starts a thread in the background. params is JSON from
-// [ThreadStartParams.AppendJSON]. If too many calls are in flight, PrepareThread returns false and
-// starts nothing. Otherwise it returns true, and the function ready is called after the start: with
-// the thread, or with nil if the start has failed.
+// PrepareThread starts a thread in the background, with params from [ThreadStartParams.AppendJSON].
+// It returns false, and starts nothing, if too many calls are in flight. Otherwise ready is called
+// after the start, with the thread, or nil if the start has failed.
 func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
 	case c.calls.slots <- struct{}{}:

@@ -22,8 +22,7 @@ const (
 	methodDiagnostics       = "server/diagnostics"
 )
 
-// ClientInfo is the name and the version of this client that Initialize sends to the app-server
-// (InitializeParams.clientInfo).
+// ClientInfo is this client's name and version (InitializeParams.clientInfo).
 type ClientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
@@ -67,9 +66,8 @@ type Model struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// ThreadStartParams are the parameters of thread/start. If a parameter is omitted, the app-server
-// uses its own configuration. If BaseInstructions is not nil, its text replaces Codex's own prompt,
-// even if the text is empty.
+// ThreadStartParams are the parameters of thread/start. For an omitted one the app-server uses its
+// own configuration. A BaseInstructions that is not nil replaces Codex's own prompt, even if empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
 	ServiceTier           string        `json:"serviceTier,omitempty"` // Codex ignores a tier that is neither "flex" nor in the model's catalogue entry
@@ -87,11 +85,9 @@ type ThreadStartParams struct {
 
 // Config is the configuration of a thread. Each setting has a name and a JSON value.
 type Config struct {
-	// Fixed are the settings that all threads have, as JSON: the members of an object without the
-	// braces.
+	// Fixed are the settings of all threads, as JSON: the members of an object without the braces.
 	Fixed Constant
-	// Place are the settings that depend on where the thread runs, in the same form as Fixed;
-	// empty: none.
+	// Place are the settings of where the thread runs, in the same form; empty: none.
 	Place Constant
 	// Own are all other settings of this thread. Their names must not occur in Fixed or Place.
 	Own map[string]any
@@ -113,8 +109,7 @@ func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.O
 // Constant is JSON on one line. It is encoded only one time and sent many times unchanged.
 type Constant string
 
-// DynamicTool declares a tool of the client. The app-server requires the members description and
-// inputSchema, so they are never omitted.
+// DynamicTool declares a client's tool. The app-server requires description and inputSchema.
 type DynamicTool struct {
 	Type        string          `json:"type"` // always "function"
 	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,128}$

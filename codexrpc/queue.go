@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// maxQueued bounds the messages in the queue of one turn, in bytes. If the queue overflows, the
-// turn ends with ErrTooSlow. The goroutine that reads the connection does not wait for the
-// consumer, since it reads for all other turns as well.
+// maxQueued bounds the messages in a turn's queue, in bytes. Beyond it, the turn ends with
+// ErrTooSlow: the reading goroutine cannot wait for one consumer, since it reads for all turns.
 const maxQueued = 32 << 20
 
 // eventOverhead is the memory that an event needs besides its message, in bytes.
@@ -20,8 +19,6 @@ type batch struct {
 	text   []byte // the text of the last event, while queue.deltaOpen is set
 }
 
-// maxPooledEvents and maxPooledText (in bytes) bound the capacity of a batch that goes back to the
-// pool. A larger batch is left to the garbage collector.
 const (
 	maxPooledEvents = 64
 	maxPooledText   = 8 << 10
@@ -67,18 +64,16 @@ func (q *queue) init(wakeList *wakeList) {
 // maxLinesBeforeWake bounds the lines that are read before the waiting consumers are woken.
 const maxLinesBeforeWake = 32
 
-// wakeList lists the queues that have new events and whose consumers were not woken yet. The
-// consumers are woken when no further line is buffered, or after maxLinesBeforeWake lines. Waking a
-// consumer after each line would cost more than reading the line, and would make many small chunks
-// instead of one. Only the goroutine that reads the connection uses wakeList.
+// wakeList lists the queues with new events whose consumers are to be woken: when no further line
+// is buffered, or after maxLinesBeforeWake lines. To wake them after each line would cost more than
+// reading it, and make many small chunks of one. Only the reading goroutine uses it.
 type wakeList struct {
 	transport readingAhead // nil: the transport does not read ahead, so scheduleWake wakes consumers immediately
 	queues    []*queue
 	lines     int // lines that were read since the first queue was added to queues
 }
 
-// lineRead is called after each line. It wakes the waiting consumers if no further line is buffered
-// or maxLinesBeforeWake lines were read.
+// lineRead is called after each line and wakes the consumers when that is due.
 func (w *wakeList) lineRead() {
 	if len(w.queues) == 0 {
 		return
@@ -93,9 +88,8 @@ func (w *wakeList) lineRead() {
 	w.queues, w.lines = w.queues[:0], 0
 }
 
-// scheduleWake makes lineRead wake the queue's consumer. If the transport does not read ahead,
-// scheduleWake wakes the consumer immediately. Only the goroutine that reads the connection calls
-// scheduleWake.
+// scheduleWake makes lineRead wake the queue's consumer, or wakes it at once if the transport does
+// not read ahead. Only the reading goroutine calls it.
 func (q *queue) scheduleWake() {
 	switch {
 	case q.wakeList == nil || q.wakeList.transport == nil:
@@ -195,8 +189,7 @@ func (q *queue) clear() {
 	q.batch, q.bytes, q.deltaOpen = nil, 0, false
 }
 
-// fail ends the queue with err, unless the queue has already ended. The consumer gets the error
-// after the queued events.
+// fail ends the queue, unless it has ended. The consumer gets err after the queued events.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -215,8 +208,7 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch frees consumerBatch, whose events the consumer no longer uses. The caller holds
-// the lock.
+// freeConsumerBatch frees the events that the consumer has read. The caller holds the lock.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
 	q.consumerBatch = nil
@@ -246,8 +238,7 @@ func (q *queue) signal() {
 	}
 }
 
-// recv returns the queued events, which are valid until the next call. If there are no events, recv
-// returns the queue's error, or nil if the queue has not ended.
+// recv returns the queued events, valid until the next call, or, without events, the queue's error.
 func (q *queue) recv() ([]Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 
 // RateLimits are the limits of the account's plan (RateLimitSnapshot).
 type RateLimits struct {
-	// Primary and Secondary are the plan's windows, for example of five hours and of a week; nil:
-	// not known.
+	// Primary and Secondary are windows, for example of five hours and of a week; nil: not known.
 	Primary, Secondary *RateWindow
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
@@ -56,8 +55,7 @@ func (l RateLimits) Windows() (known []*RateWindow) {
 	return known
 }
 
-// Name returns the length of the window, such as "5h" or "7d": in days if it is at least two days,
-// else in hours. If the length is not known, Name returns "unknown".
+// Name returns the length, such as "5h" or "7d" (from two days on), or "unknown".
 func (w *RateWindow) Name() string {
 	const day = 24 * time.Hour
 	switch {
@@ -95,14 +93,12 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 	return tightest
 }
 
-// LastRateLimits returns the limits that the app-server has reported last. ok is false if it has
-// reported none.
+// LastRateLimits returns the limits that were reported last. ok is false if there are none.
 func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.server.limits.snapshot() }
 
-// RateLimits asks the app-server for the limits of the account's plan; the app-server may ask the
-// provider. If the app-server refuses, for example because the provider needs no account,
-// RateLimits returns the limits of [Conn.LastRateLimits]. If there are none, it returns the
-// refusal, a *CallError.
+// RateLimits asks the app-server for the limits of the account's plan; it may ask the provider. If
+// it refuses, for example because the provider needs no account, RateLimits returns those of
+// [Conn.LastRateLimits]. Without these, it returns the refusal, a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	known, err := c.ReadRateLimits(ctx)
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
@@ -129,17 +125,15 @@ func (c *Conn) ReadRateLimits(ctx context.Context) (RateLimits, error) {
 	return known, err
 }
 
-// limits has the rate limits that a connection has received last.
 type limits struct {
 	mu   sync.Mutex
 	last RateLimits // last.At is zero if no limits are known
 }
 
-// update stores a RateLimitSnapshot and merges it with the earlier one if both have the same
-// LimitID. The plan, the credits and resets keep their earlier values if the new ones are null. If
-// both windows are null, the earlier windows and the earlier Reached stay. Allowed becomes the
-// parameter allowed even if that is nil (not known), since the earlier value may be wrong by now. A
-// snapshot without any value changes nothing.
+// update merges a RateLimitSnapshot into the earlier one if both have the same LimitID: null for
+// the plan, credits or resets keeps the earlier value, and if both windows are null, the windows
+// and Reached stay. Allowed becomes allowed even if that is nil (not known), since the earlier
+// value may be wrong by now. A snapshot without any value changes nothing.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -179,8 +173,7 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	l.last = received
 }
 
-// maxUnixTime is the beginning of the year 10000 in Unix seconds. Times from then on cannot be
-// encoded as JSON.
+// maxUnixTime begins the year 10000 in Unix seconds: from then on times cannot be encoded as JSON.
 const maxUnixTime = 253402300800
 
 // rateWindow is the JSON of a RateWindow (RateLimitWindow).

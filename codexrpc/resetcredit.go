@@ -10,22 +10,19 @@ import (
 )
 
 const (
-	// methodSpendReset spends a credit and resets the windows of the plan.
 	methodSpendReset = "account/rateLimitResetCredit/consume"
 	// maxSpendError bounds the reason why a reset has failed, in bytes. A longer reason is cut.
 	maxSpendError = 300
 )
 
-// ResetCredits are the credits that an account has saved. Each credit can be spent once to reset
-// the windows in which the plan counts the account's use.
+// ResetCredits are an account's saved credits. Each can be spent once to reset the plan's windows.
 type ResetCredits struct {
 	Available int `json:"available"`
 	// ExpiresAt is when the next credit expires; zero: no credit expires, or it is not known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// readResetCredits reads a RateLimitResetCreditsSummary. It returns nil if summary is null or
-// cannot be read.
+// readResetCredits reads a RateLimitResetCreditsSummary, or returns nil.
 func readResetCredits(summary json.RawMessage) *ResetCredits {
 	var v *struct {
 		AvailableCount int

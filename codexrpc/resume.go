@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// ToolResult is the client's result of a parked tool call. A call is parked while the turn waits
-// for its result.
+// ToolResult is the client's result of a parked tool call: one for which the turn waits.
 type ToolResult struct {
 	// CallID is the app-server's id of the call.
 	CallID string
@@ -16,14 +15,12 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// resultPart is the JSON of a part of a result.
 type resultPart struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
 	URL  string  `json:"imageUrl,omitempty"`
 }
 
-// answer returns the result in the form of an answer to the app-server's request.
 func (r *ToolResult) answer() map[string]any {
 	parts := make([]resultPart, len(r.Parts))
 	for i, part := range r.Parts {
@@ -107,10 +104,9 @@ func (t *Thread) HasParked(callIDs []string) bool {
 	return changed == nil && err == nil
 }
 
-// Parked waits until exactly these calls are parked (the turn waits for their results). The
-// app-server's requests for the results may arrive a moment after the model response. Parked fails
-// if other calls are parked, if Codex answered a call itself because it could not read the
-// arguments, or if the turn, the connection or ctx ends.
+// Parked waits until exactly these calls are parked. The app-server's requests may arrive a moment
+// after the model response. Parked fails if other calls are parked, if Codex answered a call itself
+// because it could not read the arguments, or if the turn, the connection or ctx ends.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		changed, err := t.compareParked(callIDs)
@@ -155,9 +151,8 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 	return t.callsChanged, nil
 }
 
-// AnswerCalls sends the results of parked calls to the app-server. The model continues when each
-// parked call has its result. AnswerCalls drops the events that are still queued. If a queued event
-// has output of the model, AnswerCalls fails instead, since the client would miss that output.
+// AnswerCalls sends the results of parked calls. The model continues when each parked call has one.
+// It drops queued events, but fails if one has output of the model, which the client would miss.
 // After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.hasModelOutput() {
@@ -187,8 +182,7 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	return nil
 }
 
-// removeParked removes a parked call and returns the id of its request. If the call is not parked,
-// it returns errOtherCalls.
+// removeParked removes a parked call and returns its request's id, or else errOtherCalls.
 func (t *Thread) removeParked(callID string) (requestID []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,6 @@ const maxReplies = 4096
 // writeTimeout is how long one message may take to be written.
 const writeTimeout = 30 * time.Second
 
-// outbox has the messages for the goroutine that writes to the connection.
 type outbox struct {
 	calls   chan []byte // calls, notifications and answers to parked tool calls
 	replies chan []byte // other answers to requests from the app-server
@@ -26,7 +25,6 @@ const (
 	maxBufferSize = 8 << 10 // bounds each of them, in bytes
 )
 
-// takeBuffer returns an empty buffer for a call, or nil if none waits.
 func (o *outbox) takeBuffer() []byte {
 	select {
 	case buffer := <-o.buffers:
@@ -36,8 +34,7 @@ func (o *outbox) takeBuffer() []byte {
 	}
 }
 
-// keepBuffer keeps the buffer of a message that was written, unless the buffer is too large or
-// enough of them wait.
+// keepBuffer keeps the buffer of a written message, unless it is too large or enough of them wait.
 func (o *outbox) keepBuffer(message []byte) {
 	if cap(message) > maxBufferSize {
 		return
@@ -60,8 +57,7 @@ func (c *Conn) send(ctx context.Context, message []byte) error {
 	return sendTo(ctx, c, c.out.calls, message)
 }
 
-// sendTo sends a value to a channel. It fails if ctx or the connection ends before a receiver is
-// ready.
+// sendTo sends a value, unless ctx or the connection ends before a receiver is ready.
 func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
 	case to <- value:
@@ -73,8 +69,7 @@ func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	}
 }
 
-// answer queues the answer to a request from the app-server. Only the goroutine that reads the
-// connection calls answer.
+// answer queues an answer for the app-server. Only the reading goroutine calls it.
 func (c *Conn) answer(o outgoing) {
 	message, err := encode(o)
 	if err != nil {
@@ -84,8 +79,7 @@ func (c *Conn) answer(o outgoing) {
 	c.queueReply(message)
 }
 
-// queueReply queues a message for the goroutine that writes. It does not wait: if the queue is
-// full, queueReply ends the connection.
+// queueReply queues a message without waiting: a full queue ends the connection.
 func (c *Conn) queueReply(message []byte) {
 	select {
 	case c.out.replies <- message:
@@ -94,7 +88,6 @@ func (c *Conn) queueReply(message []byte) {
 	}
 }
 
-// writeLoop writes messages until the connection ends.
 func (c *Conn) writeLoop() {
 	defer c.loops.Done()
 	for {

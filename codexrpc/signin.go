@@ -19,16 +19,14 @@ type DeviceCode struct {
 const (
 	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports the result.
 	methodLogin = "account/login/start"
-	// maxDeviceCode bounds the sum of the lengths of URL and Code, in bytes. In practice the sum is
-	// some fifty bytes.
+	// maxDeviceCode bounds URL and Code together, in bytes. In practice they have some fifty.
 	maxDeviceCode = 2 << 10
 	// maxSignInError bounds the reason why a sign-in has failed, in bytes. A longer reason is cut.
 	maxSignInError = 300
 )
 
-// StartSignIn begins to sign the app-server in. The app-server gets a code from the issuer of the
-// login, and a person enters that code in a browser. If the issuer refuses, the error is a
-// *CallError.
+// StartSignIn begins to sign the app-server in: its issuer gives a code, which a person enters in a
+// browser. If the issuer refuses, the error is a *CallError.
 func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	code, err := Call[DeviceCode](ctx, c, methodLogin, struct {
 		Type string `json:"type"`
@@ -39,9 +37,8 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	return code, err
 }
 
-// AwaitSignIn waits for the result of the sign-in that StartSignIn has begun on this connection. If
-// it returns nil, the app-server has stored the login in its CODEX_HOME. An error may quote the
-// issuer.
+// AwaitSignIn waits for the result of this connection's sign-in. After nil, the app-server has
+// stored the login in its CODEX_HOME. An error may quote the issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
 	case err := <-c.server.signInResult:

@@ -19,13 +19,11 @@ const MaxMessage = 96 << 20
 // readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// maxWritePart is how much of a message one call of Write gets, in bytes. A pipe buffers far less.
-// So when the write of a part returns, the other side has read nearly all of the part (see
-// Progress).
+// maxWritePart is how much of a message one Write gets, in bytes. A pipe buffers far less, so when
+// a Write returns, the other side has read nearly all of it (see Progress).
 const maxWritePart = 1 << 20
 
-// maxKeptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long
-// line.
+// maxKeptLine is the largest buffer, in bytes, that Read keeps for the next long line.
 const maxKeptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes. Each line is one JSON object.
@@ -40,18 +38,16 @@ type Stdio struct {
 	closeErr  error
 }
 
-// NewStdio makes a transport that reads lines from r and writes lines to w. Write timeouts work
-// only if w has SetWriteDeadline, as the *os.File of a pipe does. Otherwise a write may wait for
-// ever.
+// NewStdio makes a transport that reads lines from r and writes lines to w. Write timeouts need a w
+// with SetWriteDeadline, as the *os.File of a pipe has; otherwise a write may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	s := &Stdio{r: r, w: w, limit: MaxMessage}
 	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.progress}, readBuffer)
 	return s
 }
 
-// Progress returns a count that grows with each read and each written part of a large message. It
-// does not count small written messages, since a pipe buffers them even if the other side reads
-// nothing.
+// Progress returns a count of reads and of written parts of large messages. Small writes do not
+// count, since a pipe buffers them even if the other side reads nothing.
 func (s *Stdio) Progress() uint64 { return s.progress.Load() }
 
 // Read returns the next line that is not blank, without the line end.
@@ -110,8 +106,7 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.longLine, nil
 }
 
-// HasNext reports whether the next Read certainly returns a line without waiting. If HasNext
-// returns false, Read may or may not have to wait.
+// HasNext reports whether the next Read certainly does not wait. If false, it may or may not.
 func (s *Stdio) HasNext() bool {
 	if s.br.Buffered() == 0 {
 		return false
@@ -149,7 +144,6 @@ func (s *Stdio) Close() error {
 	return s.closeErr
 }
 
-// trimSpace drops white space and control characters around a line.
 func trimSpace(line []byte) []byte {
 	for len(line) > 0 && line[0] <= ' ' {
 		line = line[1:]
@@ -167,7 +161,6 @@ type progressing interface{ Progress() uint64 }
 // readingAhead is a Transport that knows whether another message is buffered.
 type readingAhead interface{ HasNext() bool }
 
-// countedReader counts the reads that returned data.
 type countedReader struct {
 	io.Reader
 	progress *atomic.Uint64
@@ -181,13 +174,11 @@ func (r *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Transport reads and writes whole messages, each one JSON object, between this client and an
-// app-server. One goroutine calls Read, and one other calls Write. Any goroutine may call Close,
-// which ends a running Read or Write.
+// Transport reads and writes messages, each one JSON object. One goroutine calls Read, one other
+// calls Write, any may call Close, which ends a running Read or Write.
 type Transport interface {
-	// Read returns the next message, which is valid until the next Read. If the error matches
-	// [ErrMessageTooLarge], Read has skipped one message and may be called again. After any other
-	// error there are no more messages.
+	// Read returns the next message, valid until the next Read. After an error that matches
+	// [ErrMessageTooLarge] it has skipped one message and may be called again; after others, not.
 	Read() ([]byte, error)
 	// Write sends one message within the timeout. It may write behind the end of message, but must
 	// not use it after the return. After an error, the transport cannot be used any more.

@@ -15,8 +15,7 @@ import (
 // immediately, which does not end the turn.
 const maxParked = 4096
 
-// maxPreviousTurns is how many ids of earlier turns a thread remembers, to recognise late events of
-// these turns.
+// maxPreviousTurns bounds a thread's ids of earlier turns, which tell late events of these turns.
 const maxPreviousTurns = 64
 
 // Thread is one conversation on the app-server. It runs one turn (an answer of the model) at a
@@ -66,7 +65,6 @@ func (c *Conn) ForkThread(ctx context.Context, id string) (*Thread, error) {
 	return c.startThread(ctx, call{method: methodThreadFork, params: storedThread{id}})
 }
 
-// storedThread are the parameters of thread/resume and thread/fork.
 type storedThread struct {
 	ThreadID string `json:"threadId"`
 }
@@ -139,14 +137,12 @@ func (c *Conn) Beginning(thread string) bool {
 	return t != nil && t.isBeginning()
 }
 
-// isBeginning does the work of [Conn.Beginning] for this thread.
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.startSent && !t.turnEnded && !t.modelWrote
 }
 
-// isModelOutput reports whether an event comes from the model.
 func (e *Event) isModelOutput() bool {
 	switch e.Kind {
 	case EventItemStarted, EventItemCompleted:
@@ -198,8 +194,7 @@ func (t *Thread) OnInput(f func()) {
 	t.onInput = f
 }
 
-// notifyInputRead is called when Codex has read the input of the turn. It calls the function that
-// OnInput has set. t may be nil.
+// notifyInputRead calls the function of OnInput. t may be nil.
 func (t *Thread) notifyInputRead() {
 	if t == nil {
 		return
@@ -213,8 +208,7 @@ func (t *Thread) notifyInputRead() {
 	}
 }
 
-// startingTurn is a thread whose turn is being started. Its methods are the callbacks of
-// turn/start.
+// startingTurn is a thread as the callbacks of turn/start.
 type startingTurn Thread
 
 func (s *startingTurn) onSent() {
@@ -223,7 +217,6 @@ func (s *startingTurn) onSent() {
 	s.startSent = true
 }
 
-// onAnswer records the id of the turn.
 func (s *startingTurn) onAnswer(answer message, late bool) {
 	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
@@ -233,18 +226,16 @@ func (s *startingTurn) onAnswer(answer message, late bool) {
 	}
 }
 
-// Ready returns a channel that gets an element when Recv may return something new. Only one
-// goroutine may receive from it.
+// Ready gets an element when Recv may return something new. Only one goroutine may receive from it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
 // Wake adds an element to the channel of Ready if the channel is empty.
 func (t *Thread) Wake() { t.queue.signal() }
 
-// Recv returns the queued events of the turn, in order; they are valid until the next Recv or
-// Close. It does not wait, so it may return neither events nor an error. Before the turn's id is
-// known, it returns no events. If the events were cut off, Recv returns the reason when no queued
-// events are left: an error that matches ErrClosed, ErrTooSlow or ErrMessageTooLarge, or the error
-// of FailBeginning.
+// Recv returns the turn's queued events, valid until the next Recv or Close. It does not wait, so
+// it may return neither events nor an error, as before the turn's id is known. When events were cut
+// off, it returns the reason after the queued ones: an error that matches ErrClosed, ErrTooSlow or
+// ErrMessageTooLarge, or that of FailBeginning.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.currentTurnID()
 	if turnID == "" {
@@ -261,8 +252,7 @@ func (t *Thread) Recv() ([]Event, error) {
 	}
 }
 
-// eventsOfTurn removes the events of other turns, which may have been queued before the id of this
-// turn was known.
+// eventsOfTurn removes other turns' events, queued before the id of this turn was known.
 func eventsOfTurn(events []Event, turnID string) []Event {
 	if len(events) == 1 && events[0].turnID == turnID {
 		return events // the usual case
@@ -285,9 +275,8 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 	return t.conn.call(ctx, call{method: methodTurnInterrupt, params: params})
 }
 
-// accept queues an event of the thread for its consumer; eventTurnStarted only sets the id of the
-// turn. accept drops an event that cannot belong to the running turn (see mayBelong). Only the
-// goroutine that reads the connection calls accept.
+// accept queues an event that may belong to the running turn; eventTurnStarted only sets the turn's
+// id. Only the reading goroutine calls it.
 func (t *Thread) accept(e *Event) {
 	switch e.Kind {
 	case eventTurnStarted:
@@ -317,11 +306,10 @@ func (t *Thread) accept(e *Event) {
 	t.queue.push(e)
 }
 
-// mayBelong reports whether an event may belong to the running turn. If the turn's id is known, the
-// event must have the same id. Otherwise the event's turn id must not be in t.previousTurns, and
-// the event must be no function call or output, since these repeat injected items under another
-// turn's id. Recv later drops accepted events of other turns. If mayBelong returns true, it has
-// replaced e.turnID by a copy that does not share the memory of the line.
+// mayBelong reports whether an event may belong to the running turn: it must have the turn's id.
+// While that is not known, the event's must not be in t.previousTurns, and the event no function
+// call or output, since these repeat injected items under another turn's id; Recv later drops
+// events of other turns. If true, e.turnID is a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -377,7 +365,6 @@ func (t *Thread) isRunning() bool {
 	return t.startSent && !t.turnEnded
 }
 
-// parkedCall is an item/tool/call request that was not answered yet.
 type parkedCall struct {
 	callID    string
 	requestID json.RawMessage // the id of the request
@@ -396,7 +383,6 @@ func (t *Thread) park(callID string, requestID json.RawMessage) bool {
 	return true
 }
 
-// countOutput counts a tool call that has an output now.
 func (t *Thread) countOutput() {
 	t.mu.Lock()
 	t.outputCount++

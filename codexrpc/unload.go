@@ -19,10 +19,9 @@ const (
 	refusedGrace = time.Second
 )
 
-// Close ends the thread. It returns immediately and works in the background: it interrupts an
-// unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread.
-// After that, even after a failure, it calls the function released, unless that is nil. This
-// function may close the connection. Close must not be called twice.
+// Close ends the thread in the background: it interrupts an unfinished turn, waits for its end,
+// answers parked tool calls and unloads the thread. After that, even after a failure, it calls
+// released unless nil, which may close the connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
@@ -71,7 +70,6 @@ func (t *Thread) unload(deadline time.Time) {
 	t.unregister()
 }
 
-// unregister removes the thread from the connection, so that it gets no more events.
 func (t *Thread) unregister() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
@@ -80,14 +78,12 @@ func (t *Thread) unregister() {
 	}
 }
 
-// RefuseCalls answers the parked tool calls of the turn with a failure, in the background, and
-// makes the thread refuse further calls. It is for a model response that breaks off after tool
-// calls: Codex reports the break only when the calls are answered. After the turn, the caller must
-// close the thread.
+// RefuseCalls answers the turn's parked tool calls with a failure, in the background, and makes the
+// thread refuse further ones: for a model response that breaks off after tool calls, which Codex
+// reports only when they are answered. After the turn, the caller must close the thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
-// answerParked answers the parked tool calls of the turn with a failure, and makes the thread
-// refuse further calls.
+// answerParked does the work of RefuseCalls.
 func (t *Thread) answerParked(deadline time.Time) {
 	parked := t.stopParking()
 	if len(parked) == 0 {
@@ -130,7 +126,6 @@ func (t *Thread) interruptAndWait() {
 	}
 }
 
-// unsubscribe makes the app-server unload the thread.
 func (t *Thread) unsubscribe(deadline time.Time) {
 	if err := t.conn.call(context.Background(), call{method: methodThreadUnsubscribe, params: t, deadline: deadline}); err != nil {
 		t.conn.opts.Logger().Debug("unloading a thread", "thread", t.id, "error", err)
