@@ -42,25 +42,22 @@ func (a *Acceptance) Strict() bool {
 	return a.strict
 }
 
-// Instructions reports whether the provider has accepted instructions that replace Codex's own
-// prompt, in a request with this model.
+// Instructions reports whether the provider has accepted such instructions for this model.
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.instructionModels[model]
 }
 
-// InstructionsAccepted records that the provider has accepted instructions that replace Codex's own
-// prompt, in a request with this model.
+// InstructionsAccepted records that the provider has accepted such instructions for this model.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.instructionModels.add(model)
 }
 
-// InstructionsRefused records that the provider has refused instructions that replace Codex's own
-// prompt, in a request with this model. It returns true if the record had no such refusal before,
-// with this or another model.
+// InstructionsRefused records that the provider has refused such instructions for this model. It
+// returns true for the first such refusal, of any model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -80,26 +77,22 @@ func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	return a.parallelModels[model], a.serialModels[model]
 }
 
-// ParallelCallsAccepted records that the provider has accepted a request in which this lite model
-// could call several tools at a time, see [Acceptance.ParallelCalls].
+// ParallelCallsAccepted records an accepted request, see [Acceptance.ParallelCalls].
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.parallelModels.add(model)
 }
 
-// ParallelCallsRefused records that the provider has refused a request in which this lite model
-// could call several tools at a time, see [Acceptance.ParallelCalls]. It returns true if it has
-// added the model to the record. It returns false if the record already had the model, or cannot
-// store it.
+// ParallelCallsRefused records a refused request, see [Acceptance.ParallelCalls]. It returns false
+// if the record already has the model, or cannot store it.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.serialModels.add(model)
 }
 
-// SerialModels returns the lite models for which the provider has refused requests in which they
-// could call several tools at a time. The models are sorted by name.
+// SerialModels returns, sorted, the lite models for which parallel calls were refused.
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()
@@ -109,18 +102,15 @@ func (a *Acceptance) SerialModels() []string {
 	return slices.Sorted(maps.Keys(a.serialModels))
 }
 
-// maxModelSet bounds the number of models in a modelSet. maxModelSetName bounds the length of a
-// model's name in bytes, since the name may come from a client.
+// maxModelSetName bounds a name in bytes, since it may come from a client.
 const (
 	maxModelSet     = 256
 	maxModelSetName = 256
 )
 
-// modelSet is a bounded set of the names of models. The zero value is empty.
 type modelSet map[string]bool
 
-// add adds a model, unless the set already has it, the set is full, or the name is too long. It
-// reports whether it has added the model.
+// add adds a new model if the set has room and the name is not too long. It reports whether it did.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

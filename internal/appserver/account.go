@@ -20,28 +20,25 @@ const (
 	// accountTimeout bounds one request to Codex for the account of the login. For each request,
 	// Codex asks the back end three times, and waits up to five seconds each time.
 	accountTimeout = 20 * time.Second
-	// accountPause is the pause after the first failed request for the account. Each further
-	// failure doubles the pause up to maxAccountPause, but a request without an answer resets the
-	// pause.
+	// accountPause is the pause after the first failed request. Each further failure doubles it up
+	// to maxAccountPause, but a request without an answer resets it.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
-// signInAgain is a part of Codex's error message about a login whose refresh token the provider has
-// permanently refused.
+// signInAgain is in Codex's error if the provider has permanently refused the refresh token.
 const signInAgain = "sign in again"
 
 // maxAccountWait is how long a turn waits at most for the account. Codex itself would wait up to
 // half a minute for a back end that does not answer.
 const maxAccountWait = 3 * time.Second
 
-// AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
-// For other logins it does not wait. It returns the instance for the turn: in or, if another one
-// serves by now, that one.
+// AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login);
+// for others it does not wait. It returns the instance for the turn: in, or the one that serves by
+// now.
 //
-// The error is a *NotReadyError if the back end does not answer or refuses the login, also if only the
-// issuer of the login has failed. It is the cause of ctx if ctx ends. If the back end fails in another
-// way, AwaitAccount returns no error:
-// Codex asks again in the turn, and reports the failure immediately.
+// The error is a *NotReadyError if the back end does not answer or refuses the login, also if only
+// the issuer of the login has failed, or the cause of ctx if that ends. After another failure there
+// is no error: Codex asks again in the turn, and reports it immediately.
 func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, error) {
 	for in.conn.HasPlan() {
 		p.published.mu.Lock()
@@ -183,7 +180,6 @@ func accountFailure(status int, message string) *codexrpc.TurnError {
 }
 
 var (
-	// errSilent means that the account back end has not answered in time.
 	errSilent = accountFailure(0, "the account back end does not answer")
 	// errUnauthorized means that the back end refuses the login, and that its issuer has failed when
 	// Codex wanted to renew it.
@@ -198,10 +194,9 @@ func refusesTurns(failure *codexrpc.TurnError) bool {
 	return failure == errSilent || failure == errUnauthorized || failure == errRefused
 }
 
-// CheckAccount makes Codex ask the back end for the account of the login. It returns nil if Codex
-// gets the account, or if the provider needs no login. Otherwise the error says what is wrong with
-// the back end or the login. It may quote Codex, with paths and addresses, which clients must not
-// see.
+// CheckAccount makes Codex ask the back end for the account. It returns nil if Codex gets it, or if
+// the provider needs no login, else what is wrong with the back end or the login. That may quote
+// Codex, with paths and addresses, which clients must not see.
 func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	failure := p.askAccount(ctx, conn)
 	if failure != errUnauthorized {
@@ -217,8 +212,7 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	return failure
 }
 
-// refusal returns the failure after the back end has refused the login twice, and Codex could not renew
-// it.
+// refusal returns the failure after two refusals of a login that Codex could not renew.
 func (p *Process) refusal() *codexrpc.TurnError {
 	if relay := p.files.currentRelay(); relay != nil && relay.fails.Load() {
 		return errUnauthorized
@@ -247,8 +241,7 @@ func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc
 	return &codexrpc.TurnError{Code: "other", Message: fmt.Sprintf("the account back end does not tell the account: codex says %q", callErr.Message)}
 }
 
-// statusInMessage matches Codex's message about a failed request to the back end. It captures the
-// HTTP status.
+// statusInMessage captures the HTTP status in Codex's message about a failed request.
 var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 
 // CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if
@@ -297,13 +290,11 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 }
 
 const (
-	// backendPollPause is the pause between two checks whether a silent account back end answers
-	// again. backendPollTimeout bounds a check. Both are short: requests should be served within
-	// two seconds after the back end answers again, and half a second of that is the start of a new
-	// app-server.
+	// backendPollPause is the pause between two checks whether a silent back end answers again, and
+	// backendPollTimeout bounds one. Both are short: requests should be served within two seconds
+	// after that, half a second of which is the start of a new app-server.
 	backendPollPause, backendPollTimeout = 300 * time.Millisecond, 700 * time.Millisecond
-	// accountHost is the default address of the account back end, and accountPath is the path for
-	// the account.
+	// The default address of the account back end, and the path for the account.
 	accountHost = "https://chatgpt.com/backend-api"
 	accountPath = "/wham/accounts/check"
 )
@@ -316,8 +307,7 @@ func (in *instance) backend() string {
 	return cmp.Or(strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/"), accountHost)
 }
 
-// askBackend asks the account back end for the account, as Codex does. It returns the status of the
-// answer.
+// askBackend asks the back end for the account, as Codex does, and returns the answer's status.
 func (in *instance) askBackend(ctx context.Context, client *http.Client, header http.Header) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, in.backend()+accountPath, nil)
 	if err != nil {
@@ -332,11 +322,10 @@ func (in *instance) askBackend(ctx context.Context, client *http.Client, header 
 	return response.StatusCode, nil
 }
 
-// awaitAccountBackend asks the account back end directly, while Codex waits for the answer to its
-// own request. ctx ends when Codex's request has ended. If the back end answers twice in a row after
-// it has failed, Codex's request is lost, and Codex would repeat it only after five seconds. In that
-// case, awaitAccountBackend replaces the instance. A back end that has not failed must answer longer,
-// since a busy machine may only be slow.
+// awaitAccountBackend asks the back end directly, while Codex waits for the answer to its own
+// request; ctx ends with that. If the back end answers twice in a row after it has failed, Codex's
+// request is lost, and Codex would repeat it only after five seconds, so the instance is replaced.
+// A back end that has not failed must answer longer, since a busy machine may only be slow.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in *instance) {
 	client, err := relay.issuer.Load().client()
 	if err != nil {
@@ -361,9 +350,8 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in
 	})
 }
 
-// accountAnswers reports whether the back end returns the account of the instance's login within
-// backendPollTimeout. It returns false without asking if it cannot read the login, or if the base
-// URL does not end with /backend-api.
+// accountAnswers reports whether the back end returns the account within backendPollTimeout. It
+// does not ask if it cannot read the login, or the base URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
 	if err != nil || !strings.HasSuffix(in.backend(), "/backend-api") {

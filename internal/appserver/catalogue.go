@@ -18,10 +18,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// modelChanges are new values for members of each model in the catalogue. With these values, Codex
-// offers no tools of its own, passes service tiers on to the provider, and does not replace a long
-// history by a summary: the provider decides whether a history is too long. No other setting has
-// these effects.
+// modelChanges are new members of each model in the catalogue. With them, Codex offers no tools of
+// its own, passes service tiers on, and does not replace a long history by a summary: the provider
+// decides whether it is too long. No other setting has these effects.
 var modelChanges = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
@@ -38,13 +37,11 @@ var modelChanges = map[string]json.RawMessage{
 // lite model call only one tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
-// serviceTiers lists the service tiers that Codex passes on to the provider only if the model's
-// entry has them.
+// Codex passes serviceTiers on to the provider only if the model's entry has them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallbackCatalogue is a catalogue for models that Codex does not know. It has one model with an
-// empty name, which is a prefix of every name. This model has the properties that Codex assumes for
-// an unknown model, but no context window.
+// fallbackCatalogue is for models that Codex does not know. Its model has an empty name, a prefix
+// of every name, and the properties that Codex assumes for an unknown one, but no context window.
 const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
@@ -83,12 +80,10 @@ type Model struct {
 	// false. With this file (the full form), the model can call several tools at a time, and the
 	// provider can run web searches. Empty: the model is not lite.
 	Full string
-	// Efforts reports whether the reasoning effort may change within a conversation
-	// ("supports_reasoning_effort_updates").
+	// Efforts is "supports_reasoning_effort_updates": the effort may change in a conversation.
 	Efforts bool
 
-	// Clients may see Title, Window, Blind, Least and Most. Each is zero if the model's entry lacks
-	// the member.
+	// Clients may see these. Each is zero if the model's entry lacks the member.
 	Title       string // "display_name"
 	Window      int    // "context_window" in tokens, before modelChanges removes it
 	Blind       bool   // the model takes no pictures: "input_modalities" is given and does not list "image"
@@ -126,8 +121,7 @@ func (c *catalogue) find(name string) Model {
 	return *cmp.Or(found, new(Model))
 }
 
-// longestMatch returns the entry with the longest slug that fits the name of a model (see find), or
-// nil.
+// longestMatch returns the entry whose slug fits the most of a name (see find), or nil.
 func longestMatch(models []Model, name string) (found *Model) {
 	for _, name := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
 		for i := range models {
@@ -140,10 +134,9 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// addBackendModels adds the models that only the back end lists. It does nothing if Codex has not
-// stored a new list since the last call. It reports whether it has added any model. For a model
-// that is not added, Codex would use the back end's entry unchanged, and offer its own tools. The
-// caller holds the lock.
+// addBackendModels adds the models that only the back end lists, if Codex has stored a new list,
+// and reports whether there were any. For a model that is not added, Codex would use the back end's
+// entry unchanged, and offer its own tools. The caller holds the lock.
 func (c *catalogue) addBackendModels() bool {
 	info, err := os.Stat(c.backendPath)
 	if err != nil || info.ModTime().Equal(c.backendModified) {
@@ -161,9 +154,8 @@ func (c *catalogue) addBackendModels() bool {
 	return len(c.models) > before
 }
 
-// newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It
-// writes the files of each model and fallbackCatalogue to home. log returns the logger for later
-// warnings that the back end's list cannot be read.
+// newCatalogue makes a catalogue from the one that Codex has printed, and writes the models' files
+// and fallbackCatalogue to home. log is for later warnings that the back end's list cannot be read.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {
@@ -175,8 +167,7 @@ func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*
 	return c, nil
 }
 
-// add adds the models of a list that are not in the catalogue yet, and writes their files. It skips
-// models without a name.
+// add adds the models of a list that are new and have a name, and writes their files.
 func (c *catalogue) add(list []byte) error {
 	models, err := parseModels(list)
 	if err != nil {
@@ -198,7 +189,6 @@ func (c *catalogue) add(list []byte) error {
 	return nil
 }
 
-// write writes the files of a model that is about to be added.
 func (c *catalogue) write(model *listedModel) error {
 	name := filepath.Join(c.dir, fmt.Sprintf("model-%d", len(c.models)))
 	model.entry.Catalogue = name + ".json"
@@ -209,21 +199,18 @@ func (c *catalogue) write(model *listedModel) error {
 	return os.WriteFile(model.entry.Full, model.catalogueJSON(modelChanges, notLite), 0o600)
 }
 
-// maxModels bounds the number of models in a catalogue, since each model gets a file. Codex has
-// some twenty.
+// maxModels bounds a catalogue, since each model gets a file. Codex has some twenty.
 const maxModels = 1000
 
-// listedModel is a model of a list. members are all members of its JSON object; entry has the
-// values that this package uses.
+// listedModel is a model of a list, with all members of its JSON object.
 type listedModel struct {
 	entry   Model
 	members map[string]json.RawMessage
 }
 
-// catalogueJSON returns a catalogue that has only this model. It applies the changes to the members
-// of the model, and keeps all other members, even those that this release of Codex does not know.
-// It does not use [json.Marshal], which would parse all values again: with json.Marshal, an
-// app-server took a third longer to start.
+// catalogueJSON returns a catalogue of only this model with the changes applied. Other members
+// stay, even those that this release of Codex does not know. [json.Marshal] would parse all values
+// again: with it, an app-server took a third longer to start.
 func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
 	for _, change := range changes {
@@ -237,7 +224,6 @@ func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byt
 	return append(text, `}]}`...)
 }
 
-// parseModels returns the models of a list, also those without a name.
 func parseModels(list []byte) ([]listedModel, error) {
 	var all struct {
 		Models []map[string]json.RawMessage `json:"models"`
@@ -284,8 +270,7 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 // missing: with that effort a model delegates to agents, which are switched off here.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// effortsOf returns the lowest and the highest of the efforts that a model accepts. Both are empty
-// if levels lists no known effort.
+// effortsOf returns the lowest and the highest effort that a model accepts; empty: none is known.
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// appServerCommand is the subcommand of Codex in Config.Command. The arguments after it are
-	// those of the app-server.
+	// appServerCommand is the subcommand in Config.Command, before the app-server's arguments.
 	appServerCommand = "app-server"
 	// maxCatalogue bounds a list of models, in bytes. The catalogue that Codex prints usually has
 	// three quarters of a megabyte.
@@ -22,11 +21,10 @@ const (
 	maxComplaint = 1 << 10
 )
 
-// catalogueArgs make Codex print the catalogue of its models: the operator's own
-// (model_catalog_json) or the one that came with the program. The last argument hides the login
-// from this run. With the login, the run would ask the provider first, and could renew an expired
-// login at the same time as an app-server, with the same refresh token. If the run was killed
-// during a renewal, the new token could be lost.
+// catalogueArgs make Codex print its models: the operator's (model_catalog_json) or its own. The
+// last argument hides the login from this run. With it, the run would ask the provider first, and
+// could renew an expired login at the same time as an app-server, with the same refresh token;
+// killed meanwhile, it could lose the new token.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
 // catalogueRun is a run in which the program prints its catalogue. The caller must call wait.
@@ -80,7 +78,6 @@ func killGroupOnCancel(cmd *exec.Cmd) {
 	cmd.WaitDelay = pipeGrace
 }
 
-// wait waits for the end of the run and returns its output.
 func (r *catalogueRun) wait() ([]byte, error) {
 	defer r.cancel()
 	err := r.waitExit()

@@ -15,14 +15,12 @@ import (
 	"strings"
 )
 
-// homeVariable is the variable for the directory of all files of Codex.
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are the variables that an app-server gets from this process's environment.
-// Programs need most of them to run, to reach the network and to log; those in the last line are
-// for Codex's login and its built-in providers. isAllowedVariable also allows LC_…, the proxies in
-// lower case, the variables that the providers name and, on Windows, windowsVariables. Other
-// variables are not passed on, since they may be keys of other programs.
+// inheritedVariables are those that an app-server gets from this process, to run, to reach the
+// network and to log; those in the last line are for Codex's login and built-in providers.
+// isAllowedVariable adds LC_…, the proxies in lower case, what the providers name and, on Windows,
+// windowsVariables. Others may be keys of other programs.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -30,16 +28,14 @@ var inheritedVariables = []string{
 	"CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_OSS_BASE_URL", "CODEX_OSS_PORT",
 }
 
-// windowsVariables are variables that programs on Windows need. The names here are in upper case;
-// Windows ignores the case.
+// windowsVariables are what programs on Windows need, in upper case; Windows ignores the case.
 var windowsVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
 	"USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "COMPUTERNAME",
 }
 
-// temporaryVariables are the variables that name the directory for temporary files. Each Process
-// gives its app-servers a directory of their own.
+// temporaryVariables name the directory for temporary files. Each Process has its own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
 // isAllowedVariable reports whether an app-server gets the variable with this name.
@@ -78,10 +74,8 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	return append(env, systemTrust().writeCertificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
-// noProxy is the variable that lists the hosts which programs reach without a proxy.
 const noProxy = "NO_PROXY"
 
-// loopback are the names of this machine, as NO_PROXY lists them.
 const loopback = "localhost,127.0.0.1,::1"
 
 // noProxyVariables returns variables that exempt this machine from the proxy of env, since a proxy
@@ -197,9 +191,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// completeFile returns the file of the store that has all its certificates, and its content. If a
-// directory has a certificate that is not in the file, or too much to look at, completeFile returns
-// no content.
+// completeFile returns the file with all certificates of the store, and its content, or no content
+// if a directory has one that is not in the file, or too much to look at.
 func (s *trustStore) completeFile() (file string, content []byte) {
 	for _, file = range s.files {
 		if read, err := readBounded(file, maxConfig); err == nil {
@@ -232,8 +225,7 @@ func (s *trustStore) completeFile() (file string, content []byte) {
 	return file, content
 }
 
-// firstAuthority returns the first certificate that Codex surely accepts as the certificate of an
-// authority. It returns nil if there is none.
+// firstAuthority returns the first certificate that Codex surely accepts as an authority's, or nil.
 func firstAuthority(content []byte) []byte {
 	for block := range certificatesOf(content) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
@@ -243,7 +235,6 @@ func firstAuthority(content []byte) []byte {
 	return nil
 }
 
-// certificatesOf returns the certificates in content, the content of a PEM file.
 func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 	return func(yield func(*pem.Block) bool) {
 		for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
@@ -271,9 +262,8 @@ func usesOtherServers(command, env []string, config *providerConfig) bool {
 	})
 }
 
-// isOtherServer reports whether the server of a URL is not OpenAI's. rest is the URL in lower case
-// without its scheme, perhaps with text after it. If rest cannot be parsed, isOtherServer returns
-// true.
+// isOtherServer reports whether the server of a URL is not OpenAI's, or the URL cannot be parsed.
+// rest is the URL in lower case without its scheme, perhaps with text after it.
 func isOtherServer(rest string) bool {
 	address, err := url.Parse("https://" + rest)
 	if err != nil {

@@ -13,8 +13,7 @@ const (
 	// probeEvery is the pause between two probes: requests that check whether the app-server
 	// answers. A probe costs the app-server a tenth of a millisecond.
 	probeEvery = 2 * time.Second
-	// probeWait is how long an app-server may take to answer a probe. After that, it counts as
-	// unresponsive.
+	// probeWait is how long a probe may take until the app-server counts as unresponsive.
 	probeWait = 4 * time.Second
 	// maxMissed is how many missed probes in a row end the connection. A probe is missed if neither
 	// its answer nor anything else arrives within probeWait.
@@ -24,7 +23,6 @@ const (
 	replaceEvery = time.Minute
 )
 
-// monitor begins to send probes to an instance. The supervisor checks each result.
 func (p *Process) monitor(in *instance) {
 	in.conn.Monitor(p.times.heartbeat, func(probe codexrpc.Probe) {
 		select {
@@ -34,8 +32,7 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth handles the result of a probe of the serving instance. It ignores an instance that no
-// longer serves.
+// checkHealth handles a probe's result, unless the instance no longer serves.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return
@@ -68,11 +65,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth begins to replace the serving instance, and returns true. If a replacement is
-// already starting, it only returns true; if the replacement waits for its account, it only returns
-// false. If replaceForHealth has tried to replace an instance less than replaceEvery ago and
-// surelyHelps is false, it does nothing and returns false: the new instance seems to have the same
-// fault. surelyHelps means that a new instance will not have it.
+// replaceForHealth begins to replace the serving instance. It returns true, also if a replacement
+// is already starting, but false if that waits for its account. After an attempt less than
+// replaceEvery ago it does nothing and returns false, since the new instance seems to have the same
+// fault, unless surelyHelps says that it will not have it.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.next != nil {
 		return !s.nextWaits
@@ -88,8 +84,7 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	return true
 }
 
-// checkMemory publishes the memory of the serving instance, and replaces the instance if the memory
-// is above the limit.
+// checkMemory publishes the serving instance's memory, and replaces it above the limit.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {
@@ -115,10 +110,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// memory returns the memory of an instance, in bytes: the own memory of the program if it is known,
-// else the memory that the app-server reports. Own memory is what is freed when the program ends. It
-// does not include the pages of the program, some 110 MB, since all instances share them and the
-// system can drop them when it needs memory.
+// memory returns the memory of an instance, in bytes: the program's own if it is known (what is
+// freed when it ends), else what the app-server reports. Own memory lacks the pages of the program,
+// some 110 MB, which all instances share and the system can drop.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {

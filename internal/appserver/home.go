@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// The names of files and directories in a CODEX_HOME.
 const (
 	configFile         = "config.toml"
 	variablesFile      = ".env"
@@ -24,20 +23,18 @@ const (
 	picturesDir        = "generated_images"
 )
 
-// loginFiles are the file with the login, and the lock that Codex holds while it renews the login.
-// Each private home (the CODEX_HOME of one app-server) has links to these files in the operator's
-// CODEX_HOME, so that all app-servers share one login: Codex follows the links when it locks and
-// replaces the file.
+// loginFiles are the login, and the lock that Codex holds while it renews it. Each private home
+// (the CODEX_HOME of one app-server) links to those in the operator's CODEX_HOME, so that all share
+// one login: Codex follows the links when it locks and replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
 // agentsDir is the directory with a user's skills and plugins for agents of any kind. Codex looks
 // for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the highest version of Codex's log that a private home prevents. The log is a
-// database file with its version in its name. For each version from 1 to logVersions, a private
-// home has a directory in place of this file, so that Codex cannot make the file. Otherwise the log
-// would grow by some 60 KB with each turn, perhaps in a file system in memory.
+// logVersions is the highest version of Codex's log, a database file with the version in its name,
+// that a private home prevents: it has directories in place of these files. Otherwise the log would
+// grow by some 60 KB with each turn, perhaps in a file system in memory.
 const logVersions = 9
 
 // maxLinks bounds the number of links to the entries of a user's home directory.
@@ -63,7 +60,6 @@ type privateHome struct {
 func (h *privateHome) codexDir() string { return filepath.Join(h.path, "codex") }
 func (h *privateHome) userDir() string  { return filepath.Join(h.path, "user") }
 
-// userHome returns the home directory of this process's user, or "" if it is not known.
 func userHome() string {
 	if home, err := os.UserHomeDir(); err == nil {
 		return home
@@ -74,9 +70,8 @@ func userHome() string {
 	return ""
 }
 
-// OperatorHome returns the CODEX_HOME with the login and the settings of the provider: Config.Home,
-// or else the directory that Codex would use. It returns "" if Codex would use the user's home
-// directory, and that is not known.
+// OperatorHome returns the CODEX_HOME with the login and the provider's settings: Config.Home, or
+// else what Codex would use, or "" if that is the unknown home directory of the user.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -190,10 +185,8 @@ func (h *privateHome) remove() error {
 	return os.RemoveAll(h.path)
 }
 
-// assignment matches the beginning of a line that sets a variable in a .env file.
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=`)
 
-// unquoted returns a value in a .env file without the quotes around it.
 func unquoted(value string) string {
 	if n := len(value); n >= 2 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
 		return value[1 : n-1]
@@ -201,10 +194,9 @@ func unquoted(value string) string {
 	return value
 }
 
-// copyVariables copies to the private home those lines of the operator's .env file that set
-// variables which an app-server may have. Codex adds these variables to its environment.
-// copyVariables also adds them to h.variables. NO_PROXY is added only to h.variables:
-// noProxyVariables reads NO_PROXY there and, if there is a proxy, sets NO_PROXY for Codex.
+// copyVariables copies the lines of the operator's .env file that set variables which an app-server
+// may have: Codex adds them to its environment. They are added to h.variables, too; NO_PROXY only
+// there: noProxyVariables reads it and, if there is a proxy, sets it for Codex.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {
@@ -272,7 +264,6 @@ func (h *privateHome) misconfigured(err error) error {
 	return fmt.Errorf("%w: %s; mend %s", codexrpc.ErrMisconfigured, text, filepath.Join(h.operatorHome, configFile))
 }
 
-// notLoggedIn returns the error for a missing login, with what to do.
 func (h *privateHome) notLoggedIn() error {
 	login := "run `codex login` for the user of this server"
 	if h.operatorHome != "" {

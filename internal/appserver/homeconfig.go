@@ -15,10 +15,9 @@ import (
 // maxConfig bounds the files of the operator that are read, in bytes.
 const maxConfig = 4 << 20
 
-// providerConfig has the settings that a private home copies from the operator's config.toml. They
-// choose the model provider, describe its models, and say how to reach it and log in. The other
-// settings are left out, so that callers of the API cannot use the operator's tools, hooks and
-// instructions.
+// providerConfig has what a private home copies from the operator's config.toml: which model
+// provider, its models, how to reach it and log in. Without the other settings, callers of the API
+// cannot use the operator's tools, hooks and instructions.
 type providerConfig struct {
 	Model              string                    `toml:"model,omitempty"`
 	ModelProvider      string                    `toml:"model_provider,omitempty"`
@@ -33,7 +32,6 @@ type providerConfig struct {
 	CredentialsStore string `toml:"cli_auth_credentials_store,omitempty"`
 }
 
-// operatorConfig has the settings that this package reads from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
 	// Profile selects a profile. Codex ignores it and uses its defaults, perhaps with another
@@ -73,8 +71,7 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 	return config, nil
 }
 
-// parseOperatorConfig parses a config.toml. For invalid TOML, its error contains the number of the
-// line.
+// parseOperatorConfig parses a config.toml. Its error for invalid TOML has the number of the line.
 func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	if err := toml.Unmarshal(content, &config); err != nil {
 		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
@@ -90,8 +87,7 @@ func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	return config, nil
 }
 
-// readBounded reads a regular file of limit bytes at most. It refuses pipes, since opening one waits
-// for a writer.
+// readBounded reads a regular file of at most limit bytes. Opening a pipe would wait for a writer.
 func readBounded(path string, limit int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
@@ -123,8 +119,7 @@ func (c *providerConfig) resolve(home string) {
 	}
 }
 
-// resolvePath makes a path absolute. It does not change an empty path, or a path that begins
-// with ~, which Codex resolves.
+// resolvePath makes a path absolute, unless it is empty or begins with ~, which Codex resolves.
 func resolvePath(home, path string) string {
 	if path == "" || filepath.IsAbs(path) || path == "~" || strings.HasPrefix(path, "~/") {
 		return path
@@ -132,8 +127,7 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variableNames returns the names of the environment variables that have the keys and headers of
-// the providers.
+// variableNames returns the variables that have the providers' keys and headers.
 func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {
@@ -149,7 +143,6 @@ func (c *providerConfig) variableNames() (names []string) {
 	return names
 }
 
-// encodePrivate returns the text of the private home's config.toml.
 func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	config := privateConfig{
 		providerConfig:     c.providerConfig,
@@ -169,11 +162,10 @@ func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An
-// entry of the keyring belongs to the path of one home, so a private home cannot use the entry of
-// the operator's home. With the same setting in a private home, the file with the login would be
-// lost: when Codex renews the login, it would make an entry for the private home and remove the
-// file.
+// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. Its
+// entries belong to the path of one home, so a private home cannot use the operator's. With the
+// same setting there, Codex would make an entry for the private home at a renewal and remove the
+// file with the login.
 func (c *providerConfig) mayUseKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -20,9 +20,8 @@ const (
 	killGrace = 5 * time.Second
 )
 
-// Instance is what turns need of one app-server. A turn keeps it while another app-server takes over
-// in the process, since that one may have other models and other settings. All methods are safe for
-// concurrent use.
+// Instance is what turns need of one app-server. A turn keeps it while another one takes over,
+// since that may have other models and settings. All methods are safe for concurrent use.
 type Instance struct {
 	conn       *codexrpc.Conn
 	models     *catalogue       // the catalogue; nil: there is none; valid after the start
@@ -32,7 +31,6 @@ type Instance struct {
 	wait       askedWait
 }
 
-// Conn returns the connection to the app-server.
 func (in *Instance) Conn() *codexrpc.Conn { return in.conn }
 
 // instance is one app-server in use: a child of this program or, with Config.Start, a part of it.
@@ -68,8 +66,7 @@ type instance struct {
 // pid returns the process id of the program; 0 with Config.Start.
 func (in *instance) pid() int { return in.program.PID }
 
-// stop ends the program of an instance whose start has succeeded or failed, and everything that the
-// program has started.
+// stop ends the program of an instance whose start is over, and everything that it has started.
 func (in *instance) stop(timeout time.Duration) error {
 	if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
 		timeout = 0 // it may be suspended, and then reacts only to a kill
@@ -80,9 +77,8 @@ func (in *instance) stop(timeout time.Duration) error {
 	return in.home.remove()
 }
 
-// withExitDetails wraps reason with the exit status of the program and the last lines of its
-// stderr. It returns the errors in selfExplanatory unchanged. It leaves out a status that explains
-// nothing, see exitStatus.
+// withExitDetails wraps reason with the exit status, unless that explains nothing, and the last
+// lines of stderr. Errors in selfExplanatory stay unchanged.
 func (in *instance) withExitDetails(reason error) error {
 	if matchesAny(reason, selfExplanatory) {
 		return reason
@@ -96,10 +92,9 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. When it returns, the programs have been started. The rest
-// of the start happens in the background, until startDone is closed. Its result goes to handleStart
-// and, after a success, the end of the connection to handleFailure. The error says what an operator
-// can do.
+// launch starts the programs of an instance. The rest of the start happens in the background, until
+// startDone is closed; its result goes to handleStart and, after a success, the end of the
+// connection to handleFailure. The error says what an operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{starting: true}}
 	run, err := p.startChild(in)
@@ -128,9 +123,8 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the programs of an instance: the app-server and, unless Config.Start is set, the
-// run that prints the catalogue (the list of models). That run has its own timeout, so it may end
-// after the handshake.
+// startChild starts the app-server and, without Config.Start, the run that prints the catalogue,
+// which has its own timeout and may end after the handshake.
 func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	env, err := p.prepareChild(in)
 	if err != nil {
@@ -151,7 +145,6 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	return run, nil
 }
 
-// handshake initializes the connection of an instance.
 func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
 	if in.version, err = in.conn.Initialize(ctx, p.cfg.Client); err == nil {
 		err = in.conn.CheckLogin(ctx)
@@ -162,9 +155,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
 	return p.explainStartError(in, err)
 }
 
-// readCatalogue waits for the catalogue (the list of models) and stores it in the instance. It
-// returns an error if Codex prints none: without a catalogue, Codex would offer its own tools to
-// the models.
+// readCatalogue waits for the catalogue and stores it in the instance. It fails without one, since
+// Codex would then offer its own tools to the models.
 func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	if run == nil {
 		return nil // the app-server is not started by a command
@@ -192,10 +184,9 @@ func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) 
 	go in.awaitExit()
 }
 
-// awaitExit waits for the program's exit, and then kills its process group: the program may be a
-// launcher (such as npm's) whose child lives on and keeps the pipes open. A process outside of the
-// group may still keep them open. So awaitExit ends the connection after pipeGrace, and the reading
-// of stderr after another pipeGrace.
+// awaitExit waits for the program's exit, then kills its process group: a launcher (such as npm's)
+// may have a child that lives on and keeps the pipes open. A process outside may do so, too: the
+// connection ends after pipeGrace, the reading of stderr after another pipeGrace.
 func (in *instance) awaitExit() {
 	defer close(in.exited)
 	in.exitState = in.program.Wait()
@@ -208,7 +199,6 @@ func (in *instance) awaitExit() {
 	}
 }
 
-// succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
 // exitStatus returns how a child exited, or that it has not exited. It returns "" if the child exited
@@ -244,7 +234,6 @@ func (in *instance) endChild(closeTimeout, terminateTimeout time.Duration) error
 	return nil
 }
 
-// exitsWithin waits up to d for the exit, and reports whether the child has exited.
 func (in *instance) exitsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -23,7 +23,6 @@ const (
 	issuerVariable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 )
 
-// tokenIssuer says how to ask the issuer of a login, and where the login is.
 type tokenIssuer struct {
 	// File is the path of the auth.json with the login.
 	File string
@@ -80,8 +79,7 @@ func (i *tokenIssuer) trusted() (pool *x509.CertPool, err error) {
 	return pool, nil
 }
 
-// lastValue returns the last value of a variable in an environment. It also accepts the name in
-// lower case.
+// lastValue returns the last value of a variable, whose name may be in lower case.
 func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {
@@ -94,8 +92,7 @@ func lastValue(env []string, name string) (value string, set bool) {
 // passedHeaders are the headers that are copied from Codex's request to the request to the issuer.
 var passedHeaders = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
 
-// post sends a request for new tokens to the issuer. If it returns an error, the answer has no
-// status.
+// post asks the issuer for new tokens. With an error, the answer has no status.
 func (i *tokenIssuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
 	client, err := i.client()
 	if err != nil {

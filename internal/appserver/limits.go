@@ -11,11 +11,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// ExplainLimit adds the end of a limit to err, the failure of a turn on this app-server. If err is a
-// *codexrpc.TurnError about a limit whose end is known, ExplainLimit returns a copy of err with
-// ResetsAt. Otherwise it returns err unchanged. For a spent plan, it looks for the time in the limits
-// that are known, then asks the app-server for them, then looks in the message of err. For other
-// limits, the time is that which the provider has last asked to wait for.
+// ExplainLimit returns a copy of err, the failure of a turn here, with ResetsAt, if it is a
+// *codexrpc.TurnError about a limit whose end is known, else err itself. For a spent plan, it looks
+// for the time in the known limits, then asks the app-server for them, then looks in the message.
+// For other limits, it is the time that the provider has last asked to wait for.
 func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	var turnErr *codexrpc.TurnError
 	if !errors.As(err, &turnErr) {
@@ -93,7 +92,6 @@ type askedWait struct {
 	signal  chan struct{} // closed when the provider next asks to wait; nil: nobody waits for that
 }
 
-// record records that the provider asks to wait for d.
 func (w *askedWait) record(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,9 +121,8 @@ func (w *askedWait) recent(ctx context.Context) time.Time {
 	return until
 }
 
-// recentOrSignal returns the time until which the provider has asked to wait. If the provider has not
-// asked within the last maxWaitAge, recentOrSignal instead returns a channel that is closed when the
-// provider asks.
+// recentOrSignal returns the time that recent returns or, if there is none, a channel that is
+// closed when the provider asks.
 func (w *askedWait) recentOrSignal() (until time.Time, signal <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -49,7 +49,6 @@ type LoginFile struct {
 	owner    string // identifies the account and the user, or the API key; empty: not known
 }
 
-// loginFileOf returns the version of the login in a CODEX_HOME.
 func loginFileOf(home string) LoginFile {
 	info, err := os.Stat(filepath.Join(home, loginFiles[0]))
 	if home == "" || err != nil {
@@ -103,7 +102,6 @@ type LoginFiles struct {
 // as new again.
 const loginRetry = 30 * time.Second
 
-// LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
 	s := &p.published
 	s.mu.Lock()
@@ -120,19 +118,15 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// When an access token expires within renewEarly, renewLoginEarly makes the app-server renew
-	// the login. So no request has to wait for a renewal, and a failed renewal can be tried again.
-	// Codex by itself would renew the login within a request, five minutes before the token
-	// expires.
-	renewEarly = 10 * time.Minute
-	// renewTimeout bounds a renewal. Codex gives up after 15 seconds.
+	// renewLoginEarly renews the login when its access token expires within renewEarly, so that no
+	// request has to wait and a failure can be tried again. Codex by itself would do so within a
+	// request, five minutes before.
+	renewEarly   = 10 * time.Minute
 	renewTimeout = 20 * time.Second
-	// minTokenWait and maxTokenWait are the shortest and the longest pause between two checks
-	// whether the token expires soon.
+	// The shortest and the longest pause between two checks whether the token expires soon.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
 
-// loginTokens are the tokens of a login with a plan.
 type loginTokens struct {
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`
@@ -140,7 +134,6 @@ type loginTokens struct {
 	key     string // a hash of the API key of a login without tokens
 }
 
-// loginClaims are the claims of an access token that are read.
 type loginClaims struct {
 	End  int64 `json:"exp"` // Unix seconds
 	Auth struct {
@@ -159,8 +152,7 @@ func (l *loginTokens) claims() (claims loginClaims) {
 	return claims
 }
 
-// readLogin returns the tokens of the login in a CODEX_HOME. They are empty for a login without
-// tokens, such as an API key.
+// readLogin returns the tokens of a CODEX_HOME's login; an API key, say, has none.
 func readLogin(home string) (loginTokens, error) {
 	var login struct {
 		Tokens loginTokens `json:"tokens"`
@@ -176,9 +168,8 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenExpiry returns when the access token of the login in a CODEX_HOME expires. renewable is
-// false if there is no login, if the login is not renewed (such as an API key), or if its expiry
-// cannot be read.
+// tokenExpiry returns when the access token in a CODEX_HOME expires. renewable is false without a
+// login, for one that is not renewed (such as an API key), or if the expiry cannot be read.
 func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
@@ -218,19 +209,17 @@ const (
 	codeTime = 20 * time.Second
 )
 
-// The errors of a sign-in that do not come from Codex.
 var (
 	errCodeExpired = errors.New("nobody has entered the code in time; begin again")
 	errNoCode      = errors.New("the issuer of the login does not answer; check the network and HTTPS_PROXY, and begin again")
 )
 
-// SignIn makes a new login for the app-server. A person has to enter a code in a browser: SignIn
-// calls show with the code, and with the end of the time to enter it. It returns nil when the login
-// is in the operator's home. The error is for the operator: it may contain paths, and quote the
-// issuer.
+// SignIn makes a new login. A person has to enter a code in a browser: SignIn calls show with the
+// code, and with the end of the time to enter it. It returns nil when the login is in the
+// operator's home. The error is for the operator: it may contain paths, and quote the issuer.
 //
-// A process without a login has no app-server. So SignIn starts an app-server only for the sign-in.
-// The stderr of this app-server is not logged.
+// A process without a login has no app-server, so one is started only for this; its stderr is not
+// logged.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Start != nil {
 		return errors.New("the app-server is not started by a command, so nobody can sign in here")
@@ -265,8 +254,7 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	return in.conn.AwaitSignIn(ctx)
 }
 
-// startSigningIn starts an app-server for a sign-in. This app-server stores its login in the
-// operator's home.
+// startSigningIn starts an app-server that stores its login in the operator's home.
 func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
 	operatorHome, err := p.cfg.OperatorHome()
 	if err != nil {

@@ -31,9 +31,8 @@ func storeLogin(path, spentToken string, answer []byte, now time.Time) error {
 	return replaceFile(path, renewed)
 }
 
-// renewedLogin returns the content of an auth.json with the tokens of an answer. It also sets
-// last_refresh, and keeps all other members. It returns nil if the refresh token in content is not
-// spentToken.
+// renewedLogin returns an auth.json with an answer's tokens and a new last_refresh, all else
+// unchanged, or nil if the refresh token in content is not spentToken.
 func renewedLogin(content []byte, spentToken string, answer []byte, now time.Time) ([]byte, error) {
 	var login, tokens, issued map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(content, &login), json.Unmarshal(login["tokens"], &tokens)); err != nil {

@@ -18,7 +18,6 @@ const (
 	firstListWait = time.Second
 )
 
-// modelList is the last list of models that an app-server has returned.
 type modelList struct {
 	mu      sync.Mutex
 	models  []codexrpc.Model
@@ -26,11 +25,9 @@ type modelList struct {
 	pending *listRequest // the request under way; nil: no request is under way
 }
 
-// listRequest is a request for the list of models.
 type listRequest struct {
 	answered chan struct{} // closed after the answer
-	// The result of the request, set before answered is closed. If err is nil, models is not nil,
-	// even if it is empty.
+	// Set before answered is closed. Without an err, models is not nil, even if empty.
 	models []codexrpc.Model
 	err    error
 }
@@ -64,12 +61,11 @@ func (l *modelList) fetch(conn *codexrpc.Conn, request *listRequest) {
 	}
 }
 
-// Models returns the models that the app-server lists. If the list is older than maxListAge, Models
-// also asks for a new one in the background. The caller must not change the models.
+// Models returns the models that the app-server lists, which the caller must not change. If the
+// list is older than maxListAge, it also asks for a new one in the background.
 //
-// If there is no list yet, Models waits for it. With a catalogue, it waits up to firstListWait, and
-// returns the models of the catalogue if it gets no list. Without a catalogue, it waits until the
-// app-server answers, and fails if the answer is no list. It also fails if ctx ends while it waits.
+// Without a list, it waits: with a catalogue up to firstListWait, to return the catalogue's models
+// then; else until the app-server answers, and fails if that is no list or ctx ends.
 func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	models, request := in.list.get(in.conn)
 	if models != nil {
@@ -106,8 +102,7 @@ func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
 	return DefaultOf(models), err
 }
 
-// DefaultOf returns the default model of a list, or else the first, of those that are not hidden. It
-// returns "" if there is none.
+// DefaultOf returns the default of a list, or else the first, of those not hidden, or "".
 func DefaultOf(models []codexrpc.Model) string {
 	first := ""
 	for _, m := range models {

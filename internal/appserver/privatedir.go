@@ -38,9 +38,8 @@ type privateDir struct {
 func (d *privateDir) workDir() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string    { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory, and locks it. It
-// then renames the directory: sweepPrivateDirs looks only for the new name, so it does not remove a
-// directory that is not locked yet.
+// newPrivateDir makes a directory in the system's temporary one and locks it. Only then does it get
+// the name that sweepPrivateDirs looks for, so that no unlocked directory is removed.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {
@@ -65,7 +64,6 @@ func newPrivateDir() (*privateDir, error) {
 	return d, nil
 }
 
-// createDirs makes work/ and tmp/ if they are missing.
 func (d *privateDir) createDirs() error {
 	for _, dir := range []string{d.workDir(), d.temp()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -81,7 +79,6 @@ func (d *privateDir) wasRemoved() bool {
 	return err != nil || !os.SameFile(d.identity, now)
 }
 
-// remove removes the directory, and then releases the lock.
 func (d *privateDir) remove() error { return errors.Join(os.RemoveAll(d.path), d.unlock()) }
 
 func (d *privateDir) unlock() error {
@@ -91,8 +88,7 @@ func (d *privateDir) unlock() error {
 	return d.lock.Close()
 }
 
-// sweepPrivateDirs removes the private directories of killed programs of this user,
-// until ctx ends.
+// sweepPrivateDirs removes the private directories of killed programs of this user, until ctx ends.
 func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	temp, err := os.Open(os.TempDir())
 	if err != nil {
@@ -122,7 +118,6 @@ type childFiles struct {
 	relay   *tokenRelay // nil: there is none
 }
 
-// workDir returns the working directory, or "" if there is none yet.
 func (f *childFiles) workDir() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +133,6 @@ func (f *childFiles) currentRelay() *tokenRelay {
 	return f.relay
 }
 
-// remove ends the relay and removes the private directory.
 func (f *childFiles) remove() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,9 +145,8 @@ func (f *childFiles) remove() error {
 	return f.private.remove()
 }
 
-// prepareChild makes the private directory, if there is none, and the home of a child. It returns
-// the environment for the programs of the instance. With Config.Start, it makes no home and returns
-// no environment.
+// prepareChild makes a private directory, if there is none, and a child's home, and returns the
+// environment of its programs. With Config.Start, it makes no home and returns no environment.
 func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	private, err := p.files.privateDir()
 	if err != nil || p.cfg.Start != nil {
@@ -195,10 +188,9 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 	return private, nil
 }
 
-// withRelay adds the address of the relay to the environment of an app-server, which then gets new
-// tokens from the relay. It adds nothing if there is no CODEX_HOME of an operator, or if the
-// app-server uses the system's proxy settings, which this program does not know. In both cases, the
-// app-server asks the issuer itself.
+// withRelay makes an app-server get new tokens from the relay, by an address in its environment,
+// unless there is no CODEX_HOME of an operator, or it uses the system's proxy settings, which this
+// program does not know. Then the app-server asks the issuer itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
 	if home.operatorHome == "" || home.config.Features.RespectSystemProxy {
 		return env, nil

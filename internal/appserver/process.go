@@ -1,10 +1,9 @@
 // Package appserver keeps a `codex app-server` running.
 //
 // A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
-// initializes the connection. If the program fails, the Process starts it again. If the program
-// hangs or grows too large, the Process replaces it. [Process.Stop] stops the program and
-// everything that the program has started. [Process.Conn] is the connection to the instance that
-// gets new turns.
+// initializes the connection. It restarts a program that fails, and replaces one that hangs or
+// grows too large. [Process.Stop] stops it and everything that it has started. [Process.Conn] is
+// the connection to the instance that gets new turns.
 package appserver
 
 import (
@@ -25,17 +24,15 @@ const maxRetryWait = 2 * time.Second
 type Config struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
-	// Start, if not nil, starts an app-server in place of Command, for example one that runs within
-	// this process. Such an app-server has no catalogue (list of models), since only a run of
-	// Command can print one.
+	// Start, if not nil, starts an app-server in place of Command, for example within this process.
+	// It has no catalogue (list of models), since only a run of Command can print one.
 	Start func() (*Program, error) `json:"-"`
 	// Home is the CODEX_HOME of the operator. The program gets the login and the settings of the
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
-	// Env is added to the environment of the program. The program also gets some variables of this
-	// process's environment: those that it needs to run, to reach the network and to log, and those
-	// that its model providers name.
+	// Env is added to the program's environment, which also has those of this process's variables
+	// that it needs to run, to reach the network and to log, and that its model providers name.
 	Env map[string]string
 	// MaxMemory limits the app-server's memory, in bytes. If the app-server uses more, a new
 	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
@@ -49,15 +46,13 @@ type Config struct {
 }
 
 const (
-	// defaultStartTimeout bounds a start up to the end of the handshake.
 	defaultStartTimeout = 10 * time.Second
 	// defaultStopTimeout is how long a stop may take before the program is killed.
 	defaultStopTimeout = 5 * time.Second
 )
 
-// Process keeps one app-server running. It restarts a program that fails, with backoff, and
-// replaces a program that grows too large or does not answer. All methods are safe for concurrent
-// use.
+// Process keeps one app-server running: it restarts one that fails, with backoff, and replaces one
+// that grows too large or does not answer. All methods are safe for concurrent use.
 type Process struct {
 	cfg               Config
 	times             times
@@ -107,11 +102,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 	return p
 }
 
-// SetObserver sets the function that is called after each change: a new state, a replacement, the
-// end of a draining app-server, news about the account. The calls come one after another, without
-// locks held. The first calls come from Start, later ones from the goroutine that supervises the
-// process. So the observer must be quick and must not call Restart or Stop. A nil observer is not
-// called.
+// SetObserver sets the function, or nil, that is called after each change: a new state, a
+// replacement, the end of a draining app-server, news about the account. The calls come one after
+// another, without locks held, the first from Start, later ones from the goroutine that supervises
+// the process: so the observer must be quick and must not call Restart or Stop.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 func (p *Process) notifyObserver() {

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Program is a started app-server. It is a process group of its own, or it runs within this process
-// (see [Config].Start).
+// Program is a started app-server: a process group, or a part of this process (see [Config].Start).
 type Program struct {
 	// Stdin is the input of the program; Stdout and Stderr are its output. Writes to Stdin have a
 	// timeout only if Stdin has a method SetWriteDeadline.
@@ -27,8 +26,7 @@ type Program struct {
 	Terminate, Kill func()
 }
 
-// startProgram starts the configured program in a directory and with an
-// environment. The error says what an operator can do.
+// startProgram starts the configured program. The error says what an operator can do.
 func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	if cfg.Start != nil {
 		program, err := cfg.Start()
@@ -67,8 +65,7 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
 	}
-	// The child has its own copies of these ends. If this process kept them open, it would never
-	// read the end of the output.
+	// The child has copies of these ends. If they stayed open here, the output would never end.
 	closeAll(pipes[0][:1], pipes[1][1:], pipes[2][1:])
 	return &Program{
 		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
@@ -125,10 +122,9 @@ var nativePrograms = map[string]string{
 	"darwin/arm64": npmPackage + "-darwin-arm64/vendor/aarch64-apple-darwin/bin/codex",
 }
 
-// executable returns the program to start for the first word of a command. If the word names npm's
-// launcher, a script for Node, executable returns the native program that the launcher would start:
-// a start without the launcher takes less time and up to 43 MB less memory. Otherwise it returns
-// the word itself.
+// executable returns the program for the first word of a command. For npm's launcher, a script for
+// Node, that is the native program that it would start: without the launcher, a start takes less
+// time and up to 43 MB less memory. Otherwise it is the word itself.
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {

@@ -137,8 +137,7 @@ func (p *Process) SocketsPaused() bool {
 	return p.sockets.isActive(time.Now())
 }
 
-// SocketWorked records that the model's provider has answered the first turn of a thread over a
-// WebSocket.
+// SocketWorked records that a thread's first turn was answered over a WebSocket.
 func (p *Process) SocketWorked() {
 	p.sockets.mu.Lock()
 	defer p.sockets.mu.Unlock()
@@ -158,9 +157,8 @@ func (p *Process) SocketFailed(begun time.Time) {
 }
 
 const (
-	// firstSocketPause is the first pause without WebSockets, and longestSocketPause is the
-	// longest. The pauses grow, since each new try of a WebSocket may delay a request: by some
-	// seconds if the handshake is not answered, by little if it is refused.
+	// The first and the longest pause without WebSockets. They grow, since each new try may delay a
+	// request: by some seconds if the handshake is not answered, by little if it is refused.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )
@@ -176,12 +174,11 @@ type socketPause struct {
 
 func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
-// fail begins a pause after the failure of a WebSocket in a turn that began at the time begun. It
-// begins none if a pause is under way, if another WebSocket has worked since the failure before, or
-// if the turn began before that failure: a provider that restarts cuts many WebSockets at once. If
-// the last pause ended less than its own length ago, the new pause is four times as long as the
-// last one, and at most longestSocketPause. Otherwise it is firstSocketPause long. fail returns the
-// length of the pause, and whether the pause has just begun.
+// fail begins a pause after a failure in a turn that began at the time begun, unless a pause is
+// under way, another WebSocket has worked since the failure before, or the turn began before that
+// failure: a provider that restarts cuts many at once. If the last pause ended less than its own
+// length ago, the new one is four times as long, up to longestSocketPause, else firstSocketPause.
+// fail returns the length, and whether the pause has just begun.
 func (s *socketPause) fail(begun, now time.Time) (length time.Duration, began bool) {
 	spare := s.worked || begun.Before(s.failed)
 	s.worked, s.failed = false, now

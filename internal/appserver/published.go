@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// publishedStatus has everything that the supervisor publishes: the status, the instance for new
-// turns, and the draining instances (they get no new turns). All methods are safe for concurrent
-// use.
+// publishedStatus is what the supervisor publishes: the status, the instance for new turns, and the
+// draining ones, which get none. All methods are safe for concurrent use.
 type publishedStatus struct {
 	mu       sync.Mutex
 	status   Status
@@ -107,12 +106,10 @@ func (s *publishedStatus) setServing(in, old *instance) {
 	})
 }
 
-// setTriedLogin records the login with which an instance is about to be started.
 func (s *publishedStatus) setTriedLogin(operatorHome string, file LoginFile) {
 	s.update(func() { s.operatorHome, s.triedLogin, s.loginFailed = operatorHome, file, time.Time{} })
 }
 
-// setLoginFailed records that the instance that was started last does not take over.
 func (s *publishedStatus) setLoginFailed() {
 	s.update(func() { s.loginFailed = time.Now() })
 }

@@ -14,26 +14,23 @@ import (
 )
 
 const (
-	// maxRequest bounds the body of a request for new tokens, and maxAnswer the body of the answer,
-	// in bytes. The usual sizes are some hundred bytes and some kilobytes.
+	// maxRequest and maxAnswer bound the bodies; usual are some hundred bytes and some kilobytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.
 	readTimeout = 10 * time.Second
 )
 
-// tokenRelay is a server between app-servers and the issuer of the tokens of their logins. It is an
-// HTTP server on loopback. Its URL has a secret path; requests with another path get a 404. All
-// methods are safe for concurrent use.
+// tokenRelay is a server between app-servers and the issuer of their logins' tokens, over HTTP on
+// loopback. Its URL has a secret path; others get a 404. All methods are safe for concurrent use.
 //
-// An issuer accepts each refresh token only once. If Codex sends a token twice, the login is lost.
-// That can happen if Codex is killed during a renewal, if Codex gives up the call that needs the
-// renewal (some calls end after five seconds), or if several app-servers renew the same login at
-// the same time.
+// An issuer accepts each refresh token only once: sent twice, the login is lost. That can happen if
+// Codex is killed during a renewal, gives up the call that needs it (some end after five seconds),
+// or if several app-servers renew the same login at the same time.
 //
-// So app-servers ask a relay instead. The relay asks the issuer only once for each refresh token,
-// and waits for the answer even if no app-server waits any more. It gives the same answer to all
-// app-servers with the old token. It stores the new tokens if no app-server stores them.
+// So app-servers ask a relay. It asks the issuer once for each refresh token, waits for the answer
+// even if no app-server does any more, gives it to all with the old token, and stores the new
+// tokens if none of them does.
 type tokenRelay struct {
 	log        func() *slog.Logger
 	server     *http.Server
@@ -46,8 +43,7 @@ type tokenRelay struct {
 	issuer     atomic.Pointer[tokenIssuer]
 }
 
-// listenRelay starts a relay on a free port. The caller must set the relay's issuer, and close the
-// relay at the end.
+// listenRelay starts a relay on a free port. The caller sets its issuer and closes it at the end.
 func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

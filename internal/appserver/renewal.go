@@ -13,25 +13,22 @@ import (
 const (
 	// askTimeout bounds a renewal. Codex waits for 15 seconds.
 	askTimeout = 30 * time.Second
-	// keepTokens, keepRefusal and keepFailure are how long the relay repeats an answer to later
-	// requests with the same refresh token. keepTokens is for new tokens: after that time, every
-	// app-server has read them. keepRefusal is for a refusal, which is final: asking the issuer
-	// again is useless. keepFailure is for any other failure: Codex asks again immediately, and
-	// gets the same answer.
+	// How long the relay repeats an answer for the same refresh token. keepTokens is for new
+	// tokens: after it, every app-server has read them. keepRefusal is for a refusal, which is
+	// final: asking again is useless. keepFailure is for any other failure: Codex asks again
+	// immediately, and gets the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
 	// If an app-server sends a refresh token that was issued less than keepFresh ago, the relay
 	// repeats the answer with that token. The token needs no renewal: the app-server asks only
 	// because it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
-	// When an app-server has received new tokens, the relay gives it storeWait to store them. If
-	// the relay stored them first, the app-server would find a changed login in the file, and its
-	// turn would fail.
+	// storeWait is the time for an app-server to store its new tokens. If the relay stored them
+	// first, it would find a changed login in the file, and its turn would fail.
 	storeWait = 2 * time.Second
 	// maxRenewals bounds the renewals that are remembered.
 	maxRenewals = 256
 )
 
-// answer is an HTTP response of the issuer.
 type answer struct {
 	status      int
 	contentType string
@@ -60,9 +57,8 @@ var renewals = struct {
 	byToken map[string]*renewal
 }{byToken: make(map[string]*renewal)}
 
-// renew returns the renewal for a refresh token. If there is none, renew begins one, which calls
-// ask. After the renewal, the relay makes sure that the new tokens are in file. renew returns nil
-// if it cannot begin a renewal: there are too many, or the relay is closed.
+// renew returns the renewal for a refresh token, or begins one, which calls ask and then makes sure
+// that the new tokens are in file. It returns nil if there are too many, or the relay is closed.
 func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -121,7 +117,6 @@ func (r *tokenRelay) storeTokens(file, spentToken string, ans answer, answered b
 	}
 }
 
-// keepTime returns how long the answer is remembered.
 func (a *answer) keepTime() time.Duration {
 	switch {
 	case a.status == http.StatusOK:
@@ -151,8 +146,7 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// ask asks the issuer for new tokens. If the issuer does not answer, ask returns an answer with the
-// status 502.
+// ask asks the issuer for new tokens. Without an answer, it returns the status 502.
 func (r *tokenRelay) ask(i *tokenIssuer, header http.Header, body []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()

@@ -16,8 +16,7 @@ const (
 	// drainGrace is the shortest time that a replaced app-server keeps running. In this time,
 	// callers that already have its connection can open their threads.
 	drainGrace = 5 * time.Second
-	// drainPoll is the pause between two checks for open threads.
-	drainPoll = 200 * time.Millisecond
+	drainPoll  = 200 * time.Millisecond
 	// maxDraining bounds the app-servers that drain (finish their turns after a replacement) at the
 	// same time. While that many drain, Restart fails.
 	maxDraining = 4
@@ -43,7 +42,6 @@ func (p *Process) Restart() error {
 	}
 }
 
-// replace launches the instance that will replace the serving one.
 func (s *supervisor) replace(reason string) error {
 	status := s.Status()
 	switch {
@@ -65,13 +63,12 @@ func (s *supervisor) replace(reason string) error {
 	return nil
 }
 
-// handleReplacement handles the end of the start of the replacement. The replacement takes over or,
-// if the account of the old instance is known, does so once its own account is known: otherwise an
-// outage of the account back end would end what still works.
+// handleReplacement handles the end of the replacement's start. The replacement takes over or, if
+// the account of the old instance is known, does so once its own is: otherwise an outage of the
+// account back end would end what still works.
 //
-// If the replacement has failed to start, handleReplacement stops it, and the old instance keeps
-// serving. But if the start has failed because nobody is signed in any more, the old instance only
-// finishes its turns.
+// If the start has failed, the replacement is stopped, and the old instance keeps serving, but only
+// finishes its turns if nobody is signed in any more.
 func (s *supervisor) handleReplacement() {
 	in := s.next
 	switch {
@@ -97,7 +94,6 @@ func (s *supervisor) handleReplacement() {
 	}
 }
 
-// dropReplacement stops the replacement if it waits for its account.
 func (s *supervisor) dropReplacement() {
 	if in := s.next; in != nil {
 		s.next, s.nextWaits = nil, false

@@ -27,8 +27,7 @@ const (
 	StateUnresponsive State = "unresponsive"
 	// StateBackoff: a start has failed, and the process waits before the next start.
 	StateBackoff State = "backoff"
-	// StateStopping: the app-server has failed or Stop was called, and the process waits for the
-	// app-server to exit.
+	// StateStopping: the process waits for the exit of an app-server, after its failure or a Stop.
 	StateStopping State = "stopping"
 	// StateStopped: the process was stopped and will not start again.
 	StateStopped State = "stopped"
@@ -51,10 +50,9 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is the reason why the account of the login is not known, as the text of
-	// AccountFailure, or why an app-server that is to replace this one still waits for its account. It
-	// may quote Codex, with paths and addresses, which clients must not see. It is empty if the account
-	// is known or was not requested yet. See [Process.AwaitAccount].
+	// Account is why the account is not known, as the text of AccountFailure, or why a replacement
+	// still waits for it. It may quote Codex, with paths and addresses, which clients must not see.
+	// It is empty if the account is known or was not requested yet. See [Process.AwaitAccount].
 	Account        string `json:"account,omitempty"`
 	AccountFailure error  `json:"-"`                      // a *codexrpc.TurnError, or nil
 	AccountKnown   bool   `json:"-"`                      // the back end has told the account of a login with a plan
@@ -68,7 +66,6 @@ type Status struct {
 	SerialModels []string `json:"serial_models,omitempty"`
 }
 
-// notReady returns the error for callers that need a ready process.
 func (s *Status) notReady() *NotReadyError {
 	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, Final: s.Final, SignedOut: s.SignedOut, RetryAfter: max(0, time.Until(s.RetryAt))}
 }
@@ -93,26 +90,21 @@ func (e *NotReadyError) Error() string {
 
 // The reasons why a start can fail, besides the errors of package codexrpc.
 var (
-	// errNotStarted means that the system could not start the command.
 	errNotStarted = errors.New("cannot start")
-	// errEarlyEnd means that the program ended before it answered.
-	errEarlyEnd = errors.New("ended before it answered")
+	errEarlyEnd   = errors.New("ended before it answered")
 	// errNoArgument means that the command line does not contain [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
-	// errLoginFiles means that Codex cannot store a login that it has renewed.
 	errLoginFiles = errors.New("codex cannot store its login")
 	// errConfig means that a config.toml or an .env cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
-	// errNoCatalogue means that Codex does not print its models. Without that list, it is not known
-	// which tools Codex would offer.
+	// errNoCatalogue: Codex does not print its models, so which tools it would offer is not known.
 	errNoCatalogue = errors.New("codex does not print its catalogue of models")
 	// errNoDir means that the private directory or the CODEX_HOME of the app-server cannot be made.
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// selfExplanatory are the errors that are reported without the exit status and the stderr of the
-// program. This client stops the program because of such an error, so these details explain
-// nothing.
+// selfExplanatory errors are reported without the exit status and stderr of the program: this
+// client stops it because of them, so these would explain nothing.
 var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
 // explainStartError adds to err, the error of a handshake, what an operator can do about it.
@@ -131,8 +123,7 @@ func (p *Process) explainStartError(in *instance, err error) error {
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// temporaryErrors are the errors of the operating system that may go away by themselves. An error
-// that matches one of them is not final.
+// temporaryErrors of the operating system may go away by themselves, so they are not final.
 var temporaryErrors = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
 func matchesAny(err error, known []error) bool {
@@ -162,7 +153,6 @@ var remedies = []struct {
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again", false},
 }
 
-// failedStatus returns the status of a process that has failed.
 func failedStatus(state State, reason error) Status {
 	remedy, final := remedyFor(reason)
 	return Status{

@@ -16,8 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// keptLines and keptLineBytes bound the last lines that stderrLog keeps to explain an exit.
-// maxLogLine is how many bytes of a line are logged.
 const (
 	keptLines     = 5
 	keptLineBytes = 300
@@ -92,7 +90,6 @@ func (s *stderrLog) logWithinLimit(line string, log *slog.Logger) {
 	}
 }
 
-// logDropped logs how many lines were dropped in the window, if any.
 func (s *stderrLog) logDropped(log *slog.Logger) {
 	if s.dropped > 0 {
 		log.Warn("lines of codex's stderr were dropped", "lines", s.dropped)
@@ -119,13 +116,11 @@ func (s *stderrLog) logStartLines(log *slog.Logger) {
 const sandboxWarning = "could not find bubblewrap on PATH"
 
 var (
-	// logPrefix matches the beginning of a line of Codex's log.
 	logPrefix = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+Z +[A-Z]+ +[\w:]+: `)
 	// backtrace matches a line of a backtrace, of Codex or of the launcher of its package.
 	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
 )
 
-// addLastLine adds a line to s.lastLines. It skips the lines of a backtrace.
 func (s *stderrLog) addLastLine(line string) {
 	if backtrace.MatchString(line) {
 		return
@@ -142,8 +137,7 @@ func (s *stderrLog) tail() string {
 	return strings.Join(s.lastLines, " | ")
 }
 
-// truncate cuts a text off after a number of bytes, and then adds an ellipsis. It does not change a
-// text that is not longer.
+// truncate cuts a longer text off after this many bytes, and adds an ellipsis.
 func truncate(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -162,19 +156,17 @@ var (
 	requestLine = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answerLine  = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// socketRefusalLine matches a line about a WebSocket that the provider has refused: either the
-	// handshake with status 429 (a rate limit), or a request over the WebSocket with status 429 or
-	// 503 (an overload). The first group captures the status 503, and is empty for 429. The second
-	// group captures the thread's id.
+	// socketRefusalLine matches a line about a WebSocket that the provider has refused: the
+	// handshake with 429 (a rate limit), or a request over it with 429 or 503 (an overload). The
+	// first group is the status 503, or empty for 429; the second is the thread's id.
 	socketRefusalLine = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
 	// retryAfterPattern captures the seconds that the provider asks the client to wait.
 	retryAfterPattern = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
-// ErrSocketLimited is the failure of a turn whose WebSocket the provider has refused because of a
-// rate limit. ErrSocketOverloaded is the failure of a turn whose WebSocket the provider has refused
-// because of an overload. See [IsSocketRefused].
+// ErrSocketLimited and ErrSocketOverloaded are the failures of a turn whose WebSocket the provider
+// has refused, because of a rate limit or of an overload. See [IsSocketRefused].
 var (
 	ErrSocketLimited error = &codexrpc.TurnError{
 		Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
@@ -192,11 +184,10 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// handleLogLine reads a line of Codex's log. If the line says how long the provider asks to wait,
-// handleLogLine records that. If the line reports that the provider has refused a WebSocket,
-// handleLogLine fails the thread's turn. If the turn did not fail, Codex would wait as long as the
-// provider asks, perhaps a minute, and then try HTTP; until then, the client would get no event.
-// requested reports whether Codex writes the line only because of HeededLog.
+// handleLogLine records how long the provider asks to wait, and fails the turn of a thread whose
+// WebSocket it has refused: otherwise Codex would wait as long as the provider asks, perhaps a
+// minute, and then try HTTP, and the client would get no event until then. requested reports
+// whether Codex writes the line only because of HeededLog.
 func (in *instance) handleLogLine(line string) (requested bool) {
 	switch {
 	case answerLine.MatchString(line):
@@ -214,9 +205,8 @@ func (in *instance) handleLogLine(line string) (requested bool) {
 	return false
 }
 
-// parseSocketRefusal reads a line of Codex's log. If the line reports a refused WebSocket,
-// parseSocketRefusal returns the thread and the failure of its turn. For other lines, failure is
-// nil.
+// parseSocketRefusal returns the thread and the failure of its turn if the line reports a refused
+// WebSocket. For other lines, failure is nil.
 func parseSocketRefusal(line string) (thread string, failure error) {
 	switch found := socketRefusalLine.FindStringSubmatch(line); {
 	case found == nil:

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// errStopped is the reason in the status of a process after a call of Stop.
 var errStopped = errors.New("it was stopped")
 
 // supervisor starts, replaces and stops the instances (running app-servers) of a process, in one
@@ -23,8 +22,7 @@ type supervisor struct {
 	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
 }
 
-// run is the supervisor's goroutine. It starts instances and runs tasks until the process is
-// stopped.
+// run starts instances and runs tasks until the process is stopped.
 func (s *supervisor) run() {
 	for {
 		select {
@@ -58,8 +56,7 @@ func (s *supervisor) start(reason string) {
 	s.next = in
 }
 
-// restart replaces the serving instance. If the supervisor is waiting for the next start, no
-// instance serves, and restart starts one immediately.
+// restart replaces the serving instance, or starts one at once if the supervisor waits for that.
 func (s *supervisor) restart() error {
 	if s.retryTimer == nil {
 		return s.replace("it was asked for")
@@ -68,10 +65,9 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart runs when the start of an instance has succeeded or failed. It leaves a replacement
-// to handleReplacement. Another started instance becomes the serving one. After a failure,
-// handleStart starts a new instance: immediately if it has turned on Codex's log to avoid the
-// failure, else after a pause.
+// handleStart handles the end of a start; handleReplacement does so for a replacement. A started
+// instance serves. After a failure, a new one is started: immediately if Codex's log was turned on
+// to avoid the failure, else after a pause.
 func (s *supervisor) handleStart(in *instance) {
 	if s.serving != nil {
 		s.handleReplacement()
@@ -87,7 +83,6 @@ func (s *supervisor) handleStart(in *instance) {
 	s.scheduleRetry(s.stopFailed(in, in.err))
 }
 
-// makeServing makes an instance the serving one.
 func (s *supervisor) makeServing(in *instance) {
 	in.servingSince = time.Now()
 	if in.home != nil {
@@ -103,7 +98,6 @@ func (s *supervisor) makeServing(in *instance) {
 	}
 }
 
-// learnAccountOnce starts learnAccount for an instance, unless it was started before.
 func (s *supervisor) learnAccountOnce(in *instance) {
 	if !in.learning {
 		in.learning = true
@@ -169,14 +163,12 @@ func (s *supervisor) stopFailed(in *instance, reason error) error {
 	return in.withExitDetails(reason)
 }
 
-// stopInstance stops an instance and logs if that fails.
 func (p *Process) stopInstance(in *instance) {
 	if err := in.stop(p.cfg.stopTimeout); err != nil {
 		p.log().Error("stopping the codex app-server", "error", err, "pid", in.pid())
 	}
 }
 
-// scheduleRetry plans the next start after a pause.
 func (s *supervisor) scheduleRetry(reason error) {
 	if errors.Is(reason, errStopped) {
 		return // the process is stopped, so there is no next start
@@ -189,8 +181,7 @@ func (s *supervisor) scheduleRetry(reason error) {
 	s.retryTimer = time.After(pause)
 }
 
-// stopAll stops the instances that are starting or serving, and waits for the end of those that
-// drain.
+// stopAll stops the starting and the serving instance, and waits for those that drain.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
 	for _, in := range []*instance{s.serving, s.next} {

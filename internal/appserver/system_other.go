@@ -7,8 +7,7 @@ import (
 	"os/exec"
 )
 
-// ownGroup does nothing, since this system has no process groups. The program ends when its stdin
-// is closed.
+// ownGroup does nothing here: there are no process groups. A closed stdin ends the program.
 func ownGroup(*exec.Cmd) {}
 
 // terminateGroup kills the process, since there is no gentler way here.

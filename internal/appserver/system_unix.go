@@ -46,8 +46,7 @@ func lockPrivate(path string) (*os.File, error) {
 	return nil, nil
 }
 
-// removeAbandoned removes a directory if it belongs to this user and no process has locked it. It
-// reports whether it has removed the directory.
+// removeAbandoned removes a directory of this user that is not locked. It reports whether it did.
 func removeAbandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {
