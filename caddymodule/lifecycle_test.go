@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // registered is what handlers have registered globally.
@@ -51,18 +52,14 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		t.Errorf("%+v", before)
 	}
 	for range 50 {
-		if err := caddy.Load(config, true); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, caddy.Load(config, true))
 	}
 	if now := nowRegistered(); now != before {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// Caddy has some that come and go.
 	eventually(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, caddy.Stop())
 	if now := nowRegistered(); now != (registered{}) {
 		t.Errorf("left at the end: %+v", now)
 	}
@@ -129,9 +126,7 @@ func TestCleanups(t *testing.T) {
 func TestBelowAPath(t *testing.T) {
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	program := fakeServer(t, "").Command[0]
 	pid(t, load(t, adapt(t, "{\nadmin off\npersist_config off\nauto_https off\n}\nhttp://:"+port+` {
 		bind 127.0.0.1
@@ -151,14 +146,10 @@ func TestBelowAPath(t *testing.T) {
 			"/ai/v1/models": 200, "/ai/healthz": 200, "/ai/readyz": 200, "/ai/v1/usage": 200, "/ai/v1/none": 404, "/ai/x": 418, "/v1/models": 418,
 		} {
 			request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			request.Close = true
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if err != nil || response.StatusCode != want || (len(body) == 0) != (method == http.MethodHead) {

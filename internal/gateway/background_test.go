@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // backgroundServer serves the Responses API with a recording.
@@ -69,20 +70,14 @@ func call(t *testing.T, method, url, body string, events int) (status int, answe
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer http.DefaultClient.CloseIdleConnections()
 	defer response.Body.Close()
 	if events < 0 {
 		all, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return response.StatusCode, string(all)
 	}
 	for lines := bufio.NewReader(response.Body); events > 0; {
@@ -241,9 +236,7 @@ func (s *slowEngine) Append(ctx context.Context, user, id string, a *store.Appen
 func TestBackgroundInConversation(t *testing.T) {
 	memory := store.NewMemory(1<<24, time.Hour)
 	conversation := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
-	if err := objects.NewStore(memory, discard()).Put(t.Context(), conversation, &objects.Entry{Response: json.RawMessage(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, objects.NewStore(memory, discard()).Put(t.Context(), conversation, &objects.Entry{Response: json.RawMessage(`{}`)}))
 	engine := &slowEngine{memory, make(chan writing, 1), make(chan struct{})}
 	url, _ := backgroundServer(t, Options{Responses: objects.NewStore(engine, discard())}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"conversation":"`+conversation+`"}`, -1)

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestWorkIsLinear sends every array, object and text that a request can have,
@@ -136,9 +137,7 @@ func storeFor(t testing.TB, size int) *objects.Store {
 			e.Input = append(e.Input, storedItem(link, fmt.Sprint("i", i)))
 		}
 		e.Input = append(e.Input, storedItem(link, "last"))
-		if err := store.Put(t.Context(), responseid.Prefix+storedSuffix(link), e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), responseid.Prefix+storedSuffix(link), e))
 	}
 	return store
 }
@@ -169,9 +168,7 @@ func newCosts(t testing.TB, size int) *costs {
 	g.bodies = reqbody.NewPool(1<<30, g.opts.MaxBody, claims.NewCrowd(nil))
 	g.opts.User = func(*http.Request) string { return "" }
 	lease, err := u.Lease()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(lease.Release)
 	return &costs{t, g, lease}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -43,9 +44,7 @@ func sharedStore(t *testing.T, server *redisserver.Server) *objects.Store {
 	engine := store.NewRedis(store.RedisOptions{
 		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}}, Prefix: "codex", MaxAge: time.Hour,
 	}, slog.New(slog.DiscardHandler))
-	if err := engine.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, engine.Start())
 	t.Cleanup(func() { _ = engine.Close() })
 	return objects.NewStore(engine, discard())
 }
@@ -108,9 +107,7 @@ func (n *nodes) newLost(t *testing.T) (id string) {
 	ended(t, n.urls[0]+"/"+idIn(t, ordinary))
 	id = responseid.Prefix + responseid.NewSuffix(time.Now())
 	entry := &objects.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
-	if err := n.stores[0].Begin(t.Context(), id, entry); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.stores[0].Begin(t.Context(), id, entry))
 	return id
 }
 
@@ -148,9 +145,7 @@ func TestFollowAtExit(t *testing.T) {
 	limited, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(limited, http.MethodGet, other+"/"+id+"?stream=true", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var response *http.Response
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // until the first events are stored
 		if response, err = http.DefaultClient.Do(request); err != nil || time.Now().After(end) {

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -124,9 +125,7 @@ func TestNotCached(t *testing.T) {
 		if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
-		if err := store.Put(t.Context(), id, &objects.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), id, &objects.Entry{User: "ann", Response: json.RawMessage(`{}`)}))
 	}
 }
 
@@ -166,14 +165,10 @@ func TestSaysNotStored(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			body := fmt.Sprintf(`{"model":"m","input":"q","user":"\"store\":true,","metadata":{"\"store\":true,":"x"},"tools":[{"type":"function","name":"f","parameters":{"store":true,"type":"object"}}],"stream":%t}`, stream)
 			response, err := http.Post(url, "application/json", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			answer, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			last := gjson.ParseBytes(answer)
 			if stream {
 				events := strings.Split(strings.TrimSpace(string(answer)), "\n\n")
@@ -239,9 +234,7 @@ func TestChainMemory(t *testing.T) {
 	id := responseid.Prefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
 	entry := &objects.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
-	if err := store.Put(t.Context(), id, entry); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(t.Context(), id, entry))
 	for _, body := range []string{
 		`{"model":"m","input":"q","previous_response_id":"` + id + `"}`,
 		`{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,

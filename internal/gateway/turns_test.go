@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 const notFound = `{"id":%s,"error":{"code":-32600,"message":"thread not found"}}` + "\n"
@@ -219,9 +220,7 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 func transcripts(t testing.TB) *fakecodex.Transcripts {
 	t.Helper()
 	all, err := fakecodex.Load(filepath.Join("..", "..", "testdata", "transcripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -315,9 +314,7 @@ func TestClientsLeave(t *testing.T) {
 	server := leaveAtRandom(t, u, http.StatusOK)
 	// And all slots can be had.
 	response, err := http.Post(server.URL, "application/json", strings.NewReader(fmt.Sprintf(`{"model":"m","n":%d,"messages":[{"role":"user","content":"x"}]}`, maxTestChoices)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || strings.Count(string(body), `"finish_reason":"stop"`) != maxTestChoices {
 		t.Errorf("%v %s %s", err, response.Status, body)

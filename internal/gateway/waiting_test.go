@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // pausedWriter is the writer of an answer whose client reads nothing until the test lets it.
@@ -205,9 +206,7 @@ var waiting = map[string]string{
 // Whoever adds one has to say what is claimed for the bytes that wait.
 func TestWaiting(t *testing.T) {
 	security, err := os.ReadFile("../../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found []string
 	for _, dir := range []string{".", "../objects", "../../sse", "../../caddymodule"} {
 		found = append(found, writersIn(t, dir)...)
@@ -242,9 +241,7 @@ func writersIn(t *testing.T, dir string) (functions []string) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, declared := range file.Decls {
 			function, ok := declared.(*ast.FuncDecl)
 			if !ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // double is an engine whose answers a test decides.
@@ -91,9 +92,7 @@ func TestContinue(t *testing.T) {
 					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &Entry{User: "u"}, Stored: true,
 					InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
 				}
-				if err := o.Begin(t.Context(), response); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, o.Begin(t.Context(), response))
 				_, end := o.Running.Begin(t.Context(), response)
 				defer end()
 				if c.deleted {
@@ -106,9 +105,7 @@ func TestContinue(t *testing.T) {
 				for i := range 20 {
 					name := fmt.Sprint(i)
 					want = append(want, name)
-					if err := log.Append(name, []byte("{}")); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, log.Append(name, []byte("{}")))
 					time.Sleep(time.Second)
 				}
 				log.End()
@@ -142,9 +139,7 @@ func TestContinueDropped(t *testing.T) {
 		log := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {
-			if err := log.Append("e", []byte("0123456789")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, log.Append("e", []byte("0123456789")))
 			time.Sleep(time.Second)
 		}
 		log.End()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -51,9 +52,7 @@ func TestOthersObjects(t *testing.T) {
 	_, item, _ := strings.Cut(string(list), `"first_id":"`)
 	item, _, _ = strings.Cut(item, `"`)
 	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
-	if err := o.Store.Put(t.Context(), stored, &Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.Store.Put(t.Context(), stored, &Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}))
 	running := responseid.Prefix + responseid.NewSuffix(time.Now())
 	ctx, end := o.Running.Begin(t.Context(), Response{
 		ID: running, Entry: &Entry{User: "ann"}, Stored: true,
@@ -114,9 +113,7 @@ func TestOthersObjects(t *testing.T) {
 func idOf(t *testing.T, object []byte) string {
 	t.Helper()
 	var o struct{ ID string }
-	if err := json.Unmarshal(object, &o); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(object, &o))
 	return o.ID
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -52,9 +53,7 @@ func begun() *Entry {
 func putAll(t *testing.T, s *Store, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := s.Put(t.Context(), id(i), entry("u", "", "x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(t.Context(), id(i), entry("u", "", "x")))
 	}
 }
 
@@ -65,9 +64,7 @@ func textOf(t *testing.T, s *Store, user, id string) string {
 	if errors.Is(err, store.ErrNotFound) {
 		return "none"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer e.Release()
 	return fmt.Sprintf("%s %s", e.Input, e.Output)
 }
@@ -79,9 +76,7 @@ func objectOf(t *testing.T, s *Store, id string) string {
 	if errors.Is(err, store.ErrNotFound) {
 		return "none"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer e.Release()
 	if e.Running {
 		return "running " + string(e.Response)
@@ -107,9 +102,7 @@ func stores(t *testing.T, test func(t *testing.T, s testedStore)) {
 		open := func() *store.Disk {
 			d := store.NewDisk(dir)
 			d.Limit(16<<20, time.Hour)
-			if err := d.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, d.Start())
 			return d
 		}
 		d := open()
@@ -126,9 +119,7 @@ func stores(t *testing.T, test func(t *testing.T, s testedStore)) {
 			r := store.NewRedis(store.RedisOptions{
 				UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 16 << 20,
 			}, slog.New(slog.DiscardHandler))
-			if err := r.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Start())
 			t.Cleanup(func() { _ = r.Close() })
 			return storeIn(r)
 		}
@@ -156,9 +147,7 @@ func TestStore(t *testing.T) {
 		in.Conversation = conversationID(0)
 		object := entry("u", "", "object")
 		object.Output = nil
-		if err := errors.Join(s.Put(ctx, id(1), in), s.Put(ctx, c, object)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(s.Put(ctx, id(1), in), s.Put(ctx, c, object)))
 		e, err := s.Get(ctx, "u", id(1))
 		if err != nil || e.Previous != id(0) || e.Conversation != conversationID(0) || e.Running {
 			t.Fatalf("%+v, %v", e, err)
@@ -224,9 +213,7 @@ func TestLargeEntry(t *testing.T) {
 			large.Input = append(large.Input, json.RawMessage(fmt.Sprintf(`{"id":"%d","x":"%s"}`, i, strings.Repeat("x", size))))
 		}
 		large.Input[1500] = json.RawMessage(`"` + strings.Repeat("y", store.FreeTransfer) + `"`)
-		if err := errors.Join(s.Put(t.Context(), conversationID(1), large), s.Put(t.Context(), id(1), entry("u", "", strings.Repeat("z", store.FreeTransfer/4)))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(s.Put(t.Context(), conversationID(1), large), s.Put(t.Context(), id(1), entry("u", "", strings.Repeat("z", store.FreeTransfer/4)))))
 		if text := textOf(t, s.Store, "u", conversationID(1)); text != fmt.Sprintf("%s []", large.Input) {
 			t.Errorf("%d bytes", len(text))
 		}
@@ -282,9 +269,7 @@ func namesOf(t *testing.T, s *Store, from int64) string {
 	if errors.Is(err, ErrDropped) {
 		return "dropped"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	names := ""
 	for _, e := range events.Events {
 		names += e.Name
@@ -305,9 +290,7 @@ func TestBackground(t *testing.T) {
 			return
 		}
 		ctx := t.Context()
-		if err := s.Begin(ctx, id(1), begun()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Begin(ctx, id(1), begun()))
 		if object := objectOf(t, s.Store, id(1)); !strings.HasPrefix(object, "running ") {
 			t.Error(object)
 		}
@@ -331,9 +314,7 @@ func TestBackground(t *testing.T) {
 		if _, err := s.Events(ctx, "v", id(1), 0, 1<<20); !errors.Is(err, store.ErrNotFound) {
 			t.Error("another user's events:", err)
 		}
-		if err := s.Put(ctx, id(1), entry("u", "", "end")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, id(1), entry("u", "", "end")))
 		if names := namesOf(t, s.Store, 4); names != "" {
 			t.Errorf("the last event is missing, but %q", names)
 		}
@@ -360,9 +341,7 @@ func TestLost(t *testing.T) {
 			return
 		}
 		ctx := t.Context()
-		if err := s.Begin(ctx, id(1), begun()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Begin(ctx, id(1), begun()))
 		if _, err := s.Continue(ctx, "u", id(1), someEvents(0, "a")); err != nil {
 			t.Fatal(err)
 		}
@@ -402,9 +381,7 @@ func TestLostWhileRead(t *testing.T) {
 		if s.lose == nil {
 			return
 		}
-		if err := s.Begin(t.Context(), id(1), begun()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Begin(t.Context(), id(1), begun()))
 		other := s.lose()
 		half := &halfEngine{Engine: other.engine}
 		_, err := storeIn(half).GetObject(t.Context(), "u", id(1))
@@ -438,9 +415,7 @@ func TestLostAtTheEnd(t *testing.T) {
 		if err == nil {
 			_, err = s.Continue(t.Context(), "u", id(1), all)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		other := s.lose()
 		if object := objectOf(t, other, id(1)); !strings.Contains(object, `"failed"`) {
 			t.Error(object)
@@ -460,9 +435,7 @@ func TestChain(t *testing.T) {
 			if i == 1 {
 				text += strings.Repeat("x", store.FreeTransfer/2) // which takes more than a page
 			}
-			if err := s.Put(ctx, id(i), entry("ann", previous, text)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Put(ctx, id(i), entry("ann", previous, text)))
 		}
 		items, err := NewReader(s.Store, "ann", 1<<20, always).Chain(ctx, id(2))
 		got := strings.ReplaceAll(fmt.Sprintf("%s", items), "x", "")
@@ -478,24 +451,18 @@ func TestChain(t *testing.T) {
 		if _, err := NewReader(s.Store, "ann", 1<<20, func(int64) bool { return false }).Chain(ctx, id(2)); !errors.Is(err, ErrNoMemory) {
 			t.Error("a chain without memory:", err)
 		}
-		if err := s.Delete(ctx, "ann", id(0)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Delete(ctx, "ann", id(0)))
 		_, err = NewReader(s.Store, "ann", 1<<20, always).Chain(ctx, id(2))
 		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != id(0) {
 			t.Error("a chain without its beginning:", err)
 		}
-		if err := errors.Join(s.Put(ctx, id(0), entry("ann", id(2), "round")), s.Put(ctx, id(1), entry("ann", id(0), "small"))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(s.Put(ctx, id(0), entry("ann", id(2), "round")), s.Put(ctx, id(1), entry("ann", id(0), "small"))))
 		if _, err := NewReader(s.Store, "ann", 1<<30, always).Chain(ctx, id(2)); !errors.Is(err, ErrTooLong) {
 			t.Error("a chain in a circle:", err)
 		}
 		in := entry("ann", "", "in")
 		in.Conversation = conversationID(0)
-		if err := s.Put(ctx, id(9), in); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, id(9), in))
 		if _, err := NewReader(s.Store, "ann", 1<<30, always).Chain(ctx, id(9)); !errors.Is(err, ErrInConversation) {
 			t.Error("a response of a conversation:", err)
 		}

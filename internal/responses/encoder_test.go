@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	sdk "github.com/openai/openai-go/v3/responses"
@@ -113,9 +114,7 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 		*events = append(*events, e)
 		return nil
 	})
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Open())
 	for _, o := range outs {
 		err := error(nil)
 		if o.Kind == turn.OutputFailure {
@@ -123,9 +122,7 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 		} else {
 			err = s.Write(0, o)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return s
 }
@@ -191,9 +188,7 @@ func checkDeltas(t *testing.T, events []readEvent, response []byte) {
 	var whole struct {
 		Output []json.RawMessage `json:"output"`
 	}
-	if err := json.Unmarshal(response, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(response, &whole))
 	added, done, texts := 0, 0, map[string]string{}
 	for _, e := range events {
 		key := fmt.Sprint(e.Item, e.Part)
@@ -399,9 +394,7 @@ func TestResponseStreamEmitFails(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Open())
 	for range 3 {
 		if err := s.Write(0, textOut("x")); !errors.Is(err, gone) {
 			t.Fatal(err)
@@ -428,9 +421,7 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 			s = newStream(meta, func(string, []byte) error { return nil })
 		}
 		n++
-		if err := s.Write(0, out); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Write(0, out))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -20,9 +21,7 @@ func asNode(t *testing.T, server *redisserver.Server, password string, cluster b
 		options.DB = 1
 	}
 	r := NewRedis(RedisOptions{UniversalOptions: options, Prefix: "codex", MaxAge: time.Hour, MaxBytes: engineRoom}, slog.New(slog.DiscardHandler))
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -55,9 +54,7 @@ func TestACL(t *testing.T) {
 			})
 			r := asNode(t, server, "secret", cluster)
 			window, err := quota.ParseWindow("1h")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if err := countRequest(t, r, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}}); err != nil {
 				t.Error(err)
 			}

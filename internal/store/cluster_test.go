@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -26,16 +27,12 @@ func TestOneAddressOfCluster(t *testing.T) {
 		r := NewRedis(RedisOptions{
 			UniversalOptions: redis.UniversalOptions{Addrs: []string{servers[0].Addr}, Username: "node", Password: "secret"}, Prefix: "codex", MaxAge: time.Hour,
 		}, slog.New(slog.DiscardHandler))
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Start())
 		t.Cleanup(func() { _ = r.Close() })
 		nodes = append(nodes, r)
 	}
 	window, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all sync.WaitGroup
 	for i := range 12 {
 		user := fmt.Sprint("user-", i)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 const (
@@ -30,13 +32,9 @@ func filled(t *testing.T) (*Disk, string) {
 	dir := t.TempDir()
 	d := NewDisk(dir)
 	d.Limit(1<<30, time.Hour)
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Start())
 	for n := range damageEntries {
-		if err := d.Put(t.Context(), "u", id(n), entry("", damagedText(n))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Put(t.Context(), "u", id(n), entry("", damagedText(n))))
 	}
 	return d, filepath.Join(dir, "responses.db")
 }
@@ -186,17 +184,13 @@ func TestDamagedFile(t *testing.T) {
 			random = rand.NewChaCha8([32]byte{7}) // the same bytes in any order of these tests
 			d, path := filled(t)
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer file.Close()
 			info, err := file.Stat()
 			if err == nil {
 				err = damage(file, info.Size())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			useDamaged(t, d)
 			next := NewDisk(filepath.Dir(path))
 			next.Limit(1<<30, time.Hour)

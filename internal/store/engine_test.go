@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -63,17 +64,13 @@ func diskEngine(t *testing.T) tested {
 		d := NewDisk(dir)
 		d.now = func() time.Time { return now }
 		d.Limit(engineRoom, time.Hour)
-		if err := d.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Start())
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
 	d := open(t)
 	return tested{Engine: d, age: time.Hour, room: engineRoom, later: func(d time.Duration) { now = now.Add(d) }, other: func(t *testing.T) Engine {
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Close())
 		d = open(t)
 		return d
 	}}
@@ -84,9 +81,7 @@ func openRedis(t *testing.T, addr string, cluster bool) *Redis {
 	r := NewRedis(RedisOptions{
 		UniversalOptions: redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 	}, slog.New(slog.DiscardHandler))
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -112,9 +107,7 @@ func TestManyLinks(t *testing.T) {
 			links = 100 // each is synced
 		}
 		for i := range links {
-			if err := e.Put(t.Context(), "u", id(i), entry(last, "x")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, e.Put(t.Context(), "u", id(i), entry(last, "x")))
 			last = id(i)
 		}
 		calls := new(countingHook)
@@ -148,9 +141,7 @@ func (*countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 func putAll(t *testing.T, e Engine, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := e.Put(t.Context(), "u", id(i), entry("", "x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.Put(t.Context(), "u", id(i), entry("", "x")))
 	}
 }
 

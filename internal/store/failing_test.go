@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -44,9 +45,7 @@ func checkUnavailable(t *testing.T, what string, e Engine, limit time.Duration) 
 func TestRedisFails(t *testing.T) {
 	server := redisserver.Start(t)
 	r := openRedis(t, server.Addr, false)
-	if err := r.Put(t.Context(), "u", id(1), entry("", "kept")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Put(t.Context(), "u", id(1), entry("", "kept")))
 	back := func(what string) {
 		t.Helper()
 		var err error
@@ -68,9 +67,7 @@ func TestRedisFails(t *testing.T) {
 	server.Restart()
 	back("restarted")
 
-	if err := r.Put(t.Context(), "u", id(4), begun("o")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Put(t.Context(), "u", id(4), begun("o")))
 	server.Do("CONFIG SET maxmemory 1mb")
 	_ = r.Put(t.Context(), "u", id(2), entry("", strings.Repeat("x", 2<<20))) // it may begin below the limit
 	if err := r.Put(t.Context(), "u", id(3), entry("", "x")); !errors.Is(err, ErrUnavailable) {
@@ -94,15 +91,11 @@ func TestLeaseOverAnOutage(t *testing.T) {
 	owner, other := openRedis(t, server.Addr, false), openRedis(t, server.Addr, false)
 	begin := begun("o")
 	begin.Lease = time.Millisecond
-	if err := owner.Put(t.Context(), "u", id(1), begin); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, owner.Put(t.Context(), "u", id(1), begin))
 	time.Sleep(20 * time.Millisecond)
 	other.Pause()
 	other.state.Store(down)
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Start())
 	for deadline := time.Now().Add(10 * time.Second); other.Fails() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
@@ -118,9 +111,7 @@ func TestLeaseOverAnOutage(t *testing.T) {
 func TestNotRedis(t *testing.T) {
 	for _, answer := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "*-1\r\n", "$5\r\nhello\r\n", "*99999999\r\n", "-WRONGPASS no\r\n", ""} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -193,9 +184,7 @@ func TestPause(t *testing.T) {
 	for range 3 {
 		r.Pause()
 		putAll(t, r, 0, 1)
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Start())
 	}
 }
 
@@ -205,21 +194,13 @@ func TestSettleAtTheExit(t *testing.T) {
 	server := redisserver.Start(t)
 	r, ctx := openRedis(t, server.Addr, false), t.Context()
 	window, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
 	request, err := r.Limits().Begin(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	grants, err := request.Acquire(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := request.Reserve(ctx, grants, 100); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, request.Reserve(ctx, grants, 100))
 	server.Kill()
 	grants[0].Close(20)
 	server.Restart()

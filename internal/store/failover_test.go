@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -32,9 +33,7 @@ func TestFailover(t *testing.T) {
 	master.Replica(t)
 	sentinel := master.Sentinel(t, time.Minute)
 	window, err := quota.ParseWindow("1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const limit, clients = 600, 9
 	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: limit, Window: window}}}
 	var nodes []*Redis
@@ -43,15 +42,11 @@ func TestFailover(t *testing.T) {
 			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second},
 			Prefix:           "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 		}, slog.New(slog.DiscardHandler))
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Start())
 		t.Cleanup(func() { _ = r.Close() })
 		nodes = append(nodes, r)
 	}
-	if err := nodes[0].Put(t.Context(), "ann", id(1), entry("", "kept")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, nodes[0].Put(t.Context(), "ann", id(1), entry("", "kept")))
 	var answered, failed, refused atomic.Int64
 	var all sync.WaitGroup
 	failover := sync.OnceFunc(func() { master.KillReplicated(t, sentinel) })
@@ -96,9 +91,7 @@ func TestPlannedFailover(t *testing.T) {
 	r := NewRedis(RedisOptions{
 		UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 3 * time.Second}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 	}, slog.New(slog.DiscardHandler))
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	t.Cleanup(func() { _ = r.Close() })
 	var mu sync.Mutex
 	var stored []string

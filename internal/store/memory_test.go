@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestMemoryBounds(t *testing.T) {
@@ -19,16 +21,12 @@ func TestMemoryBounds(t *testing.T) {
 	}
 	m := NewMemory(3*(one.size()+int64(len(id(0)))), time.Hour)
 	for i := range 3 {
-		if err := m.Put(ctx, "u", id(i), one); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Put(ctx, "u", id(i), one))
 	}
 	if _, err := get(ctx, m, "u", id(0)); err != nil { // now 1 is least recently used
 		t.Fatal(err)
 	}
-	if err := m.Put(ctx, "u", id(3), one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Put(ctx, "u", id(3), one))
 	var there []int
 	for i := range 4 {
 		if _, err := get(ctx, m, "u", id(i)); err == nil {

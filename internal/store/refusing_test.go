@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -25,9 +26,7 @@ func TestRefusesWrites(t *testing.T) {
 			if name == "no disk" {
 				gone := t.TempDir()
 				server.Do("CONFIG SET dir " + gone)
-				if err := os.Remove(gone); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Remove(gone))
 			}
 			r := openRedis(t, server.Addr, false)
 			if err := r.Put(t.Context(), "u", id(1), entry("", "kept")); err != nil || r.Fails() {
@@ -72,9 +71,7 @@ func TestRefusesWrites(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	d := NewDisk(t.TempDir())
 	d.Limit(1<<30, time.Hour)
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Start())
 	t.Cleanup(func() { _ = d.Close() })
 	if err := d.Put(t.Context(), "u", id(1), entry("", "kept")); err != nil || d.Fails() {
 		t.Fatal(err, d.Fails())

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestNobodyIsPushedOut checks that a user who stores as much as possible drops own entries only.
@@ -16,14 +18,10 @@ func TestNobodyIsPushedOut(t *testing.T) {
 		return m.Put(t.Context(), user, id(i), entry("", strings.Repeat("x", size)))
 	}
 	for i, user := range []string{"b", "c", "b"} {
-		if err := put(i, user, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, put(i, user, 1000))
 	}
 	for i := range 100 {
-		if err := put(10+i, "a", 12<<10); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, put(10+i, "a", 12<<10))
 	}
 	if err := put(500, "a", 33<<10); !errors.Is(err, ErrTooLarge) {
 		t.Error("an entry of more than half of what is shared:", err)
@@ -57,9 +55,7 @@ func TestShareOfMemory(t *testing.T) {
 				continue // ids of others are not known
 			}
 			e := entry("", strings.Repeat("x", random.IntN(4000)))
-			if err := m.Put(t.Context(), user, at, e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.Put(t.Context(), user, at, e))
 			after := m.held()
 			for other, bytes := range before {
 				if only := m.users.byName[user].entries.Len() == 1; other != user && after[other] < bytes && bytes < after[user] && !only {

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
@@ -54,9 +55,7 @@ func (p *trouble) home(config string) string {
 func (p *trouble) program(script string) string {
 	path := filepath.Join(p.t.TempDir(), "program")
 	e2e.WriteFile(p.t, path, "#!/bin/sh\n"+script+"\n")
-	if err := os.Chmod(path, 0o700); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, os.Chmod(path, 0o700))
 	return path
 }
 
@@ -161,9 +160,7 @@ var troubles = map[string]func(p *trouble) string{
 	"another process uses it": func(p *trouble) string {
 		dir := p.t.TempDir()
 		other := store.NewDisk(dir)
-		if err := other.Start(); err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, other.Start())
 		defer other.Close()
 		return p.refused("store disk " + dir)
 	},
@@ -183,9 +180,7 @@ var troubles = map[string]func(p *trouble) string{
 	},
 	"address already in use": func(p *trouble) string {
 		other, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 		defer other.Close()
 		return fmt.Sprint(e2e.LoadCaddyfile(strings.ReplaceAll(p.Caddyfile(""), p.Addr, other.Addr().String())))
 	},
@@ -193,9 +188,7 @@ var troubles = map[string]func(p *trouble) string{
 		p.t.Setenv("XDG_DATA_HOME", p.t.TempDir())
 		url := "https://localhost:" + p.Addr[strings.LastIndexByte(p.Addr, ':')+1:]
 		text := strings.Replace(p.Caddyfile(""), p.URL+" {", url+" {\ntls internal", 1)
-		if err := e2e.LoadCaddyfile(strings.Replace(text, "auto_https off", "skip_install_trust\nauto_https disable_redirects", 1)); err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, e2e.LoadCaddyfile(strings.Replace(text, "auto_https off", "skip_install_trust\nauto_https disable_redirects", 1)))
 		message := ""
 		e2e.WaitFor(p.t, "the certificate", func() bool {
 			_, err := http.Get(url + "/healthz")
@@ -210,16 +203,12 @@ var troubles = map[string]func(p *trouble) string{
 	"Without an API key this server does not answer to the name": func(p *trouble) string {
 		p.Load(p.Caddyfile(""))
 		request, err := http.NewRequest(http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader("{}"))
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 		request.Host = "codex.lan"
 		// The site has an address of its own; another one accepts any name.
 		p.Load(strings.Replace(p.Caddyfile(""), p.URL+" {", "http://:"+p.Addr[strings.LastIndexByte(p.Addr, ':')+1:]+" {", 1))
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 		return errorMessage(p.Read(response))
 	},
 	"Pages of the origin": func(p *trouble) string {
@@ -237,9 +226,7 @@ var troubles = map[string]func(p *trouble) string{
 		p.Load(p.Caddyfile(""))
 		p.WaitReady()
 		stream, err := p.Chat(e2e.Context(p.t), e2e.ChatBody("say:Half; hang", e2e.Fields{"stream": true}), nil)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 		e2e.ReadUntil(p.t, stream.Body, "Half")
 		for _, pid := range e2e.Codexes(0) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
