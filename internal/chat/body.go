@@ -17,7 +17,6 @@ type content struct {
 	finish      turn.FinishReason
 }
 
-// add adds an output that is not the last of the choice.
 func (c *content) add(out *turn.Output, meta *Meta) {
 	switch out.Kind {
 	case turn.OutputText:
@@ -49,8 +48,7 @@ func (e *Encoder) JSON() []byte {
 	return wirejson.Append(nil, body)
 }
 
-// message returns the message of the choice. If the choice has calls and no text, the content is
-// null.
+// message returns the message of the choice. With calls and no text, the content is null.
 func (c *content) message(meta *Meta) *message {
 	text := c.text.String()
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}

@@ -47,9 +47,8 @@ func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *fiel
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapCustomInputs restores the arguments of calls of custom tools. The model wrote them as a JSON
-// object that contains the input of the tool. Some clients send only the input back as the
-// arguments, so wrapCustomInputs puts this input into an object again.
+// wrapCustomInputs restores the arguments of custom tools' calls: the model wrote an object that
+// contains the input, of which some clients send only the input back.
 func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
 		return
@@ -63,9 +62,8 @@ func (r *Request) wrapCustomInputs() {
 	}
 }
 
-// checkCalls checks that the calls of an assistant's message have one result each, in tool messages
-// directly after that message. Without this check, Codex would silently invent a missing result,
-// and drop a result without a call. There is at least one message.
+// checkCalls checks that each call of an assistant's message has one result, in tool messages
+// directly after it. Otherwise Codex would silently invent or drop results. There is a message.
 func checkCalls(messages []prompt.Message) *field.Error {
 	callMessage := 0                      // the index of the last message that was read and is not a result
 	pendingCalls := map[string]struct{}{} // the ids of the calls in that message for which no result was read

@@ -15,9 +15,8 @@ import (
 )
 
 // Encoder encodes the outputs of turns as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse), or as one chat.completion object with the same content. The
-// outputs of each turn become one choice. The chunks of several choices may be mixed. Each choice
-// has these chunks:
+// (CreateChatCompletionStreamResponse), or as one chat.completion object of the same content. Each
+// turn becomes a choice. Choices may be mixed. Each has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
 //   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), and
@@ -25,15 +24,13 @@ import (
 //   - two chunks for each call,
 //   - a chunk with the finish_reason and an empty delta.
 //
-// The member reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call
-// (delta.tool_calls) has the call's index, id, type and name. The second chunk has the index and the
-// arguments or, of a custom tool, the input; there is none if they are empty. If the request has
-// functions, the older form of tools, a call is in delta.function_call: its first chunk has the name,
-// and its second chunk has the arguments.
+// reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call
+// (delta.tool_calls) has its index, id, type and name, the second one the index and the arguments
+// or, of a custom tool, the input, unless that is empty. In the older form of tools, functions, a
+// call is in delta.function_call: first the name, then the arguments.
 //
-// If the client asks for the usage, the last chunk has no choice, but the usage of all choices
-// together; all earlier chunks have "usage": null. If a choice fails, an error object ends the
-// stream.
+// If the client asks for the usage, the last chunk has that of all choices, but no choice; all
+// others have "usage": null. If a choice fails, an error object ends the stream.
 type Encoder struct {
 	api.Events
 	meta     Meta
@@ -92,8 +89,7 @@ func (e *Encoder) Begin(emit api.Emit) {
 	}
 }
 
-// fingerprint returns a fingerprint that looks like OpenAI's system_fingerprint. It depends on Codex's
-// name of the model and the release of Codex.
+// fingerprint looks like OpenAI's system_fingerprint. It is made from Codex's model and release.
 func fingerprint(model, version string) string {
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])
@@ -128,7 +124,6 @@ func (e *Encoder) Write(choice int, out turn.Output) error {
 	return e.Err()
 }
 
-// sendOutput sends the chunks of an output that is not the last of its choice.
 func (e *Encoder) sendOutput(choice int, out *turn.Output) {
 	switch out.Kind {
 	case turn.OutputText, turn.OutputReasoning:
@@ -143,8 +138,7 @@ func (e *Encoder) sendOutput(choice int, out *turn.Output) {
 	}
 }
 
-// sendCall sends the chunks of a call. If the request has functions, the older form of tools, the
-// client can read only one call, so sendCall sends nothing for the calls after the first.
+// sendCall sends a call's chunks. With functions, the older form, clients read only the first call.
 func (e *Encoder) sendCall(index int, out *turn.Output) {
 	callIndex, form := out.Call, e.meta.Forms[out.Name]
 	var first message
@@ -175,9 +169,8 @@ func (e *Encoder) sendCall(index int, out *turn.Output) {
 	}
 }
 
-// sendPiece sends a chunk with a piece of text, a piece of reasoning or the arguments of a call. Nearly all chunks are
-// such pieces, so sendPiece does not use the JSON encoder. If the choice has no chunk yet,
-// sendPiece first sends a chunk with opening as its delta.
+// sendPiece sends a piece of text, reasoning or a call's arguments, as nearly all chunks are: it
+// uses no JSON encoder. If it is the choice's first, a chunk with opening as its delta precedes it.
 func (e *Encoder) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -217,7 +210,6 @@ func (e *Encoder) finishChoice(index int, out *turn.Output) {
 	e.End()
 }
 
-// totalUsage returns the usage of all choices that have finished.
 func (e *Encoder) totalUsage() *usage {
 	u := e.usage
 	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: e.estimated}
@@ -227,8 +219,7 @@ func (e *Encoder) totalUsage() *usage {
 	return w
 }
 
-// The deltas of the first chunk of a choice: openingForCall if the choice begins with a call, and
-// otherwise openingForText.
+// The deltas of a choice's first chunk: openingForCall if it begins with a call, else openingForText.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`
@@ -242,8 +233,7 @@ func (e *Encoder) openChoice(choice int, delta string) {
 	}
 }
 
-// sendChunk sends a chunk of one choice. delta is JSON. If finish is empty, the finish_reason is
-// null.
+// sendChunk sends a chunk of one choice. delta is JSON. An empty finish is null in finish_reason.
 func (e *Encoder) sendChunk(index int, delta string, finish turn.FinishReason) {
 	chunk := append(e.Take(), e.choices[index].chunkStart...)
 	chunk = append(chunk, delta...)

@@ -40,8 +40,7 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
-// readMessage reads the message at the cursor into m, which is empty. index is the message's index
-// in the conversation.
+// readMessage reads the message at the cursor into m, which is empty. index: m's in the conversation.
 func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
@@ -105,8 +104,7 @@ func addRefusal(m *prompt.Message, refusal wirejson.Value) {
 	}
 }
 
-// readContent reads the content of a message: a string or a list of parts. null and an empty list
-// mean an empty text, since clients write these for a message without a text.
+// readContent reads a string or a list of parts. null and [] are empty texts: clients write these.
 func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
 	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")

@@ -25,8 +25,7 @@ type Request struct {
 	hasInput         bool                // the body is of the Responses API: its input is the conversation
 }
 
-// Decode reads and checks the body of a request, see [prompt]. The caller has to fetch images at
-// https URLs, see [prompt.Conversation.RemoteImages].
+// Decode reads and checks a body, see [prompt]. The caller fetches [prompt.Conversation.RemoteImages].
 //
 // Some clients post bodies of the Responses API, but expect chat completions as answers. If a body
 // has an input and no messages, Decode reads the input as the conversation.
@@ -95,8 +94,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// check checks the required fields, and fields that depend on each other. It also turns older forms
-// of fields into the newer ones.
+// check checks required fields and those that depend on each other. Older forms become newer ones.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -119,8 +117,7 @@ func (r *Request) check() *field.Error {
 	return r.CheckChoice(false).In("tool_choice")
 }
 
-// ConversationField returns the name of the field with the conversation: messages, or input if the
-// body is of the Responses API.
+// ConversationField returns messages or, if the body is of the Responses API, input.
 func (r *Request) ConversationField() string {
 	if r.hasInput {
 		return "input"

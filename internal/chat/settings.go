@@ -50,8 +50,7 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// WithoutSearch is called if the operator does not allow web searches. If the request asks for them,
-// WithoutSearch removes them, and records web_search_options as ignored.
+// WithoutSearch removes web searches, which the operator forbids, as ignored web_search_options.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.Search != nil {
 		r.Search = nil

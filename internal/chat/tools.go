@@ -23,9 +23,8 @@ type toolList struct {
 	forms map[string]ToolForm // by the name of a custom tool: the form of its calls
 }
 
-// ToolForm is the form in which the client gets the calls of a tool. It is 0 for a tool that the
-// client declared as a function. The other forms are for custom tools, whose input is a text. To
-// Codex and to the model, a custom tool is a function.
+// ToolForm is the form of a tool's calls for the client: 0 for a function, the others for custom
+// tools, whose input is a text. To Codex and the model, these are functions.
 type ToolForm uint8
 
 const (
@@ -91,9 +90,8 @@ func (l *toolList) add(t prompt.Tool) *field.Error {
 	return prompt.AddName(&l.names, t.Name, true)
 }
 
-// readChoice reads a tool_choice that is an object. If its type is allowed_tools
-// (ChatCompletionAllowedTools), its members are in an inner object of that name, or (as in the
-// Responses API) in the same object as the type.
+// readChoice reads a tool_choice that is an object. If it is a ChatCompletionAllowedTools, its
+// members are in an inner object allowed_tools or, as in the Responses API, beside the type.
 func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	var kind, allowed, mode wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("allowed_tools", &allowed), wirejson.Into("mode", &mode))
@@ -110,9 +108,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
-// readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
-// returns the name. As in the Responses API, the name may also be in the same object as the type.
-// For any other type, the error says that the type must be one of types.
+// readChosenTool returns the name in {"type":"function","function":{"name":…}}, or the same with
+// custom, or beside the type, as in the Responses API. Any other type must be one of types.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -133,8 +130,7 @@ func readChosenName(v wirejson.Value) (string, *field.Error) {
 	return name.Text(), nil
 }
 
-// readFunctions reads the member functions (ChatCompletionFunctions), the older form of tools. Some
-// clients know only this form.
+// readFunctions reads functions (ChatCompletionFunctions), an older form that some clients need.
 func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "functions", list.readFunction)
@@ -153,9 +149,8 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions turns r.functions and r.functionCall, the older forms, into r.Tools and r.Choice. A
-// request may not have older and newer forms together, since its answer has either a function_call
-// or tool_calls.
+// useFunctions turns the older forms, functions and functionCall, into r.Tools and r.Choice. Both
+// forms together are refused, since an answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -176,9 +171,8 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readMessageFunctionCall reads the function_call in an assistant's message. A function_call has no
-// id, so readMessageFunctionCall makes one from the index of the message. toToolMessage gives the
-// result the same id.
+// readMessageFunctionCall reads the function_call of an assistant's message. It has no id, so it
+// gets one from the message's index, as the result does in toToolMessage.
 func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -194,10 +188,9 @@ func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *fi
 
 func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// toToolMessage turns a message with the role function into a tool message: the result of the
-// function_call in the message directly before it. earlier has the messages before it. A message
-// with the role function has the name of the function but no id of the call, so toToolMessage sets
-// the id.
+// toToolMessage turns a message of the role function into a tool message: the result of the
+// function_call directly before it, the end of earlier. It has the function's name but no id, so it
+// gets one.
 func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

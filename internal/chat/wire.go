@@ -7,17 +7,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Meta has the data that all chunks of a stream share. The body of an answer that is not streamed
-// has the same data.
+// Meta has what all chunks of a stream, or the body of an answer that is not streamed, share.
 type Meta struct {
 	prompt.Settings
 	ID      string // of the completion, for example "chatcmpl-…"
 	Created int64  // Unix time in seconds
-	// ServiceTier and Fingerprint are the values of service_tier and system_fingerprint. An
-	// empty value is left out of the answer.
+	// ServiceTier and Fingerprint are service_tier and system_fingerprint; empty: left out.
 	ServiceTier, Fingerprint string
-	// Place returns Codex's name of the model and the release of Codex, from which Begin makes the
-	// Fingerprint. Nil: the Fingerprint is given.
+	// Place returns Codex's model and release, for the Fingerprint. Nil: the Fingerprint is given.
 	Place func() (model, version string)
 	Field string // the name of the request's field with the conversation, for errors
 	// Forms has the form of each custom tool's calls, see [Request.Forms].
@@ -26,8 +23,7 @@ type Meta struct {
 
 const finishFunctionCall turn.FinishReason = "function_call"
 
-// finishReason returns the finish_reason for the client. If the request has functions instead of
-// tools, it returns function_call instead of tool_calls.
+// finishReason returns the finish_reason: function_call, not tool_calls, for functions.
 func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	if m.LegacyFunctions && reason == turn.FinishToolCalls {
 		return finishFunctionCall
@@ -57,8 +53,7 @@ type choice struct {
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 
-// message is the message of a body (ChatCompletionResponseMessage) or the delta of a chunk
-// (ChatCompletionStreamResponseDelta).
+// message is a body's ChatCompletionResponseMessage or a delta, ChatCompletionStreamResponseDelta.
 type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null; nil: the member is absent
@@ -79,8 +74,7 @@ type call struct {
 	Custom   *custom   `json:"custom,omitempty"`
 }
 
-// newCall returns a call in the given form. text is the arguments of a function, or the input of a
-// custom tool.
+// newCall returns a call. text is the arguments of a function, or the input of a custom tool.
 func newCall(id, name, text string, form ToolForm) call {
 	if form == customForm {
 		return call{ID: id, Type: "custom", Custom: &custom{name, text}}
@@ -88,8 +82,7 @@ func newCall(id, name, text string, form ToolForm) call {
 	return call{ID: id, Type: "function", Function: &function{name, text}}
 }
 
-// custom is a called custom tool: its name and its input. In a stream, the first chunk has the name
-// and an empty input, and a later chunk has only the input.
+// custom is a called custom tool. In a stream, the name and the input are in separate chunks.
 type custom struct {
 	Name  string `json:"name,omitempty"`
 	Input string `json:"input"`
@@ -117,19 +110,16 @@ type usage struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 
-	// Estimated is true if this server has estimated a part of the tokens, because a response
-	// was interrupted before its usage came. It is not a member of OpenAI's API.
+	// Estimated: some tokens are this server's estimate, after an interruption. Not in OpenAI's API.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// annotation is one of the annotations of a message.
 type annotation struct {
 	Type     string   `json:"type"`
 	Citation citation `json:"url_citation"`
 }
 
-// citation is a place in the choice's text that cites a web page. Start and End are indexes of
-// characters in that text.
+// citation is a place in the choice's text that cites a web page, from character Start to End.
 type citation struct {
 	End   int    `json:"end_index"`
 	Start int    `json:"start_index"`
@@ -137,9 +127,8 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations in the annotations of a message. Their indexes in out.Text
-// count from the beginning of the message. out.Part is where the message begins in the choice's
-// text, so annotations adds out.Part to the indexes.
+// annotations returns the citations of a message, whose indexes count from its beginning. It adds
+// out.Part, where the message begins in the choice's text.
 func annotations(out *turn.Output) (all []annotation) {
 	var decoded []struct {
 		Type  string

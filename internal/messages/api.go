@@ -35,8 +35,7 @@ var API = api.API{
 	},
 }
 
-// setLimit sets Anthropic's headers about a limit of requests. It sets no headers about tokens: in
-// Anthropic's API, input and output have separate limits.
+// setLimit sets Anthropic's headers about requests; for tokens, input and output have own limits there.
 func setLimit(h http.Header, l api.Limit) {
 	if l.Unit != quota.Requests {
 		return

@@ -41,7 +41,6 @@ func (h *history) readBlock(m *prompt.Message, b *rawBlock) *field.Error {
 	return field.Invalid("must be text, image, document, search_result or tool_result in a message of the role user").In("type")
 }
 
-// addNotice adds a text that this server writes for the model.
 func addNotice(m *prompt.Message, text string) {
 	m.Content = append(m.Content, prompt.Part{Text: wirejson.AppendString(nil, text)})
 }
@@ -130,7 +129,6 @@ func heading(label, title, detail string) string {
 	return label + ":"
 }
 
-// readSearchResult reads a result of a search that the client has made.
 func (h *history) readSearchResult(m *prompt.Message, b *rawBlock) *field.Error {
 	f := cmp.Or(field.Expect(wirejson.KindString, b.title).In("title"), field.Expect(wirejson.KindString, b.source).In("source"),
 		field.Expect(wirejson.KindArray, b.content).In("content"))

@@ -10,10 +10,9 @@ import (
 // deferredTools are the tools that a client declares with defer_loading. The model is to know such
 // a tool only after the conversation has referred to it (tool_reference or tool_addition).
 //
-// The tools of a Codex thread are fixed at its start. If each deferred tool became a function of
-// its own, each reference to another tool would need a new thread. Therefore the model gets one
-// function, with which it calls every deferred tool. A reference to a tool becomes a text about the
-// tool.
+// A Codex thread's tools are fixed at its start: with a function for each tool, a reference to
+// another one would need a new thread. So the model calls all of them through one function, and a
+// reference becomes a text about the tool.
 type deferredTools struct {
 	functionName string // the name of this function; empty: there are no deferred tools
 	tools        map[string]prompt.Tool
@@ -32,8 +31,7 @@ func (d *deferredTools) has(name string) bool {
 	return ok
 }
 
-// The name, the description and the schema of the function with which the model calls deferred
-// tools.
+// Name, description and schema of the function through which the model calls deferred tools.
 const (
 	deferredFunction    = "call_tool"
 	deferredDescription = "Call a tool that is not among your functions but was described to you by a result in this conversation, such as that of a search for tools. " +
@@ -42,9 +40,8 @@ const (
 		`"arguments":{"type":"object","description":"The arguments of the tool","additionalProperties":true}},"required":["name","arguments"]}`
 )
 
-// addDeferredFunction adds the function for the deferred tools to r.Tools, if there are any
-// deferred tools. names has the names of all tools, and the function gets a name that is not among
-// them.
+// addDeferredFunction adds the function for the deferred tools, if there are any, to r.Tools, with
+// a name that is not among names, those of all tools.
 func (r *Request) addDeferredFunction(names map[string]bool) {
 	if r.deferred.tools == nil {
 		return
@@ -57,9 +54,8 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
 }
 
-// wrapArguments returns the arguments with which the model calls a deferred tool through the
-// function: an object with the name and the input of the tool. If the input was not an object,
-// wrapUnparsed has put it into an object, and wrapArguments makes the input a string again.
+// wrapArguments returns the arguments for calling a deferred tool through the function: an object
+// with its name and input. An input that wrapUnparsed made an object of becomes a string again.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	if text := unwrapUnparsed(input); len(text) != len(input) {
@@ -70,9 +66,8 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 	return append(arguments, '}')
 }
 
-// unwrapCall reverses wrapArguments: it reads the name and the input of a deferred tool from the
-// function's arguments. A missing input counts as {}. If the input is a string, unwrapCall returns
-// the text of the string. If the arguments are no object with a name, ok is false.
+// unwrapCall reverses wrapArguments. A missing input counts as {}; of a string, it returns the
+// text. ok is false if the arguments are no object with a name.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -94,9 +89,8 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	return called.Text(), string(given), true
 }
 
-// describe returns the text that tells the model that it can call a tool. The first text about a
-// deferred tool also has its description and its schema. Further texts do not repeat these, since
-// many results may refer to the same tool.
+// describe returns the text that tells the model of a tool that it can call. Only the first one
+// about a tool has its description and schema, since many results may refer to it.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
 	if !ok || d.described[name] {

@@ -22,9 +22,8 @@ import (
 //   - A web search becomes a server_tool_use block. The results of searches are known only
 //     from the citations in the text, so the blocks with the results come at the end.
 //
-// The events are message_start, with a message without content, those of the blocks (see
-// eventWriter), message_delta with the stop_reason and the usage, and message_stop. A failure is an
-// error event, which ends the stream.
+// The events are message_start, with a message without content, the blocks' (see eventWriter),
+// message_delta with stop_reason and usage, and message_stop. A failure ends the stream with an error.
 type Encoder struct {
 	api.Events
 	meta    Meta
@@ -88,9 +87,8 @@ func (e *Encoder) JSON() []byte {
 	return e.meta.append(nil, content, e.body.ending, e.body.usage)
 }
 
-// blockSink receives the blocks of an answer, one after the other. beginBlock begins a block. The
-// methods whose names begin with add extend this block, and endBlock ends it. finish is called
-// after the last block.
+// blockSink receives an answer's blocks one by one. beginBlock begins a block, the methods add…
+// extend it, endBlock ends it. finish is called after the last one.
 type blockSink interface {
 	beginBlock(b block)
 	addText(piece string)
@@ -121,7 +119,6 @@ func (e *Encoder) add(out *turn.Output) {
 	}
 }
 
-// beginBlock ends the open block, if there is one, and begins a new one.
 func (e *Encoder) beginBlock(b block) {
 	e.endBlock()
 	e.openType = b.Type
@@ -131,7 +128,6 @@ func (e *Encoder) beginBlock(b block) {
 // emptyText is the text, the thinking and the signature of a block that has just begun.
 var emptyText = ""
 
-// endBlock ends the open block, if there is one.
 func (e *Encoder) endBlock() {
 	if e.openType != "" {
 		e.openType = ""
@@ -172,9 +168,8 @@ func (e *Encoder) beginThinking(reasoningID string) {
 	e.reasoningID = strings.Clone(reasoningID)
 }
 
-// endReasoning ends an item of reasoning. If the item has encrypted content (out.Text), its block
-// gets the signature. If no text of the item was shown, there is no block yet, so endReasoning
-// begins one for the signature.
+// endReasoning ends an item of reasoning. Encrypted content (out.Text) becomes the block's
+// signature. If no text was shown, it begins a block for that.
 func (e *Encoder) endReasoning(out *turn.Output) {
 	if e.meta.Thinking == ThinkingOff {
 		return
@@ -191,8 +186,7 @@ func (e *Encoder) endReasoning(out *turn.Output) {
 	e.endBlock()
 }
 
-// addCall makes the block of a call. A call of the function for deferred tools becomes a call of the
-// deferred tool.
+// addCall makes the block of a call. One of the function for deferred tools becomes one of the tool.
 func (e *Encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return
@@ -227,8 +221,7 @@ func (e *Encoder) addSearch(out *turn.Output) {
 	e.endBlock()
 }
 
-// searchQuery returns the query of a search action, or else the URL of the page that the action
-// opened. If there is neither, it returns "".
+// searchQuery returns the query of a search action, or the URL of the page that it opened, or "".
 func searchQuery(action string) string {
 	if action == "" {
 		return ""

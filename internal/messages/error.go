@@ -12,8 +12,7 @@ import (
 // statusOverloaded is the status of Anthropic's errors for an overload.
 const statusOverloaded = 529
 
-// errorTypes are the types of errors, by their status. Any other status has the type
-// invalid_request_error if it is below 500, and api_error if not.
+// errorTypes are the types of errors. Others: invalid_request_error below 500, otherwise api_error.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",
@@ -26,8 +25,7 @@ var errorTypes = map[int]string{
 	statusOverloaded:                 "overloaded_error",
 }
 
-// errorStatus returns the status of an error in Anthropic's API, which has its own status for an
-// overload.
+// errorStatus returns an error's status in Anthropic's API, which has its own for an overload.
 func errorStatus(e *apierror.Error) int {
 	if e.Code == apierror.CodeServerOverloaded || e.Code == apierror.CodeCodexOverloaded {
 		return statusOverloaded
@@ -48,9 +46,8 @@ func errorType(status int) string {
 // indexPattern matches an index in the path of a field.
 var indexPattern = regexp.MustCompile(`\[(\d+)\]`)
 
-// errorMessage returns the message of an error in Anthropic's form. Clients compact the
-// conversation if the message says "prompt is too long". In the path of a field, Anthropic writes
-// an index as messages.2 instead of messages[2].
+// errorMessage returns an error's message in Anthropic's form: messages.2 instead of messages[2] in
+// paths. Clients compact the conversation at "prompt is too long".
 func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message
@@ -74,8 +71,7 @@ type errorObject struct {
 	Details *errorDetails `json:"details,omitempty"`
 }
 
-// errorDetails names a field that is not supported. Anthropic's SDK then sends the request again,
-// without this field.
+// errorDetails names an unsupported field. Anthropic's SDK then sends the request without it.
 type errorDetails struct {
 	Code        apierror.Code `json:"error_code"`
 	Unsupported []string      `json:"unsupported"`
@@ -90,8 +86,7 @@ func errorJSON(e *apierror.Error, requestID string) []byte {
 }
 
 // EncodeError returns the status and the body of an error for Anthropic's clients. h has the
-// headers of the answer, among them the id of the request. For a 401, EncodeError adds a header
-// that keeps these clients from trying again.
+// answer's headers, such as the request's id. A header keeps these clients from repeating a 401.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")
@@ -99,6 +94,5 @@ func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	return errorStatus(e), errorJSON(e, h.Get(RequestIDHeader))
 }
 
-// RequestIDHeader is the header with the id of the request. Anthropic's SDKs look for it in every
-// answer.
+// RequestIDHeader is the header with the request's id, which Anthropic's SDKs look for.
 const RequestIDHeader = "Request-Id"

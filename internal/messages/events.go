@@ -8,9 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// eventWriter is the [blockSink] that emits the blocks of a stream. Each block has the events
-// content_block_start, any number of content_block_delta, and content_block_stop. Blocks come one
-// after the other, with indexes from 0.
+// eventWriter is the [blockSink] that emits a stream's blocks, one by one, with indexes from 0.
+// Each is a content_block_start, any number of content_block_delta, and a content_block_stop.
 type eventWriter struct {
 	to               *api.Events
 	index            int      // the index of the newest block; -1: there is none
@@ -45,8 +44,7 @@ func (e *eventWriter) addSignature(signature string) {
 	e.emitDelta(`signature_delta","signature":`, signature)
 }
 
-// maxPiece is the most bytes of a tool call's input in one event. It bounds the buffer in which
-// events are built.
+// maxPiece is the most bytes of a call's input in one event, which bounds the buffer for events.
 const maxPiece = 8 << 10
 
 func (e *eventWriter) addInput(object string) {

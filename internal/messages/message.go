@@ -91,8 +91,7 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// eachBlock calls read for each block of a content. The content is a list of blocks, or a text,
-// which counts as one block.
+// eachBlock calls read for each block of a content: a list, or a text, which counts as one block.
 func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
@@ -127,8 +126,7 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// readUserMessage reads a user's message. In the conversation, the tool results of the message come
-// before its text, which is the order that Anthropic wants.
+// readUserMessage reads a user's message. Its tool results come before its text, as Anthropic wants.
 func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // a string is the same as one text block
@@ -145,7 +143,6 @@ func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	return cmp.Or(f, h.add(m))
 }
 
-// readResult reads the result of a call.
 func (h *history) readResult(b *rawBlock) *field.Error {
 	id := b.toolUseID
 	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.isError).In("is_error"))
@@ -169,8 +166,7 @@ func (h *history) readResult(b *rawBlock) *field.Error {
 	return cmp.Or(f, h.add(m))
 }
 
-// checkResults returns an error if a call still has no result. Without the error, Codex would
-// silently invent a result.
+// checkResults fails if a call still has no result: Codex would silently invent one.
 func (h *history) checkResults() *field.Error {
 	if len(h.pendingCalls) == 0 {
 		return nil
@@ -186,7 +182,6 @@ func (h *history) checkResults() *field.Error {
 		In("id").At(first.block).In("content").At(first.message)
 }
 
-// readAssistantBlock reads a block of an assistant's message.
 func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 	switch b.kind {
 	case "", "text":
@@ -202,8 +197,7 @@ func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 	return nil // all other blocks are left out: only models of another provider can read them
 }
 
-// addAssistantText adds a text of the model. It skips a text that is only white space; clients skip
-// such texts, too.
+// addAssistantText adds a text of the model. White space alone is skipped, as clients do, too.
 func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
 	if len(bytes.TrimSpace(text.Bytes())) == 0 {
 		return nil
@@ -211,8 +205,7 @@ func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
 }
 
-// readCall reads a call that the model has made. A call of a deferred tool becomes a call of the
-// function for deferred tools.
+// readCall reads a call of the model. One of a deferred tool becomes one of the function for these.
 func (h *history) readCall(i int, b *rawBlock) *field.Error {
 	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}

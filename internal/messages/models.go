@@ -11,12 +11,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// IsClient reports whether a request comes from a client of Anthropic's API. Such clients send the
-// version of the API in a header.
+// IsClient reports whether a request has the header with the version of Anthropic's API.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
-// modelInfo is the ModelInfo of Anthropic's API. MaxInput, MaxTokens and Capabilities are always
-// null.
+// modelInfo is Anthropic's ModelInfo. MaxInput, MaxTokens and Capabilities are always null.
 type modelInfo struct {
 	Type         string `json:"type"` // always model
 	ID           string `json:"id"`
@@ -42,9 +40,8 @@ const (
 	maxPage     = 1000
 )
 
-// Models returns the body of GET /v1/models with a page of the names. In the query, limit is the
-// size of the page. The page ends before the name before_id, or else begins after the name
-// after_id.
+// Models returns the body of GET /v1/models with a page of the names: limit of the query is its
+// size. It ends before before_id, or else begins after after_id.
 func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
 	limit := defaultPage
 	if text := query.Get("limit"); text != "" {

@@ -37,17 +37,14 @@ type Thinking uint8
 const (
 	// ThinkingOff leaves the reasoning out.
 	ThinkingOff Thinking = iota
-	// ThinkingOmitted means that the answer has thinking blocks without a text. Their signatures
-	// have the encrypted reasoning.
+	// ThinkingOmitted: thinking blocks without a text, but with the encrypted reasoning as signature.
 	ThinkingOmitted
-	// ThinkingShown means that the answer has thinking blocks with the summaries of the reasoning,
-	// and the signatures.
+	// ThinkingShown: thinking blocks with the summaries of the reasoning, and the signatures.
 	ThinkingShown
 )
 
-// Decode reads and checks the body of a request, see [prompt]. A document that Codex cannot read is
-// not an error, since clients keep documents in their history for ever; the model gets a notice
-// instead.
+// Decode reads and checks a body, see [prompt]. A document that Codex cannot read is no error, but
+// a notice for the model, since clients keep documents in their history for ever.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
@@ -90,8 +87,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// refuseServers refuses MCP servers, since only Anthropic could call them. It accepts an empty
-// list.
+// refuseServers refuses MCP servers, which only Anthropic could call, except an empty list.
 func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
@@ -99,8 +95,7 @@ func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
 }
 
-// codeThread is the code of the error for a request with the field thread. After this error,
-// Anthropic's SDK sends the whole history instead.
+// codeThread is the error's code for a field thread: Anthropic's SDK then sends the whole history.
 const codeThread apierror.Code = "thread_unsupported_request"
 
 func refuseThread(_ *Request, v wirejson.Value) *field.Error {
@@ -166,8 +161,7 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// WithoutSearch is called if the operator does not allow web searches. It returns an error if the
-// request has one.
+// WithoutSearch fails if the request has a web search, which the operator does not allow.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.Search == nil {
 		return nil
@@ -178,9 +172,8 @@ func (r *Request) WithoutSearch() *apierror.Error {
 // claudePrefix is the beginning of the names of Anthropic's models.
 const claudePrefix = "claude"
 
-// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. If
-// the model is one of Anthropic's and the operator has set no alias for its name, Plan uses the
-// default model. Plan fails if an image still has to be fetched.
+// Plan returns the plan of the turn, see [prompt.Conversation.Plan]. For Anthropic's models that
+// are no aliases, it uses the default model. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if opts.Resolve != nil && IsClaude(r.Model) {
 		opts.Resolve = resolveWithDefault(opts.Resolve)
@@ -191,8 +184,7 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return r.Conversation.Plan(opts)
 }
 
-// resolveWithDefault wraps resolve. If resolve does not change a name, the returned function uses the
-// default model instead.
+// resolveWithDefault wraps resolve: a name that it does not change becomes the default model.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := resolve(model)

@@ -125,8 +125,7 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	return r.CheckChoice(r.Search != nil)
 }
 
-// chooseTool makes the tool with this name the only choice. If the tool is deferred, the only
-// choice is the function for deferred tools.
+// chooseTool makes this tool the only choice or, if it is deferred, the function for deferred tools.
 func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:

@@ -9,16 +9,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// signaturePrefix is the start of every signature; the 1 in it is the version of the form. After
-// the prefix come the id of a reasoning item, a dot, and the encrypted content of the item, which
-// only the model's provider can read. The client keeps the signature, so this server need not store
-// the reasoning.
+// signaturePrefix starts every signature; the 1 is the form's version. An id of a reasoning item, a
+// dot, and its encrypted content follow, which only the provider can read. The client keeps it, so
+// this server need not store the reasoning.
 const signaturePrefix = "codex-1."
 
 func makeSignature(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
 
-// parseSignature returns the id and the encrypted content in a signature. It reports false if
-// makeSignature did not make the signature.
+// parseSignature returns the id and the encrypted content in a signature, or false if it is foreign.
 func parseSignature(signature string) (id, encrypted string, ok bool) {
 	rest, ours := strings.CutPrefix(signature, signaturePrefix)
 	if !ours {

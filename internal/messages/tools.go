@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readTools reads the tools: the client's functions, tools that Anthropic has designed and the
-// client runs, and the web search.
+// readTools reads the client's functions, tools of Anthropic's design, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	var names map[string]bool
 	if f := field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {

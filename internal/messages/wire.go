@@ -39,8 +39,7 @@ func (m *Meta) append(dst, content []byte, end ending, u usage) []byte {
 
 var null = json.RawMessage("null")
 
-// usage is the Usage object of Anthropic's API. Each token of the input counts in only one of
-// Input, CacheWrite and CacheRead.
+// usage is Anthropic's Usage. An input token counts in one of Input, CacheWrite and CacheRead.
 type usage struct {
 	Input, CacheWrite, CacheRead, Output int64
 
@@ -168,8 +167,7 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the member in which wrapUnparsed keeps arguments that cannot be an input.
-// Claude Code uses the same name.
+// unparsedMember is where wrapUnparsed keeps arguments that cannot be an input, as in Claude Code.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -183,10 +181,9 @@ type unparsedInput struct {
 // the request, its messages, the message, its content, and the block.
 const aroundInput = 5
 
-// wrapUnparsed returns the arguments of a call as a JSON object, since the input of a tool_use
-// block is an object. Empty arguments become {}. An object stays unchanged, unless unwrapUnparsed
-// would change it, or the object is nested so deeply that the next request could not have it. All
-// other arguments become a text in unparsedMember.
+// wrapUnparsed returns a call's arguments as a JSON object, as a tool_use's input has to be. Empty
+// ones become {}. An object stays, unless unwrapUnparsed would change it, or it is nested too deeply for
+// the next request. All others become a text in unparsedMember.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
@@ -200,8 +197,7 @@ func wrapUnparsed(arguments string) string {
 	return string(wirejson.Append(nil, in))
 }
 
-// unwrapUnparsed reverses wrapUnparsed: it returns the arguments of a call as the model wrote them.
-// If wrapUnparsed has not wrapped them, input is returned unchanged.
+// unwrapUnparsed returns a call's arguments as the model wrote them, wrapped by wrapUnparsed or not.
 func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
 	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {

@@ -45,7 +45,6 @@ func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
 	return NewEncoder(meta)
 }
 
-// tags answers GET /api/tags.
 func tags(c api.Call) ([]byte, *apierror.Error) {
 	models, apiErr := c.Models()
 	if apiErr != nil {

@@ -69,8 +69,7 @@ func (e *Encoder) writeEnd(out *turn.Output) {
 	e.finish = *out
 }
 
-// Form implements [api.Answer]. The keepalive is a line with an empty text, which changes nothing for
-// the client.
+// Form implements [api.Answer]. The keepalive is a line with an empty text, which changes nothing.
 func (e *Encoder) Form() api.Form {
 	line := append(e.meta.appendStart(nil, new(piece), e.meta.Arrived), `,"done":false}`...)
 	return api.Form{Line: line, Warmup: e.meta.loadReason != ""}

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. A request without messages is not an error: its client wants
-// a model to be loaded or unloaded.
+// readMessages reads the conversation. One without messages only loads or unloads a model.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindArray, v); f != nil {
 		return f
@@ -33,9 +32,8 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
-// history reads the messages of a conversation, and finds the call of each result. It uses the id
-// of the call, or else the name of the tool, or else the order of the calls, since some clients
-// send no ids.
+// history reads the messages of a conversation, and finds the call of each result by its id, the
+// tool's name, or the order, since some clients send no ids.
 type history struct {
 	request      *Request
 	messageIndex int  // the index of the message that is being read
@@ -177,9 +175,8 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
 }
 
-// readResult reads the result of a call. Clients cut off the beginning of a long history, so a
-// result may have lost its call. Such results are left out if they precede every message of the
-// user and the assistant.
+// readResult reads the result of a call. Results before the first message of the user or assistant
+// are left out: clients cut off a long history's beginning, and with it the call.
 func (h *history) readResult(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
@@ -207,8 +204,7 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	return h.request.Count(&message)
 }
 
-// callIndex returns the index of the call to which a result belongs. If all calls have results, it
-// reports false.
+// callIndex returns the index of a result's call. It reports false if all calls have results.
 func (h *history) callIndex(m *messageFields) (at int, ok bool) {
 	if m.callID.Given() {
 		if at, ok := h.indexByID[m.callID.Text()]; ok && !h.calls[at].answered {
@@ -235,8 +231,7 @@ func (h *history) firstUnanswered(indexes *[]int) (at int, ok bool) {
 	return 0, false
 }
 
-// checkResults returns an error if a call still has no result. Without the error, Codex would
-// silently invent a result.
+// checkResults fails if a call still has no result: Codex would silently invent one.
 func (h *history) checkResults() *field.Error {
 	at, waits := h.firstUnanswered(&h.indexes)
 	if !waits {

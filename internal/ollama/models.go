@@ -16,8 +16,7 @@ import (
 // Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latestTag is the tag that this server appends, in lists, to the names of models without a tag.
-// Clients may append it to names, too.
+// latestTag is appended, in lists, to models' names without a tag, and clients may append it.
 const latestTag = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name has this tag.
@@ -44,8 +43,7 @@ func capabilities(m *api.Model) []string {
 	return all
 }
 
-// details is the ModelDetails of Ollama's API. Empty members are not left out, since clients need
-// all of them.
+// details is Ollama's ModelDetails. Empty members are not left out: clients need all of them.
 type details struct {
 	Parent       string   `json:"parent_model"`
 	Format       string   `json:"format"`
@@ -56,8 +54,7 @@ type details struct {
 	Window       int      `json:"context_length"`
 }
 
-// architecture is the architecture of every model in answers. The name of the member context_length
-// in model_info begins with it.
+// architecture is that of every model, and the beginning of context_length's name in model_info.
 const architecture = "codex"
 
 func detailsOf(m *api.Model) details {
@@ -90,8 +87,7 @@ func Tags(models []api.Model) []byte {
 	}{all})
 }
 
-// template is a prompt template in the answer of POST /api/show. Clients look into it to find out
-// what a model can do.
+// template is the prompt template in POST /api/show, by which clients see what a model can do.
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.
@@ -119,8 +115,7 @@ func Show(m *api.Model) []byte {
 	})
 }
 
-// DecodeName reads the name of a model from a request about the model. The member is model, or name
-// in requests of older clients.
+// DecodeName reads a model's name from a request about it: model or, in older clients, name.
 func DecodeName(body []byte) (string, *apierror.Error) {
 	name, apiErr := field.Body(body, new(string), func(to *string, root wirejson.Value) *field.Error {
 		var model, name wirejson.Value

@@ -18,9 +18,8 @@ func (r *Request) readStream(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readFormat reads the format of the answer: json, or a schema. If a schema meets the rules of
-// strict schemas, the provider enforces it. Other schemas, and json, become an instruction to the
-// model.
+// readFormat reads the format: json, or a schema. The provider enforces a strict schema. Others,
+// and json, become an instruction to the model.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	r.Format = prompt.Format{}
 	switch {
@@ -34,8 +33,7 @@ func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	return field.Invalid(`must be "json" or a JSON Schema`)
 }
 
-// readThink reads think: true or false (whether the answer has the model's reasoning), or an
-// effort.
+// readThink reads think: true or false (whether the answer has the reasoning), or an effort.
 func (r *Request) readThink(v wirejson.Value) *field.Error {
 	r.think = ""
 	switch v.Kind() {
@@ -55,9 +53,8 @@ func (r *Request) readThink(v wirejson.Value) *field.Error {
 // ignoredOptions are the options that change the answer in Ollama but have no effect here.
 var ignoredOptions = []string{"temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"}
 
-// readOptions reads the field options. Only num_predict, a limit of tokens, and stop, the stop
-// sequences, have an effect. The options in ignoredOptions are recorded as ignored. All other
-// options are skipped.
+// readOptions reads the field options: num_predict, a limit of tokens, and stop have an effect,
+// those in ignoredOptions are recorded as ignored, and all others are skipped.
 func (r *Request) readOptions(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
@@ -129,8 +126,7 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// readSuffix refuses a suffix, which is the text that is to follow after the answer. Ollama also
-// refuses it for most models.
+// readSuffix refuses a suffix, the text that is to follow the answer, as Ollama does mostly.
 func readSuffix(r *Request, v wirejson.Value) *field.Error {
 	var suffix string
 	f := field.Text(&suffix, v)
@@ -169,8 +165,7 @@ func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	}).In("images")
 }
 
-// readImage reads an image in base64. Unlike Ollama, it also reads data URLs, since some clients
-// send them.
+// readImage reads an image in base64, or a data URL, unlike Ollama, since some clients send it.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	if v.Kind() == wirejson.KindString && strings.HasPrefix(string(v.RawText()[:min(len(v.RawText()), 5)]), "data:") {
 		return prompt.ImagePart(v, nil, "")

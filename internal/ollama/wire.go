@@ -36,14 +36,12 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is the content of one object of an answer. A stream has many objects. An answer that is not
-// streamed is one object with the whole content.
+// piece is what one object has of an answer: a part of a stream, or the whole content.
 type piece struct {
 	content, thinking string
 	calls             []call
 }
 
-// call is the ToolCall of Ollama's API.
 type call struct {
 	ID       string   `json:"id"`
 	Function function `json:"function"`
@@ -79,9 +77,8 @@ func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p
 // request, its messages, the message, its tool_calls, the call, and its function.
 const aroundArguments = 6
 
-// argumentsObject returns the arguments of a call as a JSON object in one line. Empty arguments
-// become {}. It reports false if the arguments are not an object, or if they are nested so deeply
-// that the next request could not have them.
+// argumentsObject returns a call's arguments as a JSON object in one line; empty ones as {}. It
+// reports false if they are no object, or nested too deeply for the next request.
 func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
@@ -93,8 +90,7 @@ func argumentsObject(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// appendStart appends the beginning of an object of the answer: the model, the time, and the
-// members for p. The caller appends the other members and the closing brace.
+// appendStart appends the beginning of an object: the model, the time, and p. The caller ends it.
 func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	dst = wirejson.AppendString(append(dst, `{"model":`...), m.Model)
 	dst = createdAt.UTC().AppendFormat(append(dst, `,"created_at":"`...), timeFormat)
@@ -116,12 +112,10 @@ func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	return dst
 }
 
-// timings has three times of an answer: the arrival of the request, the start of the turn, and
-// the arrival of the first piece (zero: none has arrived).
+// timings are the arrival of the request, the turn's start, and the first piece (zero: none yet).
 type timings struct{ arrived, started, firstPiece time.Time }
 
-// recordFirst records the time of the first piece. It is called for each piece, and does nothing
-// for later ones.
+// recordFirst records the time of the first piece. For later ones it does nothing.
 func (c *timings) recordFirst() {
 	if c.firstPiece.IsZero() {
 		c.firstPiece = time.Now()
@@ -164,6 +158,5 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 	return append(dst, '}')
 }
 
-// nanoseconds returns the nanoseconds between two times. The result is at least 1, since clients
-// divide by it.
+// nanoseconds returns the nanoseconds between two times, at least 1: clients divide by it.
 func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readCall reads a call of any kind. For the model, every call is a call of a function, see
-// [originalTool].
+// readCall reads a call of any kind: for the model, all are calls of functions, see [originalTool].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	f := field.NonEmpty(fields.callID).In("call_id")
 	if f != nil {
@@ -35,8 +34,7 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readFunctionName reads the name and the namespace of a called tool. It sets name to the name of
-// the function that stands for the tool.
+// readFunctionName sets name to the name of the function that stands for a called tool.
 func readFunctionName(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
@@ -47,7 +45,6 @@ func readFunctionName(name *string, fields itemFields) *field.Error {
 	return f
 }
 
-// quoted returns a JSON string that contains the JSON of v.
 func quoted(v wirejson.Value) wirejson.Value { return wirejson.AppendString(nil, []byte(v.Compact())) }
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
@@ -63,8 +60,7 @@ func (i *inputItem) readAnsweredCallID(fields itemFields) *field.Error {
 	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answeredCallID, fields.callID)).In("call_id")
 }
 
-// readToolSearchOutput reads the output of a search for tools. It adds the tools that the output
-// lists to r.inputTools, so that the model may call them.
+// readToolSearchOutput adds the tools that a search has found to r.inputTools, for the model to call.
 func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnsweredCallID(fields), r.readInputTools(fields.tools).In("tools"))
 	if f == nil {
@@ -73,9 +69,8 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 	return f
 }
 
-// checkOutputs checks that each call is followed by one output, and that each output follows its
-// call. Without this check, Codex would silently invent an output for a call without one, and drop
-// an output without a call. earlierItems are the items before the input.
+// checkOutputs checks that each call is followed by one output, and follows for each output. Otherwise
+// Codex would silently invent or drop outputs. earlierItems are the items before the input.
 func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of the calls for which no output was read
 	for i := range earlierItems {

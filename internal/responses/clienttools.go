@@ -17,8 +17,7 @@ const (
 	typePatchCall = "apply_patch_call"
 )
 
-// The names of tools that OpenAI defines and the client runs. For the model, each of these tools is
-// a function of the same name.
+// Tools that OpenAI defines and the client runs. For the model, each is a function of this name.
 const (
 	shellTool = "shell"
 	patchTool = "apply_patch"
@@ -54,7 +53,6 @@ func readClientTool(name string, v wirejson.Value) (declaredTool, *field.Error) 
 	return declaredTool{t, originalTool{callType: tool.callType, name: name}}, checkLocalEnvironment(environment).In("environment")
 }
 
-// checkLocalEnvironment refuses an environment that is not the client's own machine.
 func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	var kind wirejson.Value
 	if !v.Given() {
@@ -67,9 +65,8 @@ func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientCall reads a call of a tool that the client runs, and sets call.Name and
-// call.Arguments. The item has an action or an operation. The arguments are those of its members
-// that the model wrote. Members that are null are left out.
+// readClientCall reads a call of a tool that the client runs, with an action or an operation, and
+// sets its Name and Arguments: the members that the model wrote, without those that are null.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -124,9 +121,8 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns the members of the item for a call of a tool. arguments is the JSON that
-// the model wrote. If an argument is missing or of a wrong type, its member is empty. An operation
-// without a known type gets the type update_file.
+// newClientCall returns the members of the item for a call with these arguments, the model's JSON.
+// A missing or wrong one is empty. An operation of no known type becomes update_file.
 func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	switch tool.callType {
 	case typeShellCall:

@@ -13,9 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Encoder encodes the outputs of a turn as the events of a streamed response
-// (ResponseStreamEvent), or as a Response in one body. Each event has a type and a sequence_number, which counts from 0
-// without gaps. The events are:
+// Encoder encodes the outputs of a turn as events of a stream (ResponseStreamEvent), or as a
+// Response in one body. Events have a type and a sequence_number, from 0 without gaps. They are:
 //
 //   - response.created and response.in_progress,
 //   - for each item: response.output_item.added, the events of its type, and
@@ -72,9 +71,8 @@ func (s *Encoder) Open() error {
 	return s.Err()
 }
 
-// Write encodes an output as events; some outputs have no event. The first argument is not used,
-// since a response has only one choice. If emit fails, Write returns its error, but the Response
-// still gets the output. Outputs after the end of the response are ignored.
+// Write encodes an output as events, or none. The choice is not used, since a response has only one.
+// If emit fails, so does Write, but the Response gets the output. It ignores outputs after the end.
 func (s *Encoder) Write(_ int, out turn.Output) error {
 	if s.Over() {
 		return s.Err()
@@ -107,9 +105,8 @@ func (s *Encoder) Write(_ int, out turn.Output) error {
 	return s.Err()
 }
 
-// Fail ends the response with an error, unless the response has already ended. With [apierror.ErrCancelled],
-// the status of the response is cancelled. The API has no event for a cancelled response, so the
-// event is response.failed.
+// Fail ends the response with an error, unless it has ended. With [apierror.ErrCancelled], its
+// status is cancelled, but the event is response.failed, since the API has none for cancelled.
 func (s *Encoder) Fail(e *apierror.Error) error {
 	if s.Over() {
 		return s.Err()
@@ -124,8 +121,7 @@ func (s *Encoder) Fail(e *apierror.Error) error {
 	return s.Err()
 }
 
-// endMessage ends the open message, if there is one. If phases lists the phase, the message gets
-// this phase.
+// endMessage ends the open message, if there is one, with this phase if it is in phases.
 func (s *Encoder) endMessage(phase string) {
 	if !s.isOpen(typeMessage) {
 		return
@@ -136,12 +132,10 @@ func (s *Encoder) endMessage(phase string) {
 	s.endItem(statusCompleted)
 }
 
-// phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning adds the encrypted content, which the client may send back, to a reasoning item, and
-// ends the item. If the reasoning had no summary, there is no item yet. In this case, endReasoning
-// begins an item for the encrypted content, if there is any.
+// endReasoning ends an item of reasoning, with the encrypted content that the client may send back.
+// Without a summary, there is no item yet: then it begins one, if there is encrypted content.
 func (s *Encoder) endReasoning(out *turn.Output) {
 	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {
@@ -174,7 +168,6 @@ func (s *Encoder) addCall(out *turn.Output) {
 	s.endItem(statusCompleted)
 }
 
-// annotate adds annotations to the open message, if there is one.
 func (s *Encoder) annotate(out *turn.Output) {
 	if !s.isOpen(typeMessage) {
 		return
@@ -188,14 +181,12 @@ func (s *Encoder) annotate(out *turn.Output) {
 	}
 }
 
-// isOpen reports whether the open item has this type.
 func (s *Encoder) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
 
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// openOrBegin returns the open item if it has this type and this providerID. Otherwise it begins a
-// new item.
+// openOrBegin returns the open item if it has this type and providerID. Otherwise it begins one.
 func (s *Encoder) openOrBegin(kind, providerID string) *outputItem {
 	if !s.isOpen(kind) || s.openItem.providerID != providerID {
 		s.beginItem(kind, &outputItem{providerID: providerID})
@@ -203,8 +194,7 @@ func (s *Encoder) openOrBegin(kind, providerID string) *outputItem {
 	return s.openItem
 }
 
-// beginItem ends the open item, if there is one, and begins a new one. kind is the type of the new
-// item.
+// beginItem ends the open item, if there is one, and begins a new one of the type kind.
 func (s *Encoder) beginItem(kind string, item *outputItem) {
 	s.endItem(statusCompleted)
 	item.Type, item.Status, item.providerID = kind, statusInProgress, strings.Clone(item.providerID)
@@ -218,7 +208,6 @@ func (s *Encoder) beginItem(kind string, item *outputItem) {
 	s.sendItemStart(item)
 }
 
-// endItem ends the open item, if there is one, with this status.
 func (s *Encoder) endItem(status string) {
 	if i := s.openItem; i != nil {
 		s.openItem = nil
@@ -228,8 +217,7 @@ func (s *Encoder) endItem(status string) {
 	}
 }
 
-// finish ends the response when the turn has ended without an error. The response is incomplete if
-// the turn ended early.
+// finish ends the response after a turn without an error: incomplete, if the turn ended early.
 func (s *Encoder) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
 	if reason := incompleteReasons[out.End.Finish]; reason != "" {
@@ -248,7 +236,6 @@ func (s *Encoder) finish(out *turn.Output) {
 
 var incompleteReasons = map[turn.FinishReason]string{turn.FinishLength: "max_output_tokens", turn.FinishContentFilter: "content_filter"}
 
-// endResponse ends the response and writes the last event.
 func (s *Encoder) endResponse(status, event string) {
 	s.End()
 	s.state.Status = status

@@ -10,7 +10,6 @@ import (
 // eventFailed is the name of the last event of a response that failed or was cancelled.
 const eventFailed = "response.failed"
 
-// send emits an event with the next sequence number.
 func (s *Encoder) send(e event) {
 	if !s.Silent() {
 		e.Sequence = &s.sequence
@@ -18,14 +17,12 @@ func (s *Encoder) send(e event) {
 	}
 }
 
-// emitData emits an event. data is the JSON of the event, which was built in the memory of
-// [api.Events.Take].
+// emitData emits an event, whose JSON data was built in the memory of [api.Events.Take].
 func (s *Encoder) emitData(name string, data []byte) {
 	s.sequence++
 	s.Send(name, data)
 }
 
-// sendResponse sends an event with the whole Response, whose JSON is object.
 func (s *Encoder) sendResponse(name string, object []byte) {
 	if !s.Silent() {
 		s.emitData(name, appendResponseEvent(s.Take(), name, s.sequence, object))
@@ -38,10 +35,9 @@ func appendResponseEvent(buf []byte, name string, sequence int64, object []byte)
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. Messages and reasoning have their text in
-// parts: partAdded begins a part, delta has a piece of its text, textDone has the complete text,
-// and partDone ends the part. The arguments of a call have no parts, so a call has only delta;
-// sendItemEnd sends the complete arguments.
+// textEvents are the events about a text. In messages and reasoning it has parts: partAdded begins
+// one, delta has a piece, textDone the complete text, and partDone ends the part. A call's
+// arguments have no parts but only delta; sendItemEnd sends them complete.
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
 // textEventsByType has the textEvents of an item, by the type of the item. A call has textEvents
@@ -61,10 +57,9 @@ type deltaPrefix struct {
 	json                 []byte
 }
 
-// sendDelta sends an event with a piece of the text of an item, or of the current part of an item
-// that has parts. If the items of this type have no deltas, it sends nothing. Nearly all events are
-// deltas, so sendDelta does not use the JSON encoder, and keeps the beginning of the event in
-// s.prefix for the next delta.
+// sendDelta sends an event with a piece of the text of an item or its current part, or nothing if
+// its type has no deltas. Nearly all events are deltas, so it uses no JSON encoder, and keeps the
+// beginning of the event in s.prefix.
 func (s *Encoder) sendDelta(i *outputItem, text string) {
 	if s.Silent() {
 		return
@@ -92,7 +87,6 @@ func (s *Encoder) setPrefix(i *outputItem) {
 	s.prefix.json = append(s.prefix.json[:len(s.prefix.json)-1], `,"delta":`...)
 }
 
-// event returns an event about an item, or about the current part of an item that has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
 	switch i.Type {
@@ -112,15 +106,13 @@ func (s *Encoder) sendItem(name string, i *outputItem) {
 	}
 }
 
-// sendPart sends an event with the current part, which has this text.
 func (s *Encoder) sendPart(name string, i *outputItem, text string) {
 	e, part := i.event(name), i.textPart(text)
 	e.Part = &part
 	s.send(e)
 }
 
-// addText adds a piece of text to a part of an item. If this part is not open, addText first ends
-// the open part, if there is one, and begins this part.
+// addText adds text to a part of an item. If this part is not open, it first ends the open one.
 func (s *Encoder) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.openPart != part {
 		s.endPart(i)
@@ -131,7 +123,6 @@ func (s *Encoder) addText(i *outputItem, part int, text string) {
 	s.sendDelta(i, text)
 }
 
-// endPart ends the open part of an item, if there is one, and sends its complete text.
 func (s *Encoder) endPart(i *outputItem) {
 	names := textEventsByType[i.Type]
 	if names.partDone == "" || i.text.Len() == 0 {
@@ -147,7 +138,6 @@ func (s *Encoder) endPart(i *outputItem) {
 	i.text.Reset()
 }
 
-// sendItemStart sends the first events of an item.
 func (s *Encoder) sendItemStart(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
 	if i.Type == typeWebSearch {
@@ -156,7 +146,6 @@ func (s *Encoder) sendItemStart(i *outputItem) {
 	}
 }
 
-// sendItemEnd sends the last events of an item.
 func (s *Encoder) sendItemEnd(i *outputItem) {
 	if i.Type == typeWebSearch && i.Status == statusCompleted {
 		s.send(i.event("response.web_search_call.completed"))

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// inputItem is an item of the input (InputItem).
 type inputItem struct {
 	raw             wirejson.Value
 	kind            string         // its type
@@ -24,7 +23,6 @@ type inputItem struct {
 	hiddenFromModel bool           // the model does not get the message
 }
 
-// The types of items.
 const (
 	typeMessage          = "message"
 	typeReference        = "item_reference"
@@ -36,7 +34,6 @@ const (
 	typeAdditionalTools  = "additional_tools"
 )
 
-// itemType describes the items of one type.
 type itemType struct {
 	idPrefix string                                              // the beginning of their ids
 	read     func(*inputItem, *Request, itemFields) *field.Error // reads their members
@@ -105,7 +102,6 @@ type itemFields struct {
 	action, operation, status                  wirejson.Value
 }
 
-// read reads the item at the cursor into i, which is empty.
 func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 	var in itemFields
 	v := c.Pick(wirejson.Into("type", &in.kind), wirejson.Into("id", &in.id),
@@ -148,8 +144,7 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readInputTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex as it is, with one change: if the id of the item
-// contains the provider's own id, Codex gets only the provider's id.
+// readVerbatim passes the item on to Codex, with only the provider's own id if its id has that.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
@@ -176,9 +171,8 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readReasoning passes an item of reasoning on to Codex if the item has encrypted content, which
-// only the provider can read. Otherwise the item is left out, since the model would get nothing
-// from it.
+// readReasoning passes reasoning on if it has encrypted content, which only the provider can read.
+// Otherwise the item is left out: the model would get nothing from it.
 func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 	if f := field.Optional(wirejson.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
@@ -190,8 +184,7 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 		func(_ int, v wirejson.Value) *field.Error { return field.Expect(wirejson.KindObject, v) })).In("summary")
 }
 
-// resolve replaces the item by the stored item, if the item is a reference. found has the stored
-// items by their ids. index is the index of the reference in the input.
+// resolve replaces a reference, the input's item index, by the item of that id in found.
 func (i *inputItem) resolve(r *Request, index int, found map[string]json.RawMessage) *apierror.Error {
 	if i.kind != typeReference {
 		return nil

@@ -21,9 +21,8 @@ func InputTokens(count int) []byte {
 	}{"response.input_tokens", count})
 }
 
-// InputItems returns the items of the input in the form for a store (ItemResource): each item has
-// an id, and messages have parts and a status. The items of earlier responses are not included.
-// suffix, the suffix of the response's id, goes into new ids.
+// InputItems returns the input's items for a store (ItemResource), without those of earlier responses.
+// Each has an id, new ones with suffix, the response id's; messages have parts and a status.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -42,8 +41,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// storedJSON returns the JSON of the item for a store. The item gets this id. A call or an output
-// without a status gets the status completed.
+// storedJSON returns the item for a store, with this id; calls and outputs get a status, completed.
 func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)
@@ -59,8 +57,7 @@ func (i *inputItem) storedJSON(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends the members of object for which keep reports true, each with a comma before
-// it.
+// appendMembers appends the members of object that keep wants, each with a comma before it.
 func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
@@ -71,8 +68,7 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// storedMessageJSON returns a message as it is stored (InputMessage or OutputMessage). Its content
-// is always a list of parts.
+// storedMessageJSON returns a message as stored (InputMessage, OutputMessage): the content is a list.
 func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
@@ -96,8 +92,7 @@ func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 type ConversationRequest Request
 
 // DecodeConversation reads and checks the body of a request about a conversation. required is the
-// name of the member that the body must have: items or metadata. If it is "", the body needs
-// neither.
+// member that it must have: items or metadata; "": neither.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
 	r := new(Request)
 	if len(body) == 0 && required == "" {
@@ -131,16 +126,14 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items in the form for a store. Each item gets a new id with this suffix, which
-// makes the id unique. Only an item of reasoning keeps its own id, unless that id is missing or too
-// long, or an earlier item of the request has the same id.
+// Items returns the items for a store. Each gets a new unique id with this suffix. Only reasoning
+// keeps its own, unless that is missing, too long, or an earlier item's of the request.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new" // a conversation makes InputItems give new ids
 	return (*Request)(c).InputItems(suffix)
 }
 
-// Object returns the conversation that the request creates (ConversationResource). created is in
-// Unix seconds.
+// Object returns the created conversation (ConversationResource). created is in Unix seconds.
 func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 	return wirejson.Append(nil, struct {
 		ID        string         `json:"id"`
@@ -161,7 +154,6 @@ func (r *Request) readConversation(v wirejson.Value) *field.Error {
 	return readID(&r.ConversationID, v)
 }
 
-// earlierParam returns the name of the field that refers to the items before the input.
 func (r *Request) earlierParam() string {
 	if r.ConversationID != "" {
 		return "conversation"

@@ -21,7 +21,6 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// outputItem is one item of a response's output.
 type outputItem struct {
 	outputJSON        // without its texts and arguments
 	providerID string // the provider's id of a reasoning item or a web search
@@ -36,7 +35,6 @@ type outputItem struct {
 	tool originalTool // if the item is a call: the called tool
 }
 
-// responseJSON returns the JSON of the Response as it is now.
 func (s *Encoder) responseJSON() []byte {
 	state := s.state
 	state.Output = make([]outputJSON, 0, s.shownCount)
@@ -50,8 +48,7 @@ func (s *Encoder) responseJSON() []byte {
 	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// asJSON returns the present state of the item, in the form for the JSON encoder. withEncrypted
-// says whether an item of reasoning includes its encrypted content.
+// asJSON returns the item's state for the JSON encoder, reasoning also withEncrypted content or not.
 func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
@@ -86,14 +83,12 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	return w
 }
 
-// responseCodes are the codes of errors in a Response (ResponseErrorCode), by the types of the
-// errors. Errors of other types have the code server_error.
+// responseCodes are the codes (ResponseErrorCode) by the types of errors; others: server_error.
 var responseCodes = map[string]string{
 	apierror.TypeRateLimit: "rate_limit_exceeded", apierror.TypeQuota: "rate_limit_exceeded", apierror.TypeInvalidRequest: "invalid_prompt",
 }
 
-// keepResponse passes the whole Response to Meta.Keep, if that is not nil, and returns the JSON of
-// the Response.
+// keepResponse returns the Response's JSON, and passes it to Meta.Keep, if that is not nil.
 func (s *Encoder) keepResponse() []byte {
 	object := s.responseJSON()
 	if s.meta.Keep == nil || s.meta.Keep(api.Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {

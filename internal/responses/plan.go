@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// References returns the ids of the items that the input refers to. If the input refers to an item
-// several times, its id is returned several times.
+// References returns the ids of the items that the input refers to, also several times the same.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -30,9 +29,8 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request with stored items. earlier has the items that precede the input.
-// found has the items that the input refers to, by their ids. Resolve returns an error if an item
-// is missing in found, if a call has no output, or if an output has no call.
+// Resolve completes the request with stored items: earlier precede the input, found has those that
+// it refers to, by their ids. It fails if an item is missing, or a call or its output stands alone.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	earlierItems := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
@@ -58,9 +56,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return r.CheckChoice(r.Search != nil).In("tool_choice").APIError()
 }
 
-// buildMessages sets r.Messages to one conversation: the instructions, the messages of
-// earlierItems, and the input. The instructions of earlier responses are not included, as in
-// OpenAI's API.
+// buildMessages sets r.Messages to the instructions, the messages of earlierItems, and the input.
+// Instructions of earlier responses are not included, as in OpenAI's API.
 func (r *Request) buildMessages(earlierItems []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
@@ -75,17 +72,15 @@ func (r *Request) buildMessages(earlierItems []inputItem) {
 	}
 }
 
-// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. The
-// model's reasoning is summarized only if the request asks for summaries. Plan fails if an image
-// still has to be fetched.
+// Plan returns the plan of the turn, see [prompt.Conversation.Plan]. Reasoning is summarized only
+// if the request asks for it. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	opts.Summary = "none"
 	return r.Conversation.Plan(opts)
 }
 
-// inputIndex returns the index of the input item from which a message of the conversation was made,
-// or -1 if the message is older than the input. It counts from the end, since the messages of the
-// input are at the end.
+// inputIndex returns the input item from which a message was made, or -1 for a message older than
+// the input. It counts from the end, where the input's messages are.
 func (r *Request) inputIndex(message int) int {
 	remaining := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
@@ -115,9 +110,8 @@ func (r *Request) nameFields(apiErr *apierror.Error) *apierror.Error {
 	return e
 }
 
-// withItemPath adds the path of an item to the error with which Codex refused the item. Codex's
-// error has only the index of the item in the history. Each message of the history is one item; the
-// instructions are not in the history.
+// withItemPath adds an item's path to the error with which Codex refused it, by its index in the
+// history. Each message is one item there; the instructions are none.
 func (r *Request) withItemPath(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

@@ -42,15 +42,13 @@ type Request struct {
 	inputTools       []declaredTool          // the tools that items of the input declare
 }
 
-// Decode reads and checks the body of a request, see [prompt]. The caller has to fetch images at
-// https URLs, see [prompt.Conversation.RemoteImages].
+// Decode reads and checks a body, see [prompt]. The caller fetches [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
-// DecodeCreate is [Decode] for a message that asks for a response over a WebSocket. The answer is
-// always a stream. If the member generate is false, the request is a warm-up: the client wants no
-// output.
+// DecodeCreate is [Decode] for a message of a WebSocket, which is always answered by a stream. If
+// generate is false, it is a warm-up: the client wants no output.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, new(Request), (*Request).readCreate)
 }
@@ -115,8 +113,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// echoedField is unusedField for a field whose value the Response repeats. member returns a pointer
-// to the member of the Response that gets the value.
+// echoedField is unusedField for a value that the Response repeats; member points to its place there.
 func echoedField(name, neutral string, member func(*responseSettings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -129,8 +126,7 @@ func echoedField(name, neutral string, member func(*responseSettings) *wirejson.
 // noPromptsReason is the reason in the error for the field prompt.
 const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
-// check checks the required fields, and fields that depend on each other. It also records the
-// skipped tools as ignored.
+// check checks required fields and those that depend on each other. Skipped tools become ignored.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -195,8 +191,7 @@ func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientMetadata reads client_metadata. A member whose name begins with x-codex- means that the
-// client is Codex itself.
+// readClientMetadata reads client_metadata. A name that begins with x-codex- means Codex itself.
 func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	r.isCodex = false
 	if v.Kind() == wirejson.KindObject {
@@ -207,10 +202,9 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindObject, v)
 }
 
-// DecodeInput reads a body of the Responses API that was sent to POST /v1/chat/completions. It
-// reads only the members that chat completions do not have. The request must have the whole
-// conversation, so members that refer to stored responses are refused. Items that a chat completion
-// cannot have are refused, too.
+// DecodeInput reads a Responses body that was sent to POST /v1/chat/completions: only the members
+// that chat completions do not have. It needs the whole conversation, so members that refer to
+// stored responses are refused, as are items that a chat completion cannot have.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
 	r.Body = root

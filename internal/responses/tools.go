@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// originalTool has the type and the name of a tool as the client declared it. For Codex and the
-// model, every tool is a plain function.
+// originalTool is a tool as the client declared it. Codex and the model know plain functions only.
 type originalTool struct {
 	callType  string // the type of its calls, for example function_call
 	namespace string
@@ -24,7 +23,6 @@ const toolSearchTool = "tool_search"
 // plainNamespace is a namespace that means the same as no namespace.
 const plainNamespace = "functions"
 
-// functionName returns the name of the function that stands for a tool in a namespace.
 func functionName(namespace, name string) string {
 	if namespace == "" || namespace == plainNamespace {
 		return name
@@ -64,9 +62,8 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHostedTool records a tool that only OpenAI can run. f is the error for the tool. If Codex
-// itself is the client, the tool is ignored, since Codex adds such tools by itself and also works
-// without them. For other clients, the request fails with the error.
+// skipHostedTool records a tool that only OpenAI can run, and its error, f. It is ignored if the
+// client is Codex, which adds such tools itself and works without them. Others' requests fail with f.
 func (r *Request) skipHostedTool(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.skippedToolError == nil {
@@ -86,9 +83,8 @@ func (r *Request) addTool(t declaredTool) *field.Error {
 	return nil
 }
 
-// readInputTools reads the tools that an input item declares. A tool that only OpenAI can run is an
-// error here, even if Codex itself is the client, since Codex adds such tools only to the field
-// tools.
+// readInputTools reads the tools that an input item declares. Here, one that only OpenAI can run is
+// an error also for Codex, which adds such tools only to the field tools.
 func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -108,8 +104,7 @@ func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// addInputTools adds the tools of the input items to the tools of the request, except those that
-// the request has already.
+// addInputTools adds the tools of the input items that the request does not have already.
 func (r *Request) addInputTools() *field.Error {
 	for _, t := range r.inputTools {
 		if _, declared := r.originalTools[t.Name]; declared {
@@ -176,8 +171,7 @@ func readNamespace(v wirejson.Value) (all []declaredTool, _ *field.Error) {
 	return all, f
 }
 
-// readSearchTool reads a tool_search, by which the model searches for further tools. The client
-// runs the search.
+// readSearchTool reads a tool_search: the model searches for further tools, run by the client.
 func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
 	var description, parameters wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
@@ -205,9 +199,8 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	return c.Require(readChosenTool(v))
 }
 
-// readChosenTool reads the choice of one tool, and returns the name of the function that stands for
-// the tool. The choice is an object with the type function or custom, and a name. For a tool in
-// clientTools, the type is enough.
+// readChosenTool returns the name of the function that stands for the chosen tool: the choice has
+// the type function or custom, and a name. For clientTools, the type is enough.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

@@ -13,12 +13,10 @@ import (
 // typeWebSearch is the type of the items for web searches. The provider runs them, not the client.
 const typeWebSearch = "web_search_call"
 
-// toolIndexes has the indexes of a tool in the tools of the request and in the tools of the
-// Response.
+// toolIndexes are a tool's indexes in the tools of the request and in those of the Response.
 type toolIndexes struct{ request, response int }
 
-// readWebSearch reads the tool for web searches. index is the tool's index in the tools of the
-// request.
+// readWebSearch reads the tool for web searches, whose index in the request's tools is index.
 func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
 	if r.searchIndexes != nil {
 		return field.Invalid("there is such a tool already").In("type")
@@ -29,9 +27,8 @@ func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
 	return f
 }
 
-// WithoutSearch is called if the operator does not allow web searches. If the request declares none,
-// WithoutSearch does nothing. If the client is Codex itself, WithoutSearch removes the tool, since
-// Codex also works without it. For other clients, it returns an error.
+// WithoutSearch is called if the operator allows no web searches. If there is one, it removes it
+// for Codex, which works without it, and fails for others.
 func (r *Request) WithoutSearch() *apierror.Error {
 	indexes := r.searchIndexes
 	if indexes == nil {
@@ -47,9 +44,8 @@ func (r *Request) WithoutSearch() *apierror.Error {
 	return nil
 }
 
-// searchAction returns the action of a web search. text is Codex's action, or empty. If text is not
-// an action, or if OpenAI's API does not have the type of the action, the result is an action of
-// the type search without other members.
+// searchAction returns the action of a web search. text is Codex's, or empty. If it is no action of
+// a type of OpenAI's API, the result is a search without other members.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

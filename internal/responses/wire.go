@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// responseState has the members of a Response that change while the Response is made. In the JSON
-// of a Response, the members of [responseSettings] follow after these members.
+// responseState are the Response's members that change while it is made. [responseSettings] follow.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
@@ -60,8 +59,7 @@ func newUsage(u codexrpc.Usage, estimated bool) usage {
 	return w
 }
 
-// responseSettings are the members of a Response that repeat the request, or that are always the
-// same.
+// responseSettings are the Response's members that repeat the request, or are always the same.
 type responseSettings struct {
 	Model              string           `json:"model"`
 	Instructions       wirejson.Value   `json:"instructions"`
@@ -131,8 +129,7 @@ type textPart struct {
 	Logprobs    []struct{}        `json:"logprobs,omitzero"` // empty, or absent
 }
 
-// textPart returns a part of an item with this text, and with the annotations that the item has
-// now.
+// textPart returns a part of an item with this text, and the item's present annotations.
 func (i *outputItem) textPart(text string) textPart {
 	if i.Type == typeReasoning {
 		return textPart{Type: "summary_text", Text: text}
@@ -140,9 +137,8 @@ func (i *outputItem) textPart(text string) textPart {
 	return textPart{"output_text", text, append([]json.RawMessage{}, i.annotations...), []struct{}{}}
 }
 
-// event is a ResponseStreamEvent about an item. Its members depend on its type. Two things are
-// written without the JSON encoder: events with a whole Response, and the text and the sequence
-// number of a delta.
+// event is a ResponseStreamEvent about an item, with the members of its type. Written without the
+// JSON encoder: events with a whole Response, and a delta's text and sequence number.
 type event struct {
 	Type            string          `json:"type"`
 	Sequence        *int64          `json:"sequence_number,omitempty"`
@@ -187,8 +183,7 @@ func (r *Request) Meta(suffix string) Meta {
 	return Meta{ID: responseid.Prefix + suffix, request: r, includeEncrypted: r.Encrypted, originalTools: r.originalTools, settingsJSON: r.settingsJSON()}
 }
 
-// settingsJSON returns the members of a Response that repeat the request, as an object.
-// Members that the request does not have get OpenAI's defaults.
+// settingsJSON returns what a Response repeats, as an object. OpenAI's defaults fill the gaps.
 func (r *Request) settingsJSON() []byte {
 	e := r.echoed
 	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, wirejson.OrNull(r.PreviousID)
@@ -204,7 +199,6 @@ func (r *Request) settingsJSON() []byte {
 	return wirejson.Append(nil, e)
 }
 
-// orElse returns v, or the JSON in text if v is absent.
 func orElse(v wirejson.Value, text string) wirejson.Value {
 	if v == nil {
 		return wirejson.Value(text)
@@ -212,8 +206,7 @@ func orElse(v wirejson.Value, text string) wirejson.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response shows it: a function gets the members parameters and
-// strict if it lacks them.
+// completeTool returns a tool as a Response shows it: functions have parameters and strict.
 func completeTool(v wirejson.Value) wirejson.Value {
 	var kind, parameters, strict wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))
