@@ -60,8 +60,7 @@ func (a *Answer) add(text []byte) {
 	a.space = append(a.space, text[len(trimmed):]...)
 }
 
-// Call adds a tool call. name is Codex's name of the tool. arguments are as the model wrote them,
-// or as the client sends them back.
+// Call adds a tool call, by Codex's name of the tool. arguments are the model's or the client's.
 func (a *Answer) Call(name, arguments string) {
 	a.size += len(name) + len(arguments)
 	d := newDigest()

@@ -23,7 +23,6 @@ type digest struct {
 	scratch *Hash // a buffer, reused to save allocations
 }
 
-// digests is a pool of digests.
 var digests = sync.Pool{New: func() any { return &digest{sha256.New(), new(Hash)} }}
 
 func newDigest() *digest {
@@ -32,21 +31,17 @@ func newDigest() *digest {
 	return d
 }
 
-// field adds one field.
 func (d *digest) field(text string) { d.bytes(wirejson.View(text)) }
 
-// bytes adds one field, as the method field does.
 func (d *digest) bytes(text []byte) {
 	d.number(len(text))
 	_, _ = d.Write(text) // writing to a hash never fails
 }
 
-// number adds a number.
 func (d *digest) number(n int) {
 	_, _ = d.Write(binary.LittleEndian.AppendUint64(d.scratch[:0], uint64(n)))
 }
 
-// hash adds a hash.
 func (d *digest) hash(h Hash) {
 	*d.scratch = h
 	_, _ = d.Write(d.scratch[:])
@@ -58,8 +53,7 @@ func (d *digest) current() Hash {
 	return *d.scratch
 }
 
-// sum returns the hash and puts the digest back into the pool. The digest must not be used any
-// more.
+// sum returns the hash and puts the digest back into the pool, after which it must not be used.
 func (d *digest) sum() Hash {
 	h := d.current()
 	digests.Put(d)
@@ -89,9 +83,8 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers replaces the numbers that have a fraction or an exponent by float64 values, so that
-// equal numbers have the same spelling. Integers stay as they are: as float64 values, two different
-// large integers may be equal.
+// shortNumbers makes numbers with a fraction or an exponent float64 values, so that equal ones are
+// spelled the same. Integers stay: two different large ones may be equal as float64 values.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

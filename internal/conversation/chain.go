@@ -34,9 +34,8 @@ type Chain struct {
 	calls int  // number of calls in the history
 }
 
-// NewChain hashes the history of a request. history has items of the Responses API, each a JSON
-// object. input is the user's message that follows the history; it may be empty. NewChain fails if
-// id cannot be encoded as JSON.
+// NewChain hashes the history of a request: items of the Responses API, each a JSON object, and
+// then input, the user's message, perhaps empty. It fails if id cannot be encoded as JSON.
 func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput) (*Chain, error) {
 	start, err := id.hash()
 	if err != nil {
@@ -122,7 +121,6 @@ func (r *chainReader) readItem(index int, item wirejson.Value) {
 	r.chain.state = d.sum()
 }
 
-// textOf returns the text of a JSON string, or "" for any other value.
 func textOf(v wirejson.Value) string {
 	if v.Kind() != wirejson.KindString {
 		return ""
@@ -143,11 +141,9 @@ func (r *chainReader) bytes(v wirejson.Value) []byte {
 	return r.scratch
 }
 
-// part is one part of the content of a message or of a result.
 type part struct{ raw, text, url, detail wirejson.Value }
 
-// parts iterates over the parts of the content of a message or of a result. Content that is not a
-// list has none.
+// parts iterates over the content of a message or a result. Only lists have parts.
 func parts(content wirejson.Value) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		if content.Kind() != wirejson.KindArray {
@@ -164,16 +160,14 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// beginAnswer begins an answer. If an answer has begun already, the next item belongs to that
-// answer, and beginAnswer does nothing.
+// beginAnswer begins an answer, unless the next item belongs to one that has begun.
 func (r *chainReader) beginAnswer() {
 	if r.answer == nil {
 		r.answer, r.callIDs = &Answer{}, nil
 	}
 }
 
-// endAnswer ends the answer that has begun, if any, and adds its Link to the chain. index is the
-// index of the first item after the answer.
+// endAnswer ends the answer, if any, and adds its Link. index is that of the first item after it.
 func (r *chainReader) endAnswer(index int) {
 	if r.answer == nil {
 		return
@@ -193,7 +187,6 @@ func (r *chainReader) endAnswer(index int) {
 	r.answer = nil
 }
 
-// readInput reads the user's message that ends the conversation.
 func (r *chainReader) readInput(input []codexrpc.UserInput) {
 	if len(input) == 0 {
 		return
@@ -211,15 +204,13 @@ func (r *chainReader) readInput(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// nextDigest returns a digest with the hash of the history so far. The caller adds the next item to
-// this digest.
+// nextDigest returns a digest with the hash of the history so far, for the next item.
 func (r *chainReader) nextDigest() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)
 	return d
 }
 
-// addParts adds the parts of a message or of a result to a digest.
 func (r *chainReader) addParts(d *digest, content wirejson.Value) {
 	for p := range parts(content) {
 		switch {

@@ -1,20 +1,19 @@
 // Package conversation manages the threads of conversations. A thread is Codex's conversation with
-// the model, and a turn is one answer in it. [Opener.Open] starts the turn of a request: in a thread
-// that already has the conversation, or in a new one. [Turn.Run] runs it. If it fails before its
-// first output, Run may start it again, see the table of remedies. [Turn.Close] keeps the thread for
-// the next request, or unloads it. [Threads] has the kept threads of an app-server.
+// the model, and a turn is one answer in it. [Opener.Open] starts a request's turn: in a thread
+// that already has the conversation, or in a new one. [Turn.Run] runs it, and may start it again if
+// it fails before its first output, see the table of remedies. [Turn.Close] keeps the thread for
+// the next request, or unloads it. [Threads] has an app-server's kept threads.
 //
-// A request carries its whole conversation. If a kept thread has all of it except the newest
-// messages, only those messages are sent to the thread, and the provider finds the rest in its
-// prompt cache. Hashes decide which kept thread fits. [NewChain] hashes the history of a request.
-// The [Chain] has a [Link] for each answer of the assistant, with the hash of the history up to the
-// end of that answer. Every hash also covers the [Identity]: what the requests of a conversation
-// have in common besides the messages. A kept thread fits if its own hash is one of these hashes.
-// Its own hash is that of the history of its last request, followed by the answer that the client
+// A request carries its whole conversation. If a kept thread has all but the newest messages, only
+// those are sent to it, and the provider finds the rest in its prompt cache. Hashes decide which
+// thread fits. [NewChain] hashes a request's history: the [Chain] has a [Link] for each answer,
+// with the hash of the history up to its end. Each hash also covers the [Identity]: what a
+// conversation's requests have in common besides the messages. A kept thread fits if one of these
+// is its own hash: that of the history of its last request, followed by the answer that the client
 // got ([Chain.After]).
 //
-// Clients may change an answer before they send it back, so the hashes are computed from a
-// canonical form. In that form, these changes make no difference: white space around texts, joined
-// or split messages, other ids of calls, arguments in another spelling, and reasoning, which is
-// left out. Everything else has to be equal.
+// Clients may change an answer before they send it back, so the hashes are of a canonical form, in
+// which these changes make no difference: white space around texts, joined or split messages, other
+// ids of calls, arguments in another spelling, and reasoning, which is left out. Everything else
+// has to be equal.
 package conversation

@@ -10,8 +10,7 @@ import (
 // Identity is what all requests of a conversation have in common, besides the messages. Requests
 // with different Identities belong to different conversations.
 type Identity struct {
-	// Site and User identify the owner of the conversation. The same User at another Site is
-	// another owner.
+	// Site and User identify the owner. The same User at another Site is another owner.
 	Site, User string
 	// Thread has the parameters of thread/start: model, instructions, tools and configuration.
 	Thread codexrpc.ThreadStartParams
@@ -21,11 +20,9 @@ type Identity struct {
 	EffortMayVary bool
 }
 
-// hash returns the first hash in the chain of the conversation. It fails if the parameters cannot
-// be encoded as JSON.
+// hash returns the first hash of the chain. It fails if the parameters cannot be encoded.
 func (id *Identity) hash() (Hash, error) {
-	// Leave out the settings that all threads share. They do not distinguish threads, and are
-	// usually longer than all other settings.
+	// Settings that all threads share do not distinguish them, and are usually the longest.
 	params := id.Thread
 	params.Config.Fixed = ""
 	if id.EffortMayVary && params.Config.Effort() != "" {

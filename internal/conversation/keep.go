@@ -8,9 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// effortMayVary reports whether the turns of a conversation may have different reasoning efforts.
-// Two conditions must hold: the plan has an effort, and every app-server can change the effort
-// within a conversation that uses the plan's model.
+// effortMayVary reports whether turns may have different reasoning efforts: the plan has one, and
+// every app-server can change it within a conversation with the plan's model.
 func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false
@@ -20,8 +19,7 @@ func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// recordOutputs records in t.answer the outputs that the client gets. If the thread will not be
-// kept, recordOutputs does nothing.
+// recordOutputs records in t.answer what the client gets, if the thread may be kept.
 func (t *Turn) recordOutputs(outputs []turn.Output) {
 	if t.current.threads == nil {
 		return
@@ -39,9 +37,8 @@ func (t *Turn) recordOutputs(outputs []turn.Output) {
 	}
 }
 
-// announce announces that the thread will soon be kept for the next request, if it can be kept. It
-// is called before the client gets the end of the answer, because the client may send its next
-// request as soon as it has that end.
+// announce announces that the thread will soon be kept, if it can be. It is called before the
+// client gets the end of the answer, since the next request may follow at once.
 func (t *Turn) announce() {
 	if t.current.threads == nil || t.answer.mixed || t.chain == nil {
 		return
@@ -52,7 +49,6 @@ func (t *Turn) announce() {
 	t.announced = t.current.threads.announce(t.historyHash)
 }
 
-// withdrawAnnouncement ends the announcement of the thread, if there is one.
 func (t *Turn) withdrawAnnouncement() {
 	if t.announced != nil {
 		t.current.threads.withdraw(t.historyHash, t.announced)

@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// keptThread is a thread that waits for the next request of its conversation or, as a spare thread,
-// for the first request of one.
+// keptThread waits for the next request of its conversation or, as a spare thread, for a first one.
 type keptThread struct {
 	thread *codexrpc.Thread
 	place  Place     // of a spare thread, only Conn is set
@@ -37,8 +36,7 @@ func (k *keptThread) isSpare() bool { return k.kind != nil }
 // isParked reports whether the thread's turn waits for the results of tool calls.
 func (k *keptThread) isParked() bool { return len(k.pendingCalls) > 0 }
 
-// isIdle reports whether the thread does nothing until the next request: its turn has completed, or
-// waits for results.
+// isIdle reports whether the thread waits for the next request: its turn is complete or parked.
 func (k *keptThread) isIdle() bool {
 	if k.isParked() {
 		return k.thread.HasParked(k.pendingCalls)
@@ -64,8 +62,7 @@ func (k *keptThread) awaitIdle() {
 	}
 }
 
-// resumeTimeout bounds the time that startOrResume may take. After that, the turn starts on another
-// thread.
+// resumeTimeout bounds startOrResume. After that, the turn starts on another thread.
 const resumeTimeout = 10 * time.Second
 
 // startOrResume sends a kept thread the part of the request that is new to the thread: all that
@@ -92,8 +89,7 @@ func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link 
 	return k.thread.StartTurn(ctx, turn)
 }
 
-// answerCalls sends a parked turn the results of its tool calls and the messages that follow the
-// results in the request.
+// answerCalls sends a parked turn the results of its calls and the messages after them.
 func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Link) error {
 	if string(plan.Turn.OutputSchema) != k.schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errFollowUpMismatch)
@@ -114,10 +110,9 @@ func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Li
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// addMessages adds messages to a parked turn (one that waits for the results of tool calls). Codex
-// puts them after the results. If all messages are the user's, addMessages sends them by
-// turn/steer, which accepts only the user's messages. Otherwise it injects all of them as items.
-// input is always sent by turn/steer and comes last.
+// addMessages adds messages to a parked turn, which Codex puts after the results. turn/steer
+// accepts only the user's: if there are others, all are injected as items instead. input is always
+// sent by turn/steer and comes last.
 func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.fromUser }) {
 		items := make([]json.RawMessage, len(messages))
@@ -140,17 +135,15 @@ func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage
 	return k.thread.Steer(ctx, input)
 }
 
-// followUpMessage is a message that follows the results of tool calls.
 type followUpMessage struct {
 	item     json.RawMessage // the item of the history, unchanged
 	fromUser bool            // false: the message is the developer's
 	content  wirejson.Value  // a string, or a list of parts
 }
 
-// readFollowUp reads the items that follow the tool calls of an answer. They must be one result for
-// each call, and then messages of the user or the developer; otherwise readFollowUp returns
-// errFollowUpMismatch. calls are the ids of the calls in the request. pendingCalls are the
-// app-server's ids of the same calls, in the same order.
+// readFollowUp reads what follows the tool calls of an answer: one result for each call, and then
+// messages of the user or the developer, or else errFollowUpMismatch. calls are the request's ids
+// of the calls, pendingCalls the app-server's, in the same order.
 func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(pendingCalls) {
 		return nil, nil, errFollowUpMismatch
@@ -186,8 +179,7 @@ func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (result
 	return results, messages, nil
 }
 
-// inputParts reads the content of a message or the output of a call. Both are a text or a list of
-// parts.
+// inputParts reads a message's content or a call's output: a text or a list of parts.
 func inputParts(content wirejson.Value) (input []codexrpc.UserInput) {
 	if content.Kind() != wirejson.KindArray {
 		return []codexrpc.UserInput{{Type: "text", Text: textOf(content)}}

@@ -24,15 +24,13 @@ func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	return other.Login != login && other.Login.Rests() == nil
 }
 
-// noPicturesLeft reports whether an error means that the login has no pictures left, or can make
-// none at all.
+// noPicturesLeft reports whether the login has no pictures left, or can make none at all.
 func noPicturesLeft(err error) bool {
 	refused, ok := errors.AsType[*turn.PictureError](err)
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records for the login that it has no pictures left, if the failure of a turn shows
-// this.
+// recordPicture records that the login has no pictures left, if the turn's failure shows this.
 func (t *Turn) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		t.current.member.Login.SpendPictures(refused.ResetsAt)
@@ -47,10 +45,9 @@ func (t *Turn) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool)
 	return refusal, refusal != nil || t.request.Plan.Picture && login.PicturesSpent()
 }
 
-// startWithOtherLogin starts the turn with another login. It uses no login that rests after a
-// failure. If another login could be used, it returns true and the error of the start, or nil.
-// Otherwise it returns false and an error: the failure of the turn or, if another login is likely
-// to work sooner, the failure of that login.
+// startWithOtherLogin starts the turn with another login that does not rest after a failure. With
+// one, it returns true and the error of the start, or nil. Otherwise it returns false and the
+// failure of the turn or, if a login is likely to work sooner, of that login.
 func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	if !t.current.hasOtherLogins {
 		return false, f.err
@@ -71,10 +68,9 @@ func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started 
 	return true, t.start(ctx, next)
 }
 
-// openWithOtherLogin opens a thread on a process with another login than that of member. It uses no
-// login that rests after a failure. If it opens no thread, the result other is the error of a process
-// that will start again soon, or of a login that rests, if there is one. In all other cases, other is
-// nil.
+// openWithOtherLogin opens a thread on a process with another login than member's that does not
+// rest after a failure. If it opens none, other is the error of a process that will start again
+// soon, or of a login that rests, or else nil.
 func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Member) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{member.Process}
 	for range lease.Len() {

@@ -13,10 +13,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Open starts the turn of a request. It uses the kept thread that has the history of the request, if
-// there is one. Otherwise it uses a spare thread, which was started in advance without a history. If
-// there is no spare thread, Open starts a new thread. After a failure, it tries the remedies for a
-// turn that could not be started.
+// Open starts a request's turn: on the kept thread with its history, or else on a spare one, which
+// was started in advance without a history, or else on a new one. After a failure, it tries the
+// remedies for a turn that could not be started.
 //
 // If Open fails and t is not nil, the turn has got a thread, so the model was probably asked. The
 // caller must close t in any case.
@@ -54,7 +53,6 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err
 	return t, nil
 }
 
-// opening is what Open has for its remedies.
 type opening struct {
 	lease         Lease
 	useSpare      bool      // a spare thread may be used
@@ -62,9 +60,8 @@ type opening struct {
 	moved         bool      // another process was tried, in place of one that was gone
 }
 
-// startOnKept starts the turn on a kept thread that has the request's history except the newest
-// messages. It returns false if there is no such thread, or if the turn cannot start there. Only
-// requests for one answer can use kept threads.
+// startOnKept starts the turn on a kept thread with the history of a request for one answer, except
+// the newest messages. It returns false if there is none, or the turn cannot start there.
 func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := t.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -148,9 +145,8 @@ func (t *Turn) startOn(ctx context.Context, o *opening, member Member, done func
 	return t.start(ctx, t.withLease(next, o.lease, done))
 }
 
-// restartOnOtherProcess starts a turn on a process that is ready, in place of one that does not work.
-// If no other process is ready, but the first one has just ended, restartOnOtherProcess waits until a
-// process has started.
+// restartOnOtherProcess starts a turn on a ready process, in place of one that does not work. If
+// none is ready, but the first one has just ended, it waits until a process has started.
 func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	o := f.opening
 	o.moved = true
@@ -175,16 +171,14 @@ func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started 
 	return true, t.startOnLeastBusy(ctx, f.opening)
 }
 
-// isGone reports whether an error means that the process does not work. If the process refuses a
-// call, isGone returns false, since such a process works.
+// isGone reports whether a process does not work. One that refuses a call works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on the process of member. If useSpare is true and there is a spare
-// thread (one that was started in advance) with the right settings, openThread uses it. Otherwise
-// it starts a new thread.
+// openThread opens a thread on member's process: with useSpare a spare one (started in advance)
+// with the right settings, if there is one, else a new one.
 func (t *Turn) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
 	place, err := t.awaitPlace(ctx, member.Process)
 	if err != nil {
@@ -256,12 +250,10 @@ func (t *Turn) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// maxInjectedBytes bounds how many bytes of a history one call injects. An item with more bytes has
-// a call of its own. Codex reads one call after the other. If several calls inject a history, Codex
-// can read calls for other turns between them.
+// maxInjectedBytes bounds the bytes of history in one call; a larger item has its own. Codex reads
+// one call after the other, so it can read other turns' calls between those of a history.
 const maxInjectedBytes = 1 << 20
 
-// injectHistory injects the history of the request into the thread.
 func (t *Turn) injectHistory(ctx context.Context) error {
 	_, history := t.request.Plan.WithPlacement(t.current.place.Instructions)
 	for len(history) > 0 {

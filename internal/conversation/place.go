@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueKey is the name of the setting for a thread's catalogue: the path of a file with the
-// properties of models.
+// catalogueKey is the setting for a thread's catalogue: a file with the properties of models.
 const catalogueKey = "model_catalog_json"
 
 // Place is the process that a thread runs on, and how the thread is set up there.
@@ -49,7 +48,6 @@ func (p Place) settings(plan *prompt.Plan) *settings {
 	return s
 }
 
-// useCatalogue makes path the path of the thread's catalogue.
 func (s *settings) useCatalogue(path string) {
 	setting := append(make([]byte, 0, 512), s.provider...) // 512 bytes: room for the path
 	if len(setting) > 0 {
@@ -59,9 +57,8 @@ func (s *settings) useCatalogue(path string) {
 	s.catalogue = path
 }
 
-// start starts a thread. Codex reads the thread's catalogue at the start. If Codex refuses the
-// model's catalogue, start tries again with the catalogue for unknown models, because without any
-// catalogue Codex would offer its own tools to the model.
+// start starts a thread. If Codex, which reads the catalogue then, refuses it, start tries the one
+// for unknown models: without any, Codex would offer its own tools to the model.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.place.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -84,13 +81,12 @@ func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Instance.Model(p.Model).Full != ""
 }
 
-// catalogueFor returns the path of the catalogue for a plan's model, or "" if there is none.
-// Without a catalogue (a file with the properties of models), Codex would read the properties from
-// the back end of its login, and offer its own tools to the model. A model that Codex does not know
-// gets the fallback catalogue. That catalogue has an empty prompt, so it is not used if the
-// instructions have to follow the model's prompt. A lite model is used in the full form for parallel
-// tool calls, and for web search: in the full form, the provider itself searches and gives citations;
-// in the lite form, Codex offers its own search tool.
+// catalogueFor returns the catalogue for a plan's model (a file with the properties of models), or
+// "". Without one, Codex would read the properties from its login's back end, and offer its own
+// tools. A model that Codex does not know gets the fallback catalogue, whose prompt is empty,
+// unless the instructions have to follow the model's prompt. A lite model is used in the full form
+// for parallel tool calls, and for web search: there the provider itself searches and gives
+// citations, while in the lite form Codex offers its own search tool.
 func (p Place) catalogueFor(plan *prompt.Plan) string {
 	model := p.Instance.Model(p.Model)
 	switch {

@@ -36,12 +36,10 @@ type remedy struct {
 	mayHelp func(*Turn) bool
 	// fits reports whether the remedy may help after this failure.
 	fits func(*Turn, *turnFailure) bool
-	// start starts the turn again. If that is not possible, start returns false and an error. The
-	// error is the failure of the turn or, if another login is likely to work sooner, the failure
-	// of that login.
+	// start starts the turn again, or returns false and the failure of the turn or, if another
+	// login is likely to work sooner, the failure of that login.
 	start func(context.Context, *Turn, *turnFailure) (started bool, err error)
-	// optional says what is done when start returns false. If optional is true, the later remedies are
-	// tried. Otherwise the turn has failed.
+	// optional: the later remedies are tried if start returns false. Otherwise the turn has failed.
 	optional bool
 	// opening is true for a remedy of a turn that could not be started. The other remedies are for a
 	// turn that has run.
@@ -134,8 +132,7 @@ var remedies = [...]remedy{{
 		return true, t.startAt(ctx, place)
 	},
 }, {
-	// This remedy does not fit if the turn itself failed or was silent: the cause is then the
-	// provider, and a new thread would not help.
+	// The cause of a failed or silent turn is the provider, and a new thread would not help.
 	name:    "a new thread instead of a prepared one",
 	mayHelp: func(t *Turn) bool { return t.current.origin == Prepared },
 	fits: func(t *Turn, f *turnFailure) bool {
@@ -155,8 +152,7 @@ var remedies = [...]remedy{{
 	start:   startAfterWait,
 }}
 
-// repeatable reports whether the request has to stay in memory, since the turn may have to be
-// started again.
+// repeatable reports whether the request has to stay in memory for another start of the turn.
 func (t *Turn) repeatable() bool {
 	for i := range remedies {
 		if mayHelp := remedies[i].mayHelp; mayHelp != nil && mayHelp(t) {
@@ -166,12 +162,10 @@ func (t *Turn) repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history of the client's request has reasoning. Such reasoning
-// comes from the client or from stored responses. It is encrypted: only the login that made it can
-// use it.
+// hasReasoning reports whether the history has reasoning, from the client or stored responses. It
+// is encrypted: only the login that made it can use it.
 func (t *Turn) hasReasoning() bool { return t.chain != nil && t.chain.HasReasoning }
 
-// withoutReasoning returns a plan whose history has no reasoning.
 func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	without := *plan
 	without.History = slices.DeleteFunc(slices.Clone(plan.History), func(item json.RawMessage) bool {
@@ -191,12 +185,10 @@ func (t *Turn) mayAppendInstructions() bool {
 	return t.opener.Instructions == InstructionsAuto && !place.Instructions.Append && !place.Instance.Acceptance().Instructions(place.Model)
 }
 
-// mayRetry reports whether the turn may be started again after a wait, if the provider fails. The
-// number of such starts is limited.
+// mayRetry reports whether the turn may be started again, after a wait, if the provider fails.
 func (t *Turn) mayRetry() bool { return t.retries < t.current.place.Instance.ProviderRetries() }
 
-// restart starts a turn again that has failed before its first output, if one of the remedies fits.
-// The results are those of tryRemedies.
+// restart starts a turn again that failed before its first output, if a remedy fits (tryRemedies).
 func (t *Turn) restart(ctx context.Context, failure error) (started bool, err error) {
 	f := t.recordFailure(failure)
 	if t.request.Plan == nil {
@@ -303,17 +295,15 @@ func (t *Turn) startAt(ctx context.Context, place Place) error {
 }
 
 const (
-	// firstRetryWait is how long startAfterWait waits before the first retry. Each later wait is
-	// twice as long as the wait before it, but at most maxRetryWait, since clients also retry by
-	// themselves.
+	// firstRetryWait is the wait before the first retry. Each later one is twice as long, but at
+	// most maxRetryWait, since clients also retry by themselves.
 	firstRetryWait = 200 * time.Millisecond
 	maxRetryWait   = 2 * time.Second
 )
 
-// startAfterWait waits and starts the turn again on a new thread. If the client leaves during the
-// wait, startAfterWait returns false and the failure of the turn. The new thread uses HTTP instead
-// of a WebSocket if Codex already had to fall back to HTTP. It also does so at the last retry,
-// since no further start could follow if the provider refused the WebSocket.
+// startAfterWait waits and starts the turn on a new thread, or returns false and the failure if the
+// client leaves meanwhile. The thread uses HTTP if Codex already had to fall back to it, and at the
+// last retry, since no start could follow if the provider refused the WebSocket.
 func startAfterWait(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetryWait<<min(t.retries, 8), maxRetryWait))
 	defer timer.Stop()

@@ -17,10 +17,9 @@ const (
 	spareLife = 3 * time.Minute
 )
 
-// kind is one kind of spare threads: those with the same settings. A spare thread was started in
-// advance, with the settings of earlier requests and without a history. A request can use it if the
-// parameters of thread/start are exactly the same for both. Such a request is answered faster: the
-// thread has already started, connected to the provider and sent the tools.
+// kind has spare threads with the same settings, started in advance and without a history. A
+// request with exactly their parameters of thread/start is answered faster: the thread has already
+// started, connected to the provider and sent the tools.
 //
 // There is one spare thread for each of the settings that two requests have had within the time
 // recent, until it is used or expires.
@@ -37,7 +36,6 @@ func (s *settings) key() (Hash, error) {
 	return d.sum(), err
 }
 
-// threadParams adds one field: the parameters of thread/start as JSON.
 func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
@@ -50,9 +48,8 @@ func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 	return nil
 }
 
-// takeSpare removes and returns the spare thread with these settings, on the same connection. It
-// returns nil if there is none. If another request has had the settings recently, takeSpare sets
-// s.kind.
+// takeSpare removes and returns the spare thread with these settings on the same connection, or
+// nil. If another request has had them recently, it sets s.kind.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	key, err := s.key()
 	if err != nil {

@@ -20,20 +20,17 @@ type Limits struct {
 	MaxBytes int
 	// Idle is how long a thread is kept after its turn has completed.
 	Idle time.Duration
-	// Parked is how long a thread is kept while its turn waits for the results of tool calls; 0
-	// keeps no such threads.
+	// Parked is how long a thread is kept while its turn waits for results of calls; 0: not at all.
 	Parked time.Duration
-	// Spares is the maximum number of spare threads, which are started in advance without a
-	// history.
+	// Spares is the maximum number of spare threads, started in advance without a history.
 	Spares int
 }
 
-// Threads keeps threads of one app-server until requests need them. After a turn, its thread waits
-// for the next request of the same conversation, so that the model's provider finds most of the
-// prompt in its cache. A spare thread waits for the first request of a conversation, see spares.go.
-// If there are too many threads with a conversation, the oldest one of the user who has the most is
-// dropped. Like the app-server, a Threads stays in use when the configuration is reloaded. It is safe
-// for concurrent use.
+// Threads keeps an app-server's threads until requests need them. After a turn, its thread waits
+// for the next request of the conversation, so that the provider finds most of the prompt in its
+// cache. A spare thread waits for a first request, see spares.go. If there are too many threads
+// with a conversation, the oldest one of the user who has the most is dropped. Like the app-server,
+// a Threads outlives a reload. It is safe for concurrent use.
 type Threads struct {
 	memoryScarce func() bool       // reports whether the app-server has little memory left
 	unload       func(*keptThread) // unloads a thread; must not call the Threads
@@ -62,7 +59,6 @@ type Threads struct {
 // Reason is the reason why a thread was dropped.
 type Reason string
 
-// The reasons.
 const (
 	Expired  Reason = "expired"       // no request continued the thread in time
 	Evicted  Reason = "evicted"       // the thread made room for newer threads
@@ -72,8 +68,7 @@ const (
 // maxDropReasons is how many entries dropReasons may have.
 const maxDropReasons = 4096
 
-// NewThreads returns an empty Threads. memoryScarce reports whether the memory of the app-server is
-// scarce; if so, fewer threads are kept.
+// NewThreads returns an empty Threads, which keeps fewer threads while memoryScarce returns true.
 func NewThreads(limits Limits, memoryScarce func() bool) *Threads {
 	t := &Threads{
 		memoryScarce: memoryScarce,
@@ -118,8 +113,7 @@ func (t *Threads) Stats() status.Conversations {
 	return stats
 }
 
-// Parked returns the requests whose turns are parked (wait for the results of tool calls), the
-// oldest first.
+// Parked returns the requests whose turns wait for the results of tool calls, the oldest first.
 func (t *Threads) Parked() (parked []status.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +136,7 @@ func (t *Threads) Follow(serving *codexrpc.Conn) {
 	t.dropIf(Unusable, func(kept *keptThread) bool { return kept.place.Conn != serving })
 }
 
-// Close drops all threads. Threads that are added later are dropped immediately. Close waits until
-// those have been added whose turns still end.
+// Close drops all threads, also later ones, and waits for those whose turns still end.
 func (t *Threads) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -153,11 +146,10 @@ func (t *Threads) Close() {
 	t.endingTurns.Wait()
 }
 
-// announce announces that the thread whose history has this hash will soon be kept. A client may
-// send its next request before the turn of its previous request has completely ended; the next
-// request then waits for the thread. When the thread is kept, or when it is clear that it will not
-// be kept, the caller must call withdraw with the result. If another thread with the same history is
-// announced already, announce returns nil.
+// announce announces that the thread with this hash will soon be kept: a client may send its next
+// request, which then waits for the thread, before the previous turn has completely ended. When it
+// is kept, or will not be, the caller must call withdraw with the result. If another one with the
+// same history is announced already, announce returns nil.
 func (t *Threads) announce(hash Hash) (announced chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +160,7 @@ func (t *Threads) announce(hash Hash) (announced chan struct{}) {
 	return announced
 }
 
-// withdraw ends an announcement, unless it is nil or has ended before. The requests that wait for it
-// then go on.
+// withdraw ends an announcement that is not nil and has not ended. Its waiting requests go on.
 func (t *Threads) withdraw(hash Hash, announced chan struct{}) {
 	if announced == nil {
 		return
@@ -182,8 +173,7 @@ func (t *Threads) withdraw(hash Hash, announced chan struct{}) {
 	}
 }
 
-// announcementTimeout bounds how long a request waits for a thread that will soon be kept. After
-// that, the request goes on without the thread.
+// announcementTimeout bounds a request's wait for a thread; it then goes on without it.
 const announcementTimeout = 2 * time.Second
 
 // awaitAnnounced waits until the thread of the newest answer is kept, if it is announced, but at
@@ -206,10 +196,9 @@ func (t *Threads) awaitAnnounced(ctx context.Context, links []Link) {
 	}
 }
 
-// keepWhenIdle keeps a thread as soon as it is idle. It unloads a thread that does not become idle
-// in time. After that, it withdraws the announcement, and so wakes the requests that wait for the
-// thread. keepWhenIdle itself does not wait: if the thread is not idle yet, a goroutine does all
-// this.
+// keepWhenIdle keeps a thread as soon as it is idle, or unloads it if that takes too long, then
+// withdraws the announcement, which wakes requests that wait. It does not wait itself: if the
+// thread is not idle yet, a goroutine does all this.
 func (t *Threads) keepWhenIdle(kept *keptThread, announced chan struct{}) {
 	if kept.isIdle() {
 		t.keep(kept)
@@ -235,8 +224,7 @@ func (t *Threads) keep(kept *keptThread) {
 	}
 }
 
-// add adds a thread with a conversation, and makes room for it. It unloads the thread instead if it
-// may not be kept.
+// add adds a thread with a conversation and makes room for it, or unloads it if it may not be kept.
 func (t *Threads) add(kept *keptThread) {
 	scarce := t.memoryScarce()
 	t.mu.Lock()
@@ -267,10 +255,9 @@ func (t *Threads) add(kept *keptThread) {
 	t.byHash[kept.hash] = t.push(kept, life)
 }
 
-// claim removes and returns a thread whose history is the beginning of the request's history. If
-// there are several, it returns the one with the longest history. links are the answers in the
-// request's history. link is the last of these answers that the thread has. If the thread of the
-// newest answer is announced, claim first waits for that thread.
+// claim removes and returns the thread with the longest history that is a beginning of the
+// request's. links are the answers in the request's history, link the last of them that the thread
+// has. If the newest answer's thread is announced, claim first waits for it.
 func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, link Link, found bool) {
 	t.awaitAnnounced(ctx, links)
 	t.mu.Lock()
@@ -290,7 +277,6 @@ func (t *Threads) push(kept *keptThread, life time.Duration) *list.Element {
 	return t.order.PushBack(kept)
 }
 
-// remove removes and returns a thread. The caller holds the lock.
 func (t *Threads) remove(e *list.Element) *keptThread {
 	kept := t.order.Remove(e).(*keptThread)
 	if kept.isSpare() {
@@ -347,8 +333,7 @@ func (t *Threads) victim() *list.Element {
 	}
 }
 
-// shrinkPause is the minimum time between two calls of shrink that drop threads. The app-server
-// needs this time to free memory.
+// shrinkPause is the minimum time between two shrinks; the app-server needs it to free memory.
 const shrinkPause = 10 * time.Second
 
 // shrink drops all spare threads and half of the others, because memory is scarce, unless it has
@@ -394,9 +379,8 @@ func (t *Threads) expire() {
 	}
 }
 
-// takeReason returns and forgets why the thread was dropped whose history ends with the last of
-// links. It returns "" if no such thread was dropped, or if maxDropReasons others were dropped since
-// then.
+// takeReason returns and forgets why the thread that ends with the last of links was dropped, or ""
+// if none was, or maxDropReasons others were since then.
 func (t *Threads) takeReason(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -428,8 +412,7 @@ func (t *Threads) count(parked bool, fallback Reason) {
 // be resumed. The request has other results, other settings, or other items after the calls.
 var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
-// fallbackReason returns a word for the reason why a conversation could not continue in its thread. It
-// returns "" for nil.
+// fallbackReason is a word for why a conversation could not continue in its thread; "" for nil.
 func fallbackReason(err error) Reason {
 	switch {
 	case err == nil:

@@ -17,7 +17,6 @@ import (
 // Instructions says where Codex puts the instructions of a conversation in the model's prompt.
 type Instructions string
 
-// The values of [Opener].Instructions.
 const (
 	InstructionsAuto    Instructions = "auto"    // like replace; like append after the provider has refused replace
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
@@ -56,16 +55,14 @@ type Request struct {
 	Memory TurnMemory
 }
 
-// TurnMemory is the claim on an app-server for the turns of a request. Each thread that gets the
-// request holds it until the thread is kept or the app-server has ended the work on it. This may be
-// after the client has left.
+// TurnMemory is the claim on an app-server for a request's turns. Each thread holds it until it is
+// kept or the app-server has ended the work on it, perhaps after the client has left.
 type TurnMemory interface {
 	Hold()
 	Release()
 }
 
-// Consumer gets the outputs of a turn. Its method Consume also gets a failure, the last output of a
-// turn that may then be started again.
+// Consumer gets a turn's outputs, also a failure, after which the turn may be started again.
 type Consumer interface {
 	turn.Consumer
 	// Restarted is called when a turn that had no output yet was started again.
@@ -120,7 +117,6 @@ type attempt struct {
 // Origin says where the thread of a turn comes from.
 type Origin string
 
-// The values of Origin.
 const (
 	New       Origin = "new"
 	Prepared  Origin = "prepared"  // the thread was started before its request
@@ -128,10 +124,8 @@ const (
 	Resumed   Origin = "resumed"   // the turn waited for the results of tool calls, and goes on
 )
 
-// failedToOpen reports whether the attempt has got no thread.
 func (a *attempt) failedToOpen() bool { return a.member.Process != nil && a.thread == nil }
 
-// wasKept reports whether the thread was kept after an earlier request.
 func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == Resumed }
 
 // Place returns where the thread runs.
@@ -143,9 +137,8 @@ func (t *Turn) Origin() Origin { return t.current.origin }
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
-// Run runs the turn to its end. If the turn fails before its first output, Run starts it again if a
-// new start may help. failure is why the turn has failed; nil: it has not failed. err is the error of
-// the consumer, or why ctx ended.
+// Run runs the turn to its end, and starts it again if it fails before its first output and that
+// may help. failure is why the turn has failed, or nil; err is the consumer's, or why ctx ended.
 func (t *Turn) Run(ctx context.Context) (failure, err error) {
 	defer func() {
 		if t.current.threads == nil {
@@ -175,7 +168,6 @@ func (t *Turn) Run(ctx context.Context) (failure, err error) {
 	return failure, err
 }
 
-// drive runs the turn as it was started.
 func (t *Turn) drive(ctx context.Context) (failure, err error) {
 	defer t.watchSilence(ctx)()
 	outputs := &observer{Consumer: t.request.Consumer, t: t}
@@ -201,15 +193,13 @@ func (t *Turn) commit() {
 	}
 }
 
-// observer passes the outputs of a turn to its consumer. Before that, it records what they mean for
-// the conversation.
+// observer passes a turn's outputs to its consumer, after it has recorded what they mean.
 type observer struct {
 	Consumer
 	t       *Turn
 	failure error // why the turn failed; nil: it has not failed
 }
 
-// Consume implements [turn.Consumer].
 func (o *observer) Consume(outputs []turn.Output) error {
 	t := o.t
 	if !t.answered && outputs[0].Kind != turn.OutputFailure {
@@ -247,8 +237,7 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 	return t.current.place.Instance.ExplainLimit(ctx, failure)
 }
 
-// recordSuccess is called at the first output of the turn. It records that the login works, and
-// which forms of request the provider has accepted.
+// recordSuccess records, at the first output, that the login works and what the provider accepts.
 func (t *Turn) recordSuccess() {
 	t.answered = true
 	current := &t.current
@@ -303,7 +292,6 @@ func (a *attempt) close() {
 	a.thread = nil
 }
 
-// releaseThen returns a function that releases memory and calls done.
 func releaseThen(memory TurnMemory, done func()) func() {
 	return func() {
 		memory.Release()
@@ -311,8 +299,7 @@ func releaseThen(memory TurnMemory, done func()) func() {
 	}
 }
 
-// historyChain returns the hashes of the request's history, or nil if the history cannot be hashed.
-// Only the first call computes them.
+// historyChain returns the request's hashes, computed once, or nil if it cannot be hashed.
 func (t *Turn) historyChain(lease Lease) *Chain {
 	if t.chainComputed {
 		return t.chain
@@ -370,9 +357,8 @@ func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Plac
 // accountTimeout bounds the wait for the account of a login before a turn that makes a picture.
 const accountTimeout = 3 * time.Second
 
-// checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with
-// this login. If Codex cannot report the account, checkPictures returns nil: the turn then starts,
-// and fails if there is no such tool.
+// checkPictures returns [turn.ErrNoPictures] if Codex offers no tool for pictures with this login.
+// If the account is not known, the turn starts, and fails if there is no such tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()

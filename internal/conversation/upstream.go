@@ -29,17 +29,14 @@ type Lease interface {
 	// there is no other. The turn must call done when its thread is kept or unloaded. Until then
 	// the process counts as in use, even after Release.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
-	// Peek returns the member that Pick would return now, for a caller that starts no turn. The
-	// caller must call done.
+	// Peek returns what Pick would return now, for a caller without a turn, which must call done.
 	Peek() (best Member, done func())
-	// Resume passes the Threads of one member after the other to claim, until claim returns true,
-	// and returns that member. As after Pick, the turn must call done. If claim never returns true,
-	// found is false and done is nil.
+	// Resume passes the members' Threads to claim, until that returns true, and returns the member.
+	// As after Pick, the turn must call done. If claim never does, found is false and done is nil.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
-	// Logins returns how many logins the members have, at least one. Several members may have the
-	// same login.
+	// Logins returns how many logins the members have, at least one; several may share one.
 	Logins() int
 	// Members returns the running members, in the order of the configuration.
 	Members() []Member
@@ -49,8 +46,7 @@ type Lease interface {
 
 // Upstream gives requests access to the app-servers.
 type Upstream interface {
-	// Lease returns a lease for one request. While the server is exiting, it fails with
-	// turn.ErrShutdown.
+	// Lease returns a lease for one request, or turn.ErrShutdown while the server is exiting.
 	Lease() (Lease, error)
 }
 
@@ -80,8 +76,7 @@ func Connect(ctx context.Context, process *appserver.Process) (*appserver.Instan
 	return in, err
 }
 
-// Sole returns an upstream that has one process and keeps no threads. The upstream does not stop
-// the process.
+// Sole returns an upstream of one process, which it does not stop, without kept threads.
 func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
 
 type sole struct {

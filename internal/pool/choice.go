@@ -46,8 +46,7 @@ func (c *chooser) choose(members []candidate) int {
 	return best
 }
 
-// best returns the index of the best of members. In all calls, members must be the same ones in the
-// same order.
+// best returns the index of the best of members, the same ones in the same order each time.
 func (c *chooser) best(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))
@@ -64,9 +63,8 @@ func (c *chooser) best(members []candidate) int {
 // mark returns the mark of a member, or low if that is higher.
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares members[i] with members[j]: first by readiness, then by readyAt (earlier is
-// better), then by the policy, then by the turns, and last by mark. The result is negative if
-// members[i] is better.
+// compare compares two members by readiness, readyAt (earlier is better), policy, turns and mark,
+// in this order. The result is negative if members[i] is better.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

@@ -102,8 +102,7 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 	return m
 }
 
-// member is a process that a configuration uses. Configurations whose members have the same key
-// share the process.
+// member is a process of a configuration. Those with the same key in other configurations share it.
 type member struct {
 	key           string
 	cfg           appserver.Config
@@ -116,8 +115,7 @@ type member struct {
 	predecessor atomic.Pointer[Process] // see inheritPredecessor; nil: there is none
 }
 
-// acquire returns the process with one more reference to it. If there is no process yet, acquire
-// starts one.
+// acquire returns the process with one more reference, and starts one if there is none.
 func (m *member) acquire() *Process {
 	return m.configuration.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
@@ -126,9 +124,8 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// release releases a reference that acquire has added. The last release stops the process in the
-// background, because the caller may be a request that loads a configuration, and such a request
-// must not wait.
+// release releases a reference of acquire. The last one stops the process in the background, since
+// the caller may be a request that loads a configuration, which must not wait.
 func (m *member) release() {
 	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {
@@ -206,14 +203,12 @@ func (m *member) dropPredecessor() {
 	}
 }
 
-// acquireForConfiguration acquires the process for as long as the configuration needs it.
 func (m *member) acquireForConfiguration() {
 	p := m.acquire()
 	p.addHolder(m)
 	m.process.Store(p)
 }
 
-// releaseForConfiguration undoes acquireForConfiguration, if that was called.
 func (m *member) releaseForConfiguration() {
 	m.dropPredecessor()
 	if held := m.process.Swap(nil); held != nil {
@@ -228,11 +223,9 @@ func Key(cfg appserver.Config) string {
 	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }
 
-// keyOf returns the key of the process with the configuration cfg and the number ordinal.
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
-// IDs returns the [Process.ID] of each process with a configuration. processes is how many such
-// processes there are.
+// IDs returns the [Process.ID] of each of the processes with a configuration.
 func IDs(cfg appserver.Config, processes int) (ids []string) {
 	for ordinal := range processes {
 		ids = append(ids, idOf(keyOf(cfg, ordinal)))
@@ -240,7 +233,6 @@ func IDs(cfg appserver.Config, processes int) (ids []string) {
 	return ids
 }
 
-// idOf returns the id of the process with a key. It does not reveal the configuration.
 func idOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:4])

@@ -6,7 +6,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 )
 
-// The names of events.
 const (
 	eventReady        = "codex.app_server_ready"
 	eventUnresponsive = "codex.app_server_unresponsive"
@@ -18,7 +17,6 @@ const (
 // maxEvents bounds the events of a process that wait to be emitted.
 const maxEvents = 64
 
-// event is the name and the data of an event that is to be emitted.
 type event struct {
 	name string
 	data map[string]any
@@ -42,8 +40,7 @@ func (p *Process) post(e event) {
 	p.queue(e)
 }
 
-// queue queues an event without waiting. If slow event handlers have filled the queue, the event is
-// lost.
+// queue queues an event without waiting. It is lost if slow event handlers have filled the queue.
 func (p *Process) queue(e event) {
 	p.eventsMu.Lock()
 	defer p.eventsMu.Unlock()
@@ -53,8 +50,7 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents closes the queue of a stopped process, and waits until its events were emitted, 5
-// seconds at most.
+// endEvents closes the queue of a stopped process and waits until it is empty, 5 seconds at most.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)
@@ -66,7 +62,6 @@ func (p *Process) endEvents() {
 	}
 }
 
-// emitEvents emits events in their order, until the channel is closed.
 func (p *Process) emitEvents(events <-chan event) {
 	defer close(p.done)
 	for e := range events {

@@ -47,8 +47,7 @@ type login struct {
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
 
-// acquireLogin returns the login with a key, and adds a reference to it. If there is no such login
-// yet, acquireLogin makes it.
+// acquireLogin returns the login with a key, made if there is none, with one more reference.
 func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -63,8 +62,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	})
 }
 
-// releaseLogin removes a reference to a login. After the last reference was removed, it ends the
-// sign-in and the watch of the login.
+// releaseLogin removes a reference. The last one ends the login's sign-in and watch.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
 		reason := errDropped
@@ -185,8 +183,7 @@ func (l *login) report(all []*Process) {
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
-// reportWindows emits an event when 80 percent of a window of the plan are used, and another event
-// when 100 percent are used.
+// reportWindows emits an event when 80, and when 100 percent of a window of the plan are used.
 func (l *login) reportWindows(all []*Process) {
 	for _, p := range all {
 		conn := p.Serving()
@@ -306,15 +303,13 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 	}
 }
 
-// RateLimits returns the limits of the login's plan, or nil if they are not known. If the process
-// is ready, RateLimits asks it, and waits for the answer until ctx ends. Answers are cached for 30
-// seconds.
+// RateLimits returns the limits of the login's plan; nil: not known. It asks a ready process, and
+// waits for the answer until ctx ends. Answers are cached for 30 seconds.
 func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // cached, because Codex has to ask its provider
 }
 
-// limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger
-// than maxAge.
+// limitsWithin is [Process.RateLimits], with cached answers that are younger than maxAge.
 func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.limitsSemaphore <- struct{}{}:

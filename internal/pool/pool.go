@@ -71,10 +71,9 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns a budget: how much memory of the processes all requests together may use. It is
-// half of the sum of the processes' limits (MaxMemory). A process without a limit counts with the
-// parameter unlimited, in bytes. Pools of the same processes share one budget until all of them
-// have called release, so a reload does not double it.
+// Memory returns a budget: how much memory of the processes all requests together may use, half of
+// their limits (MaxMemory, or else unlimited, in bytes). Pools of the same processes share one
+// until all have called release, so a reload does not double it.
 func (p *Pool) Memory(unlimited int64) (memory *claims.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -98,7 +97,6 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 	return &requestLease{Pool: p}, nil
 }
 
-// requestLease implements [conversation.Lease] for one request.
 type requestLease struct {
 	*Pool
 	released  atomic.Bool
@@ -131,8 +129,7 @@ func (l *requestLease) Peek() (conversation.Member, func()) {
 	return l.acquire(l.best(l.assessMembers(nil)))
 }
 
-// assessMembers updates the candidates to the present state of the members, and returns them. The
-// caller holds the lock.
+// assessMembers returns the candidates in their present state. The caller holds the lock.
 func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	for i, m := range l.members {
 		m.assess(&l.candidates[i], avoid)
@@ -140,8 +137,7 @@ func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	return l.candidates
 }
 
-// acquire acquires the process of a member for one turn. It returns the member, and a function that
-// releases the process.
+// acquire acquires a member's process for one turn, and returns a function that releases it.
 func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 	_, server := l.members[index].serving()
 	return l.acquireFrom(index, server)
@@ -169,11 +165,10 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 	return found
 }
 
-// Resume returns the member that has the thread of a conversation, and a function that releases the
-// member. It passes the threads of one member after another to claim, until claim returns true. By
-// returning true, claim says that it has reserved the conversation. found is false if claim never
-// returns true. If the pool has several members, Resume skips those whose login rests (is not used
-// for a while after a failure).
+// Resume returns the member that has the thread of a conversation, and a function that releases it.
+// It passes one member's threads after another to claim, until claim returns true: it has reserved
+// the conversation. found is false if claim never does. Of several members, it skips those whose
+// login rests (is not used for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p, server := m.serving()
@@ -212,7 +207,6 @@ func (l *requestLease) Release() {
 	}
 }
 
-// turnUse is the use of a process by one turn.
 type turnUse struct {
 	member   *member
 	process  *Process
@@ -240,8 +234,7 @@ const (
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates the fields readiness, readyAt and turns of a candidate. Processes in avoid get the
-// worst readiness.
+// assess updates a candidate's readiness, the worst for processes in avoid, readyAt and turns.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p, _ := m.serving()

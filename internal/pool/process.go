@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
-// Process is an app-server that configurations and turns share. It emits events of its starts
-// and ends.
+// Process is an app-server that configurations and turns share. It emits its starts and ends.
 type Process struct {
 	*appserver.Process
 	// Conversations are the threads that the process keeps.
@@ -73,10 +72,9 @@ func (p *Process) isMemoryScarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the configuration that emits the process's events: the newest one that holds the
-// process and has not ended. If there is none, emitter returns the creator's configuration if that
-// is about to hold the process, and otherwise the newest open configuration. The result is nil if
-// the program is exiting.
+// emitter returns the configuration that emits the events: the newest one that holds the process
+// and has not ended, else the creator's if that is about to hold the process, else the newest open
+// one. It is nil if the program is exiting.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +89,7 @@ func (p *Process) emitter() *Configuration {
 	return p.supervisor.Newest()
 }
 
-// addHolder adds a member to the holders. The process then uses the log and the limits of this
-// member.
+// addHolder adds a holder, whose log and limits the process then uses.
 func (p *Process) addHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +114,6 @@ func (p *Process) removeHolder(m *member) {
 	}
 }
 
-// applySettings makes the process use the log and the limits of a holder.
 func (p *Process) applySettings(m *member) {
 	p.SetLogger(m.logger)
 	p.Conversations.SetLimits(m.threadLimits)

@@ -13,10 +13,9 @@ import (
 // spendTimeout bounds the wait for the provider when a reset credit is spent.
 const spendTimeout = 15 * time.Second
 
-// SpendResetCredit spends a credit of the login to reset the windows of its plan. key identifies
-// the attempt, see [codexrpc.Conn.SpendResetCredit]. If turns did not use the login because its
-// plan was spent, they use it again after a successful reset. The end of ctx does not stop
-// SpendResetCredit.
+// SpendResetCredit spends a credit of the login to reset the windows of its plan, after which turns
+// use the login again. key identifies the attempt, see [codexrpc.Conn.SpendResetCredit]. It goes on
+// when ctx ends.
 func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn := p.Serving()

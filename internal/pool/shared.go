@@ -12,7 +12,6 @@ type shared[V any] struct {
 	byKey map[string]*sharedValue[V]
 }
 
-// sharedValue is a value of [shared].
 type sharedValue[V any] struct {
 	holders int // calls of acquire, minus calls of release
 	once    sync.Once
@@ -39,8 +38,7 @@ func (s *shared[V]) acquire(key string, create func() V) V {
 	return *h.value.Load()
 }
 
-// release removes one holder of a key's value. It returns the value, and whether this was the last
-// holder.
+// release removes a holder. It returns the value, and whether this was the last holder.
 func (s *shared[V]) release(key string) (value V, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

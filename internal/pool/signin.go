@@ -159,16 +159,14 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	return sync.OnceFunc(func() { s.claimedHomes.Delete(home) }), nil
 }
 
-// CancelSignIn ends the sign-in under way, if there is one. It returns the status of the last
-// sign-in, or nil if there was none.
+// CancelSignIn ends the sign-in under way, if any, and returns the status of the last one, or nil.
 func (p *Process) CancelSignIn() *status.SignIn {
 	p.login.signIn.stop(errCancelled, false)
 	return p.login.signIn.status()
 }
 
-// reportDropped logs that a reload has dropped the sign-in of a process. The reload may have
-// replaced the login by another login with the same CODEX_HOME. So each other login with this
-// CODEX_HOME gets the status of a failed sign-in, if it has had no sign-in of its own.
+// reportDropped logs that a reload has dropped the sign-in of a process. Another login may have its
+// CODEX_HOME now: each that has had no sign-in gets the status of a failed one.
 func (s *Supervisor) reportDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())

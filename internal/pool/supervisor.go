@@ -17,8 +17,7 @@ import (
 )
 
 // Supervisor runs the app-servers of all configurations of this program. Configurations that name
-// the same app-server share its processes. A process is stopped when the last reference to it is
-// released.
+// the same app-server share its processes. The last reference to a process stops it.
 type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]       // by the keys of members
@@ -68,8 +67,7 @@ func (s *Supervisor) Stop() {
 // Wait waits until no process is being stopped in the background.
 func (s *Supervisor) Wait() { s.stopping.Wait() }
 
-// NewConfiguration returns a configuration without app-servers. The end of ctx ends the
-// configuration.
+// NewConfiguration returns an empty configuration, which ends with ctx.
 func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, emit func(name string, data map[string]any)) *Configuration {
 	return &Configuration{
 		supervisor: s, ctx: ctx, logger: logger, emit: emit,
