@@ -8,7 +8,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// The classes of failures.
 var (
 	contentRefused  = apierror.NewClass("content_policy_violation", http.StatusBadRequest, 0)
 	promptRefused   = apierror.NewClass("invalid_prompt", http.StatusBadRequest, 0)

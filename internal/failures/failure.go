@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// sentinels maps errors without details to their classes. If an error matches several entries,
-// classify uses the first.
+// sentinels maps errors without details to their classes. The first match counts.
 var sentinels = []struct {
 	err error
 	apierror.Class
@@ -90,8 +89,7 @@ func clientMessage(err error, e *apierror.Error) string {
 	return Redact(e.Message)
 }
 
-// Redact returns a text of Codex or of the system as a client may see it: without URLs, addresses
-// and paths of this machine, and of limited length.
+// Redact returns a text as a client may see it: shortened, without URLs, addresses and paths.
 func Redact(text string) string { return withoutPaths(withoutURLs(truncate(text))) }
 
 // classify returns the error for a failure. The error's message is the whole text of the failure;
@@ -126,7 +124,6 @@ func classify(err error) *apierror.Error {
 	return internal.New(err.Error())
 }
 
-// fromNotReady returns the 503 error for an app-server that is not ready.
 func fromNotReady(e *appserver.NotReadyError) *apierror.Error {
 	if e.SignedOut {
 		return unauthorized.New(e.Error())
@@ -166,8 +163,7 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	return code
 }
 
-// maxClientMessage is the most bytes of a failure's text that a client gets. A provider's error may
-// quote a text of any length.
+// maxClientMessage bounds the text that a client gets, in bytes. A provider's may have any length.
 const maxClientMessage = 64 << 10
 
 // anyURL matches a URL. The slashes may be escaped as in JSON. anyURL does not match punctuation at
@@ -177,13 +173,11 @@ const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\
 // The search for all matches in a text must take linear time. So no alternative of these patterns
 // may read far ahead and then fail: the search for the next match would read the same text again.
 var (
-	// urlPhrase matches a URL together with the words around the URL: Codex writes ", url: …", and
-	// its HTTP client writes " for url (…)".
+	// urlPhrase matches a URL with Codex's ", url: …", or its HTTP client's " for url (…)".
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
 
-	// hostPorts matches a host name with a port. The host name is localhost or contains a dot, since
-	// "llama3:8", for example, is a model.
+	// hostPorts matches a host with a port: localhost, or with a dot, since "llama3:8" is a model.
 	hostPorts = regexp.MustCompile(`(?i)\b(?:localhost|(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*):\d+\b`)
 	// addresses matches an IPv4 address, or an IPv6 address in brackets. A port may follow.
 	addresses = regexp.MustCompile(`(?i)\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+\b)?|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f.:]*(?:%[^\]\s]+)?\](?::\d+\b)?`)

@@ -92,9 +92,8 @@ func newError(c apierror.Class, message string, resets time.Time) *apierror.Erro
 	return apiErr
 }
 
-// pictureClasses maps HTTP statuses to classes of errors, for a provider that refuses a picture.
-// The key 0 means that the provider did not answer. A status that is not in the map is a
-// badGateway.
+// pictureClasses are those for a provider that refuses a picture, by HTTP status; 0: no answer. Any
+// other status is a badGateway.
 var pictureClasses = map[int]apierror.Class{
 	0:                              badGateway,
 	http.StatusBadRequest:          apierror.BadRequest,
@@ -108,7 +107,6 @@ var pictureClasses = map[int]apierror.Class{
 	http.StatusUnprocessableEntity: apierror.BadRequest,
 }
 
-// fromPicture returns the error for a picture that the provider did not make.
 func fromPicture(e *turn.PictureError) *apierror.Error {
 	c, known := pictureClasses[e.Status]
 	switch {
@@ -134,8 +132,7 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// classOf returns the class of a turn's failure: by Codex's code, else by the HTTP status, else by
-// the message.
+// classOf returns the class of a turn's failure: by code, else by HTTP status, else by message.
 func classOf(e *codexrpc.TurnError) apierror.Class {
 	if c, known := turnClasses[e.Code]; known {
 		return c
@@ -161,9 +158,8 @@ func classOf(e *codexrpc.TurnError) apierror.Class {
 // the provider's back end before it asks the model.
 const routingDiscovery = "routing discovery"
 
-// messageClasses maps Codex's messages to classes. It is for errors that neither a code nor a status
-// explains: those of the variant "other", and of variants that this table is older than. The first
-// entry that matches counts.
+// messageClasses maps Codex's messages to classes, for what neither a code nor a status explains:
+// the variant "other", and variants newer than this table. The first match counts.
 var messageClasses = []struct {
 	message *regexp.Regexp
 	apierror.Class
@@ -187,8 +183,7 @@ var (
 	unreachable   = regexp.MustCompile(`^Connection failed|error sending request|Connection refused`)
 )
 
-// LeftWorkspace reports whether a turn failed because the account of Codex's login is not in the
-// login's workspace any more.
+// LeftWorkspace reports whether the account of Codex's login is not in its workspace any more.
 func LeftWorkspace(e *codexrpc.TurnError) bool {
 	return e.Code == codeOther && leftWorkspace.MatchString(e.Message)
 }
@@ -214,19 +209,16 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// The beginnings of messages if no connection to the provider was possible, and if the accounts of
-// Codex's login are not known.
+// These begin messages if the provider, or the accounts of Codex's login, could not be reached.
 const (
 	unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 	noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
 )
 
-// disconnectedPrefix begins Codex's message about an answer that was interrupted, if Codex does not
-// try again.
+// disconnectedPrefix begins the message about an interrupted answer that Codex does not retry.
 const disconnectedPrefix = "stream disconnected"
 
-// providerError is the body of an error of the model's provider. It has OpenAI's shape (Error) or
-// the shape of the ChatGPT backend (Detail).
+// providerError is the provider's error body: OpenAI's (Error) or the ChatGPT backend's (Detail).
 type providerError struct {
 	Error struct {
 		Message string        `json:"message"`
@@ -264,8 +256,7 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	return c.New(message)
 }
 
-// ForbidsModel reports whether the provider has answered a turn with a 403 because the login may not
-// use this model. It may use others.
+// ForbidsModel reports whether the provider's 403 means that the login may not use this model.
 func ForbidsModel(e *codexrpc.TurnError) bool {
 	return e.HTTPStatus == http.StatusForbidden && (readProviderError(e.Message).Error.Code == apierror.NoSuchModel.Code || deniesModel(turnMessage(e)))
 }
@@ -307,8 +298,7 @@ func RejectsRequest(failure error) bool {
 	return true
 }
 
-// RetryAfter returns how long the provider asks to wait after the failure of a turn, or 0 if it does
-// not say.
+// RetryAfter returns how long the provider asks to wait after a failure, or 0.
 func RetryAfter(e *codexrpc.TurnError) time.Duration {
 	if !e.ResetsAt.IsZero() {
 		return max(0, time.Until(e.ResetsAt))
@@ -316,9 +306,8 @@ func RetryAfter(e *codexrpc.TurnError) time.Duration {
 	return hintedDelay(e.Message + " " + e.Details)
 }
 
-// IsTransient reports whether a turn failed because the model's provider is down, out of reach or
-// overloaded. A later attempt may succeed soon. Neither an exceeded rate limit nor an unknown
-// account of the login counts.
+// IsTransient reports whether the provider is down, out of reach or overloaded, so that a later
+// attempt may succeed soon. Neither a rate limit nor an unknown account counts.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok || LacksAccount(e) {
@@ -341,10 +330,8 @@ func deniesModel(text string) bool {
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".
 var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
 
-// retryDelay returns the delay that a text names, or else apierror.Soon.
 func retryDelay(text string) time.Duration { return cmp.Or(hintedDelay(text), apierror.Soon) }
 
-// hintedDelay returns the delay that a text names, or 0.
 func hintedDelay(text string) time.Duration {
 	if hint := retryHint.FindStringSubmatch(text); hint != nil {
 		if delay, err := time.ParseDuration(strings.ToLower(hint[1])); err == nil && delay > 0 {

@@ -55,14 +55,12 @@ func (c Cause) Advice() string {
 	return ""
 }
 
-// OfLogin reports whether only the login, not the provider, is the cause, so that no other turn
-// with this login can succeed either.
+// OfLogin reports whether only the login is the cause, so that its other turns would fail, too.
 func (c Cause) OfLogin() bool {
 	return c == PlanSpent || c == NotSignedIn || c == Refused || c == WorkspaceGone
 }
 
-// causesByCode maps the codes of API errors to causes. Errors with other codes say nothing about a
-// login.
+// causesByCode maps codes of API errors to causes. Others say nothing about a login.
 var causesByCode = map[apierror.Code]Cause{
 	apierror.CodeUnauthorized:         Refused,
 	apierror.CodeForbidden:            Forbidden,

@@ -16,7 +16,6 @@ import (
 // State is what is known of the login of an app-server.
 type State string
 
-// The states of a login.
 const (
 	Unknown   State = "unknown"    // it was not used yet
 	Fine      State = "fine"       // the provider has answered
@@ -32,16 +31,13 @@ const (
 	// spentRest is the longest time for which a login with a spent plan is not used. After that, a
 	// turn tries the login again: the plan may have been reset early, or enlarged.
 	spentRest = 5 * time.Minute
-	// deniedRest is the shortest time for which a login is not used after Codex has said that the
-	// login's plan allows no use yet.
+	// deniedRest is the shortest rest after Codex has said that the plan allows no use yet.
 	deniedRest = time.Minute
-	// signedOutRest is how long a signed-out login is not used. After that, a turn tries the login
-	// again: somebody may have signed in unnoticed.
+	// signedOutRest is how long a signed-out login rests. Somebody may sign in unnoticed meanwhile.
 	signedOutRest = time.Minute
-	// minFailingRest and maxFailingRest are the first and the longest pause for a login whose
-	// provider fails or limits the rate of requests. Each failure in a row doubles the pause. The
-	// first pause may be short: if there is another login, a failed attempt delays a request by a
-	// second at most.
+	// minFailingRest and maxFailingRest bound the pause while the provider fails or limits the rate
+	// of requests. Each failure in a row doubles it. The first may be short: if there is another
+	// login, a failed attempt delays a request by a second at most.
 	minFailingRest = time.Second
 	maxFailingRest = time.Minute
 )
@@ -60,8 +56,7 @@ type Login struct {
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
 	models       models
-	// failuresInRow counts the failures in a row that are not the login's fault: the provider
-	// fails, or limits the rate of requests.
+	// failuresInRow counts, in a row, failures of the provider and exceeded rate limits.
 	failuresInRow int
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
@@ -77,8 +72,7 @@ type Status struct {
 	RestsUntil time.Time // when it is tried again; zero: it works, or was not used yet
 }
 
-// OnChange sets a function that is called after each change of the state, its cause, or the plan's
-// reset time. The function must be quick.
+// OnChange sets a quick function, called after changes of the state, its cause or the plan's reset.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,9 +97,8 @@ func (l *Login) Rests() error {
 	return l.failure
 }
 
-// Try is called before a turn. If the login has failed and no turn is trying it, this turn tries
-// it. For other turns, the login then rests until done is called or the turn's result is recorded.
-// If this turn does not try the login, done is nil.
+// Try is called before a turn. If the login has failed and no turn tries it, this one does, and the
+// login rests for others until done is called or the result is recorded. Otherwise done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +113,7 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// update calls f with the lock held. If f has changed the state, its cause or the plan's reset time,
-// update then calls l.onChange, without the lock.
+// update calls f with the lock held, then l.onChange without it, if the status has changed.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
 	state, cause, resets := l.state, l.cause, l.resetsAt
@@ -136,9 +128,8 @@ func (l *Login) update(f func()) {
 	}
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model. It adds
-// waited, the length of that wait, to the earlier waits. When the sum reaches patience, GiveUp
-// returns true and starts at zero again.
+// GiveUp records that a turn was given up after it had waited for a sign of the model, and adds up
+// these waits. At patience, it returns true and starts at zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +140,7 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	return silent
 }
 
-// setState sets the state and the fields that depend on it, and ends a trial by a turn. It runs
-// within update, which holds the lock.
+// setState sets the state with all that depends on it, and ends a trial. It runs within update.
 func (l *Login) setState(state State, cause Cause, failure error, restsUntil time.Time) {
 	l.state, l.cause, l.failure, l.restsUntil = state, cause, failure, restsUntil
 	l.resetsAt, l.beingTried = time.Time{}, false
@@ -165,9 +155,8 @@ func (l *Login) Worked(model string) {
 	})
 }
 
-// SignIn records that an app-server was started with a new login, in place of a login that was
-// refused or missing. One turn tries the new login before other turns use it. If a turn has already
-// succeeded with it, the state is Fine and stays Fine.
+// SignIn records that an app-server was started with a new login, in place of a refused or missing
+// one. One turn tries it first, unless a turn has already succeeded with it: Fine stays Fine.
 func (l *Login) SignIn() {
 	l.update(func() {
 		l.allowTrial()
@@ -175,9 +164,8 @@ func (l *Login) SignIn() {
 	})
 }
 
-// Recover records that whatever kept all turns of the login from working has ended, for example an
-// outage of the provider. If the login is in one of these states, one turn tries it, as after
-// [Login.SignIn].
+// Recover records the end of what kept all turns of the login from working, for example an outage.
+// In one of these states, one turn tries the login, as after [Login.SignIn].
 func (l *Login) Recover(from ...State) {
 	l.update(func() {
 		if slices.Contains(from, l.state) {
@@ -267,9 +255,8 @@ func (l *Login) SignOut() { l.Fail(codexrpc.ErrNotLoggedIn, 0) }
 // provider does not say when the login may make more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 
-// SpendPictures records that the login has no pictures left until the given time. A zero time means
-// that the time is not known; SpendPictures then assumes picturesRest from now. The login can still
-// be used for everything else.
+// SpendPictures records that the login has no pictures left until then; zero: not known, so
+// picturesRest is assumed. It can still be used for everything else.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,8 +272,7 @@ func (l *Login) PicturesSpent() bool {
 	return time.Now().Before(l.picturesFrom)
 }
 
-// MoreHopeful compares two failures, and returns the failure that is likely to end sooner, see
-// hopeOf. If there is no difference, it returns the first.
+// MoreHopeful returns the failure that is likely to end sooner, see hopeOf, or else the first.
 func MoreHopeful(one, other error) error {
 	first, firstReset := hopeOf(one)
 	second, secondReset := hopeOf(other)

@@ -16,7 +16,6 @@ type models struct {
 	refused map[string]modelRefusal
 }
 
-// modelRefusal is the refusal of a model.
 type modelRefusal struct {
 	failure error
 	until   time.Time // until then, no turn tries the model with this login
