@@ -15,8 +15,7 @@ type Failure struct {
 	Reason string // a clause for the client, such as "it is empty"
 }
 
-// Error returns a sentence for the client. It leaves out the query of the URL, which may contain a
-// secret.
+// Error returns a sentence for the client, without the URL's query, which may contain a secret.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", redactURL(f.URL), f.Reason)
 }
@@ -45,13 +44,11 @@ const (
 
 func reasonf(format string, args ...any) reason { return reason(fmt.Sprintf(format, args...)) }
 
-// explain returns the reason for err, the error of a request made with ctx.
 func explain(ctx context.Context, err error) reason {
 	if known, ok := errors.AsType[reason](err); ok {
 		return known
 	}
-	// The check for DNS errors comes before the check of the deadline. So an internal name gets the
-	// same reason whether its resolver answers or never answers.
+	// DNS errors come before the deadline: internal names get this reason even if no resolver answers.
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return errAddress
 	}

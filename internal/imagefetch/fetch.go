@@ -1,11 +1,9 @@
-// Package imagefetch fetches the images that a request names by URL and returns
-// them as data URLs, the only kind that Codex accepts.
+// Package imagefetch fetches images that a request names by URL, as the data URLs that Codex accepts.
 //
-// The URLs come from clients, so fetching must not give them access to the network that this
-// process runs in (SSRF). Only https on port 443 of public unicast addresses is allowed. The check
-// applies to the address of each connection, so neither DNS nor a redirect can bypass it.
-// Everything read from a server has a limit, and a client gets the same message for every host that
-// it may not reach.
+// The URLs come from clients, so fetching must not give them access to this process's network
+// (SSRF). Only https on port 443 of public unicast addresses is allowed, checked at each
+// connection, so that neither DNS nor a redirect can bypass it. All that is read has a limit, and
+// the message is the same for every host that may not be reached.
 package imagefetch
 
 import (
@@ -69,15 +67,13 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. A running Fetch continues, and its connections close later by
-// themselves.
+// Close closes idle connections. Those of a running Fetch close later by themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It
-// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. If an
-// image cannot be fetched, Fetch cancels the others and returns a [*Failure]. If ctx has ended, the
-// error is that of ctx. Before Fetch keeps n more bytes, it calls grow(n), never twice at the same
-// time. If grow returns false, the error is [ErrNoMemory].
+// Fetch fetches the images at urls, at most [prompt.MaxRemoteImages] different ones, and returns them
+// by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. If one fails, it cancels the
+// others and returns a [*Failure], or the error of ctx. Before it keeps n more bytes, it calls
+// grow(n), never twice at the same time. If that returns false, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.concurrent)
@@ -143,8 +139,7 @@ const (
 	maxPrealloc = 1 << 20 // the most bytes that are allocated because of a Content-Length
 )
 
-// read reads an image and returns it as a data URL. It takes the media type from the content, since
-// headers are often wrong.
+// read returns an image as a data URL, with the content's media type: headers are often wrong.
 func (f *Fetcher) read(response *http.Response, total *allowance) (string, error) {
 	body := &limitedReader{body: response.Body, limits: f.limits, total: total}
 	if response.ContentLength > body.imageBytes {
@@ -177,8 +172,7 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	return out.String(), nil
 }
 
-// limitedReader reads the body of an image. It fails when the image, or all images of the request
-// together, are too large.
+// limitedReader reads an image's body. It fails when that, or all of the request, is too large.
 type limitedReader struct {
 	body io.Reader
 	limits

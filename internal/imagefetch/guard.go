@@ -13,17 +13,15 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guardian refuses every address in IANA's registries of special-purpose
-// addresses, all of IPv6 outside global unicast, and every port but 443.
+// guardian refuses IANA's special-purpose addresses, IPv6 outside global unicast, and ports but 443.
 var guardian = ssrf.New(
 	ssrf.WithPorts(443),
 	// Azure serves its virtual machines at this address; the registries lack it.
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 )
 
-// public reports whether target is port 443 of a public unicast address. A NAT64 address is public
-// if the IPv4 address in its last four bytes is public: networks without IPv4 use such addresses to
-// reach IPv4 servers (RFC 6052).
+// public reports whether target is port 443 of a public unicast address. For NAT64, by which networks
+// without IPv4 reach its servers (RFC 6052), the last four bytes are the address that counts.
 func public(target netip.AddrPort) bool {
 	addr := target.Addr()
 	if ssrf.IPv6NAT64Prefix.Contains(addr) {

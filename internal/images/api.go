@@ -37,9 +37,8 @@ func decoder(decode func(media string, body []byte) (*Request, *apierror.Error))
 	}
 }
 
-// drivingModel returns the model that will call the picture tool for a request. If the client names no
-// model, or a model that makes pictures, such as gpt-image-1, drivingModel returns the default model: a
-// request cannot choose the model that makes the pictures.
+// drivingModel returns the model that will call the picture tool: the default model if the client
+// names none, or one that makes pictures, such as gpt-image-1, which cannot be chosen.
 func drivingModel(model string) string {
 	for _, prefix := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
 		if strings.HasPrefix(model, prefix) {
@@ -52,8 +51,7 @@ func drivingModel(model string) string {
 	return model
 }
 
-// Answer implements [api.Request]. The answer has only pictures, so reasoning and tool calls in the
-// text are off.
+// Answer implements [api.Request]. It has only pictures, so no reasoning or calls in the text.
 func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff

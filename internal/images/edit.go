@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// DecodeEdit reads and checks the body of a request for pictures that are made from other pictures.
-// The body is a form, or JSON. [Request.Encode] has to be called before [Request.Plan].
+// DecodeEdit reads a request, form or JSON, for edited pictures. [Request.Encode] precedes Plan.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	mediaType, params, _ := mime.ParseMediaType(contentType)
@@ -33,11 +32,9 @@ func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// literalFields are the fields of a form whose values are numbers or booleans. The values of other
-// fields are texts.
+// literalFields are the fields of a form with numbers or booleans. The others are texts.
 var literalFields = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
 
-// readPart reads a part of a form.
 func (r *Request) readPart(part *formPart) *field.Error {
 	switch part.name {
 	case "image", "image[]":
@@ -64,8 +61,7 @@ func (r *Request) readPart(part *formPart) *field.Error {
 	return read(r, value)
 }
 
-// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form. Without a form,
-// it returns 0.
+// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form; no form: 0.
 func (r *Request) Encoded() (sum int64) {
 	for _, file := range r.formImages {
 		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2
@@ -73,8 +69,7 @@ func (r *Request) Encoded() (sum int64) {
 	return sum
 }
 
-// Encode checks the pictures of a form and puts them into the conversation. If the request is not a
-// form, Encode does nothing.
+// Encode checks the pictures of a form, if it is one, and puts them into the conversation.
 func (r *Request) Encode() *apierror.Error {
 	if len(r.formImages) == 0 {
 		return nil
@@ -96,7 +91,6 @@ func (r *Request) Encode() *apierror.Error {
 	return r.Count(m).APIError()
 }
 
-// readImages reads the pictures of a request in JSON.
 func (r *Request) readImages(v wirejson.Value) *field.Error {
 	r.inputImages = nil // if the request has several fields images, the last one counts
 	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {

@@ -54,8 +54,7 @@ func NewEncoder(meta Meta) *Encoder {
 	return &Encoder{meta: meta, pictures: make([]turn.Output, meta.Pictures), unfinished: meta.Pictures}
 }
 
-// Write implements [api.Encoder]. It emits a picture only when the picture's turn has finished,
-// since the event has the usage of the turn.
+// Write implements [api.Encoder]. A picture waits for its turn's end, since its event has the usage.
 func (e *Encoder) Write(choice int, out turn.Output) error {
 	switch {
 	case e.Over() || e.Err() != nil:
@@ -74,7 +73,6 @@ func (e *Encoder) Write(choice int, out turn.Output) error {
 	return e.Err()
 }
 
-// emitPicture emits the event of a picture.
 func (e *Encoder) emitPicture(p *turn.Output, usage codexrpc.Usage) {
 	event := "image_generation.completed"
 	if e.meta.isEdit {
@@ -126,8 +124,7 @@ func (e *Encoder) JSON() []byte {
 	return append(wirejson.Append(append(body, `,"usage":`...), newTokens(e.usage)), '}')
 }
 
-// appendProperties appends the fields background, output_format and size of a picture to a JSON
-// object.
+// appendProperties appends a picture's background, output_format and size to a JSON object.
 func appendProperties(dst []byte, p *turn.Output) []byte {
 	background := "opaque"
 	if p.Transparent {
@@ -141,8 +138,7 @@ func appendProperties(dst []byte, p *turn.Output) []byte {
 	return dst
 }
 
-// pngSize reads the width and the height of a PNG from its first bytes. data is in base64. If data
-// is not a PNG, pngSize returns 0, 0.
+// pngSize reads the width and height of a PNG, in base64, from its first bytes; other data: 0, 0.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte

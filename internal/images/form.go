@@ -21,8 +21,7 @@ const (
 	maxPartHeader = 4 << 10
 )
 
-// splitForm returns the parts of a form (RFC 7578). Unlike the readers of the standard library, it
-// does not copy the body.
+// splitForm returns the parts of a form (RFC 7578). The standard library would copy the body.
 func splitForm(body []byte, boundary string) ([]formPart, error) {
 	if boundary == "" {
 		return nil, errors.New("its Content-Type names no boundary")
@@ -57,7 +56,6 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 	return parts, nil
 }
 
-// readFormPart splits a part into its name and its content.
 func readFormPart(part []byte) (formPart, error) {
 	head, content, ok := bytes.Cut(part, []byte("\r\n\r\n"))
 	if !ok || len(head) > maxPartHeader {

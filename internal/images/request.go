@@ -1,8 +1,7 @@
 // Package images is the wire format of OpenAI's API for pictures.
 //
-// [DecodeGeneration] and [DecodeEdit] check the body of a request, and [Request.Plan] maps the
-// request to Codex. Each picture is made in a turn of its own, in which the model calls Codex's own
-// tool once. An [Encoder] encodes the pictures as events or as one object.
+// [DecodeGeneration] and [DecodeEdit] check a body, and [Request.Plan] maps it to Codex. Each picture
+// has its own turn, in which the model calls Codex's tool once. An [Encoder] encodes the pictures.
 package images
 
 import (
@@ -55,8 +54,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.buildMessages()
 }
 
-// buildMessages checks that the necessary fields are given, and makes the conversation from the
-// fields.
+// buildMessages checks that the necessary fields are there, and makes the conversation of them.
 func (r *Request) buildMessages() *field.Error {
 	if r.prompt == nil {
 		return field.Missing().In("prompt")
@@ -119,7 +117,6 @@ var unusedField = prompt.Unused[*Request]
 // noMask says why a mask is refused.
 const noMask = "Codex edits whole pictures only. Say in the prompt what is to change"
 
-// readModel reads the model. The field is optional.
 func (r *Request) readModel(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -147,8 +144,7 @@ func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
 	return f
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The default effort is low, since
-// the model only has to call a tool.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. To call a tool, low effort suffices.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	opts.Effort = "low"
 	return r.Conversation.Plan(opts)

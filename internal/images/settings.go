@@ -12,8 +12,7 @@ import (
 // sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readSize reads the size. A sentence of the prompt asks the model for it, but the picture may have
-// another size. Therefore readSize also lists "size" in Ignored.
+// readSize reads the size. The prompt asks for it, but the picture may have another: Ignored lists it.
 func (r *Request) readSize(v wirejson.Value) *field.Error {
 	f := field.Text(&r.size, v)
 	switch {
@@ -63,8 +62,7 @@ func (r *Request) sizeInWords() string {
 	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
 }
 
-// backgroundInWords returns the sentence about the background for the model. It returns "" if the
-// picture may have any background.
+// backgroundInWords returns the sentence about the background for the model; any background: "".
 func (r *Request) backgroundInWords() string {
 	if r.background == "" {
 		return ""

@@ -6,9 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attempt tracks the items of one model response, so that the machine notices a retry. When a
-// response breaks off, Codex asks the model again by itself. Codex does not always report this
-// retry: over a WebSocket to the provider, the first retry is silent.
+// attempt tracks the items of one model response, so that the machine notices that Codex asks the
+// model again after one broke off. Over a WebSocket to the provider, the first retry is silent.
 type attempt struct {
 	openItem      string // id of the item that the model is writing; empty: none
 	itemCut       bool   // the model left an item of the response unfinished
@@ -17,15 +16,13 @@ type attempt struct {
 	lastFailure string // the message of the last error that Codex has reported; empty: none. It may explain why no more events come
 }
 
-// errBrokeOff is the error of a model response that broke off, if Codex retries without reporting
-// an error.
+// errBrokeOff is the error of a response that broke off, if Codex retries without reporting one.
 var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
-// detectRetry detects a silent retry when an item begins. In one response, an item begins only
-// after the model has finished the previous item. If the previous item is not finished, the new
-// item belongs to another response. If Codex begins to summarise the history, the turn fails.
+// detectRetry detects a silent retry when an item begins: in one response, that comes only after the
+// model has finished the previous item. If Codex begins to summarise the history, the turn fails.
 func (m *Machine) detectRetry(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
@@ -48,10 +45,9 @@ func (a *attempt) itemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// handleRetry is called when Codex asks the model again after the error err. If err says that the
-// response was cut (see incompleteReason), the turn ends: another response would be no better. If
-// the response had text or other output, the turn fails, since the retry would repeat it. Otherwise
-// the client gets the next response.
+// handleRetry is called when Codex asks the model again after err. If the response was cut (see
+// incompleteReason), the turn ends: another would be no better. If it had text or other output, the
+// turn fails, since the retry would repeat it. Otherwise the client gets the next response.
 func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	reason, ok := incompleteReason(err)
 	switch {
@@ -64,19 +60,16 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	}
 }
 
-// waitsForResults reports two things. waits is true if Codex waits for the results of structured
-// calls. While Codex waits, it does not report that the model's response
-// broke off. brokeOff is true if earlier events show that the response broke off.
+// waitsForResults reports whether Codex waits for structured calls' results, when it does not
+// report that the response broke off, and whether earlier events show that it did.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
 	return m.structured.hasComplete && !m.structured.refused && !m.done, m.attempt.itemCut
 }
 
-// setCallsRefused records that the calls were answered with a failure, not with results of the
-// client.
+// setCallsRefused records that the calls were answered with a failure, not by the client.
 func (m *Machine) setCallsRefused() { m.structured.refused, m.thread.differs = true, true }
 
-// incompletePrefix precedes the reason in Codex's message about a model response that ended with
-// the event response.incomplete.
+// incompletePrefix precedes the reason in Codex's message about an event response.incomplete.
 const incompletePrefix = "Incomplete response returned, reason: "
 
 // incompleteReason reports whether err means that the model's response was cut, which is no failure

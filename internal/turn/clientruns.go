@@ -7,10 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// clientRuns counts the blocks that an Obsidian client would run in the text of a turn, also some that
-// are no calls for a Choice. It stands between the Choice and the policy. For an Obsidian client, it ends
-// the turn before a block above the limit of calls. For other clients, such a block is text, and
-// clientRuns only reports that the model wrote too many calls.
+// clientRuns counts the blocks that an Obsidian client would run in a turn's text, also some that are
+// no calls for a Choice. It stands between the Choice and the policy. For such a client, it ends the
+// turn before a block above the limit. For others, that is text, and it only reports too many calls.
 type clientRuns struct {
 	limit     int  // of calls; 0: nothing is counted, since the turn has no limit of its own or has exceeded it
 	runsText  bool // the client is an Obsidian client
@@ -27,10 +26,9 @@ func newClientRuns(opts *Options) clientRuns {
 	return r
 }
 
-// admit counts what an Obsidian client would run of a part. It returns false if the client may not get
-// the part: the client would run a call above the limit. The text of such a part then ends before that.
-// The text of a call becomes what the client runs as this call alone: the block that the model wrote, or
-// nothing, so that the policy writes the block anew.
+// admit counts what an Obsidian client would run of a part. It returns false if that includes a
+// call above the limit; the part's text then ends before it. A call's text becomes what the client
+// runs as this call alone: the model's block, or nothing, so that the policy writes the block anew.
 func (r *clientRuns) admit(p *aggregator.Part) bool {
 	if p.Kind == aggregator.PartCall {
 		p.Text = findable(p)
@@ -64,8 +62,7 @@ func (r *clientRuns) readText(p *aggregator.Part) bool {
 	return within
 }
 
-// countCall counts a call, which the client gets as the block that the model wrote, or else as a block
-// of its own.
+// countCall counts a call, which the client gets as the model's block or else as one of its own.
 func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	after := r.runs
 	if p.Text != "" && after.Read(p.Text, r.limit) == len(p.Text) {
@@ -77,12 +74,10 @@ func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	return r.runs.Count() <= r.limit
 }
 
-// readsNext reports whether the next text has to pass admit, though no byte of it belongs to a block of
-// the Choice.
+// readsNext reports whether the next text has to pass admit, though no byte is of a Choice's block.
 func (r *clientRuns) readsNext() bool { return r.runs.Open() }
 
-// findable returns the text of a block as an Obsidian client finds it: without attributes of <use_tool>. It
-// is empty for a block of another form.
+// findable returns a block as Obsidian clients find it: <use_tool> without attributes, else nothing.
 func findable(p *aggregator.Part) string {
 	if p.Pattern != "" {
 		return ""

@@ -15,8 +15,7 @@ type Source interface {
 	Ready() <-chan struct{}
 	// Wake adds an element to the channel of Ready if the channel is empty.
 	Wake()
-	// Recv returns the new events, which are valid until the next call. An error says why no more
-	// events will come.
+	// Recv returns the new events, valid until the next call. An error says why no more will come.
 	Recv() ([]codexrpc.Event, error)
 	// RefuseCalls answers the open calls of the turn with a failure.
 	RefuseCalls()
@@ -26,8 +25,7 @@ type Source interface {
 type Consumer interface {
 	// Consume gets one or more outputs, in order. Consume must not keep the slice.
 	Consume([]Output) error
-	// Leave gets the outputs that the turn still holds when its client has gone. The client does
-	// not read them, but the answer may be stored.
+	// Leave gets the outputs still held when the client has gone: the answer may be stored.
 	Leave([]Output)
 	// NextWake returns the time until Wake has to be called.
 	NextWake() time.Duration
@@ -35,19 +33,17 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. The turn fails if it has no event for
-// idleTimeout, or for longer while Codex makes a picture. Events about failed attempts do not
-// count. A failure of the turn is an output, not an error of Drive. Drive returns the error of the
-// consumer, or, if the client has gone, the cause of the end of ctx. But if that cause is
-// ErrShutdown, the client is still there: the turn fails with ErrShutdown.
+// Drive runs a turn until its last output has been consumed. The turn fails if it has no event,
+// besides those about failed attempts, for idleTimeout, or longer while Codex makes a picture. A
+// failure is an output, not an error of Drive, which returns the consumer's or, if the client has
+// gone, the cause of ctx's end. But for ErrShutdown the client is still there: the turn fails with it.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty if the turn has already ended
 			consumer.Leave(held)
 		}
 	}()
-	// Drive waits for one channel only: to wait for several channels would take more time than to
-	// process a small delta.
+	// Drive waits for one channel only: for several, that would take more time than a small delta.
 	wake := source.Wake
 	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
 	d.timer = newLazyTimer(wake)
@@ -124,15 +120,13 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	return min(d.idleAt, d.wakeAt, d.graceEnd, d.refuseCalls(now)), nil
 }
 
-// maxCallSilence bounds how long the model may be silent after a call. Then the call is refused. If
-// the model's response broke off, the refusal makes Codex report it, and the turn ends with the
-// call. Nothing shows it earlier. But if the model is only writing another call, the refusal does
-// harm: the thread cannot be kept for the next request.
+// maxCallSilence is how long the model may be silent after a call, until it is refused. If the
+// response broke off, this makes Codex report it, and the turn ends with the call; nothing shows it
+// earlier. But if the model is only writing another call, the thread cannot be kept after it.
 const maxCallSilence = 5 * time.Second
 
-// refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
-// off, or if the model was silent until refuseAt. next is the time at which refuseCalls has to be
-// called again.
+// refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or
+// the model was silent until refuseAt. next is the time at which it has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	waits, brokeOff := d.machine.waitsForResults()
 	switch {
@@ -146,8 +140,7 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	return never
 }
 
-// updateGrace sets the deadline of a [grace] (a wait for more calls) that the machine has started
-// since the last call of updateGrace.
+// updateGrace sets the deadline of a [grace] that the machine has started since the last call.
 func (d *driver) updateGrace(now time.Duration) {
 	after, generation, running := d.machine.Grace()
 	if running && generation != d.generation {
@@ -155,7 +148,6 @@ func (d *driver) updateGrace(now time.Duration) {
 	}
 }
 
-// never is later than any time of a turn.
 const never = time.Duration(math.MaxInt64)
 
 func addTime(t, d time.Duration) time.Duration {
@@ -165,9 +157,8 @@ func addTime(t, d time.Duration) time.Duration {
 	return t + d
 }
 
-// lazyTimer calls a function at a set time, or earlier. Each event moves the deadlines of a turn
-// later, but does not set the timer again. So the timer calls the function at the old time, and is
-// then set to the new one. To set a timer at each event would wake other threads of the process.
+// lazyTimer calls a function at a set time, or earlier. Each event moves a turn's deadlines later, but
+// the timer is set only when it fires: setting it each time would wake other threads of the process.
 type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
@@ -180,7 +171,6 @@ func newLazyTimer(call func()) lazyTimer {
 
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
-// callBy makes the timer call its function at the deadline or earlier. now is the current time.
 func (c *lazyTimer) callBy(deadline, now time.Duration) {
 	if deadline < c.due || c.due <= now {
 		c.due = deadline
@@ -195,8 +185,7 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// showsActivity reports whether one of the events shows that the model is at work. Events about
-// failed attempts do not show that.
+// showsActivity reports whether the model is at work: not all events are about failed attempts.
 func showsActivity(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {
@@ -207,27 +196,23 @@ func showsActivity(events []codexrpc.Event) bool {
 }
 
 var (
-	// ErrIdle ends a turn that had no event for the idle timeout. An error that wraps ErrIdle may
-	// also contain Codex's last error.
+	// ErrIdle ends a turn without events for the idle timeout. A wrapping error may have Codex's last.
 	ErrIdle = errors.New("codex sent nothing for the idle timeout")
 
-	// ErrCompacted ends a turn in which Codex began to summarise the history, because the history
-	// does not fit the model's context window. What follows would not be an answer to the client's
-	// conversation.
+	// ErrCompacted ends a turn in which Codex begins to summarise a history that does not fit the
+	// context window: no answer to the client's conversation would follow.
 	ErrCompacted = errors.New("the conversation does not fit the model's context window")
 
 	// ErrOwnTools ends a turn in which Codex has offered the model a tool of its own, or has run
 	// one. It does not apply to a web search or a picture tool that the [Options] allow.
 	ErrOwnTools = errors.New("codex has offered the model a tool of its own; the operator of this server has to report that, with the release of codex")
 
-	// ErrInventedTool ends a turn in which the model has made a call that only a tool of Codex has,
-	// although it was not offered such a tool.
+	// ErrInventedTool ends a turn whose model has called a tool of Codex that it was not offered.
 	ErrInventedTool = errors.New("the model called a tool that it does not have; say in the prompt which tools it may call, or use another model")
 
 	// ErrInterrupted ends a turn that was interrupted, but not by this server.
 	ErrInterrupted = errors.New("the turn was interrupted")
 
-	// ErrShutdown ends a turn because the server is shutting down. If a context ends with this
-	// cause, the client is still there, see [Drive].
+	// ErrShutdown ends a turn on the server's exit. The client is still there, see [Drive].
 	ErrShutdown = errors.New("the server is shutting down")
 )

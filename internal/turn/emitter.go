@@ -27,13 +27,11 @@ func (e *emitter) emit(o Output) {
 	e.batch = append(e.batch, o)
 }
 
-// maxPendingReasoning bounds the number of pending reasoning items. Further items are dropped. A
-// model has one or two before its next output.
+// maxPendingReasoning bounds pending items; more are dropped. A model has one or two at a time.
 const maxPendingReasoning = 64
 
-// endReasoning holds the end of a reasoning item until the next output. If no output follows, the
-// client does not get the end: the response may have broken off, and Codex may try again without
-// the item.
+// endReasoning holds the end of a reasoning item until the next output. Without one, the client
+// does not get it: the response may have broken off, and Codex may try again without the item.
 func (e *emitter) endReasoning(o Output) {
 	if len(e.pendingReasoning) < maxPendingReasoning {
 		e.pendingReasoning = append(e.pendingReasoning, o)
@@ -42,8 +40,7 @@ func (e *emitter) endReasoning(o Output) {
 
 func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0] }
 
-// fail adds the failure that ends the turn. It drops the pending reasoning items. So if the client
-// has got nothing else, the failure is the first output.
+// fail adds the turn's failure and drops pending reasoning, so that it can be the first output.
 func (e *emitter) fail(err error) {
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})

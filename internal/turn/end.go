@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attemptFailed processes an error that Codex reports. Codex says whether it will ask the model
-// again.
+// attemptFailed processes an error of Codex, which says whether it will ask the model again.
 func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
@@ -41,8 +40,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// errNoReason is the failure of a turn that Codex reports as failed without an error. This should
-// never happen.
+// errNoReason is for a turn that Codex reports as failed without an error: it should never happen.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
@@ -60,7 +58,6 @@ func (m *Machine) finishCut(reason FinishReason) {
 	m.finish(reason)
 }
 
-// finishReason returns the finish reason of a turn that ends without a failure or a cut.
 func (m *Machine) finishReason() FinishReason {
 	if m.report.Calls > 0 {
 		return FinishToolCalls
@@ -101,17 +98,15 @@ func (m *Machine) emitFinish(reason FinishReason) {
 // It estimates the tokens of an interrupted response from the output that has arrived.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
-// Price returns the sum of the prices that the provider has reported for the responses of the turn
-// so far.
+// Price returns the sum of the prices that the provider has reported for the responses so far.
 func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
-// failWith sends the withheld text, and ends the turn with the failure err. But if the client
-// already has all that it will get, the turn ends without a failure. So it does if Codex reports a
-// failure after its calls were refused: the model's response broke off after calls that are whole,
-// and the client can run them. A block that is still open becomes text, and blockReason is counted as
-// the reason.
+// failWith sends the withheld text, and ends the turn with err. But the turn ends well if the
+// client already has all that it will get, or if Codex fails after its calls were refused: the
+// response broke off after whole calls, which the client can run. An open block becomes text, and
+// is counted with blockReason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	_, reported := errors.AsType[*codexrpc.TurnError](err)
@@ -129,8 +124,7 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.out.fail(err)
 }
 
-// eventAfterTruncate processes an event after the limit of calls was exceeded. From then on, the
-// turn waits only for its usage.
+// eventAfterTruncate processes events after too many calls: the turn waits only for its usage.
 func (m *Machine) eventAfterTruncate(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:

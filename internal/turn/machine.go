@@ -1,7 +1,6 @@
 // Package turn makes the outputs of one choice from the events of one Codex turn. The [Machine] is
-// pure: it gets events and returns [Output] values, and has no clock and no I/O. [Drive] runs it
-// with the events of a live turn. All APIs make their answers only from these outputs. So a
-// streamed answer and a whole answer have the same content.
+// pure: it turns events into [Output] values, without a clock and I/O. [Drive] runs it with a live
+// turn's events. All APIs make streamed and whole answers of the same outputs, so these agree.
 package turn
 
 import (
@@ -42,28 +41,24 @@ type Machine struct {
 	partMemory [1]aggregator.Part // the first memory of parts
 }
 
-// structuredState describes the structured calls of a turn.
 type structuredState struct {
 	hasComplete bool // there was a call, and Codex waits for its result
 	refused     bool // the calls were answered with a failure
 }
 
-// lastCall describes the last call that the model has written. It is the zero value if there is no
-// call, or if text came after it.
+// lastCall describes the last call that the model has written; zero: none, or text came after it.
 type lastCall struct {
 	openBlock  bool   // the call is a block without an end
 	structured bool   // the call is structured
 	arguments  string // of the structured call
 }
 
-// isCut reports whether the model's output ends with a call that has no end: an open block, or a
-// structured call whose arguments are not JSON.
+// isCut reports whether the output ends within a call: an open block, or arguments that are no JSON.
 func (l *lastCall) isCut() bool {
 	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
 }
 
-// Reset puts a machine at the start of a turn. The machine forgets its previous turn. opts must not
-// change until the turn ends.
+// Reset puts a machine at the start of a turn, without its previous one. opts must not change in it.
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, limits: newTextLimits(opts), runs: newClientRuns(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]
@@ -83,8 +78,7 @@ func (m *Machine) Reset(opts *Options) {
 	m.choice.Reset(calls)
 }
 
-// Done reports whether the turn has ended: with a finish, with a failure, or with
-// [Machine.Abandon]. After that, the machine ignores events.
+// Done reports whether the turn has ended (finish, failure or [Machine.Abandon]) and ignores events.
 func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
@@ -95,15 +89,13 @@ func (m *Machine) Report() Report {
 	return report
 }
 
-// Grace returns how long the caller has to wait for more calls (the grace) before it calls
-// [Machine.GraceOver]. The wait begins again when generation changes. If running is false, there is
-// nothing to wait for.
+// Grace returns how long the caller has to wait for more calls until [Machine.GraceOver]. The wait
+// begins again when generation changes. If running is false, there is nothing to wait for.
 func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
 }
 
-// Feed processes a batch of events and returns their outputs. The slice is valid until
-// the next call.
+// Feed processes events and returns their outputs, a slice that is valid until the next call.
 func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	m.out.startBatch()
 	for i := range events {
@@ -115,10 +107,9 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace (the wait for more calls) is over. But if the model is still
-// writing a block that the client may get, GraceOver starts the grace again. In ModeJSON, a block
-// without new text is not waited for: an open block is only text for the client, whereas an Obsidian
-// client runs it. If no grace is running, GraceOver does nothing.
+// GraceOver ends a turn whose grace (the wait for more calls) is over. The grace starts again if the
+// model is still writing a block for the client; in ModeJSON, only if it has new text: there, an open
+// block is text, whereas an Obsidian client runs it. Without a grace, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
@@ -131,9 +122,8 @@ func (m *Machine) GraceOver() []Output {
 	return m.out.batch
 }
 
-// Fail ends the turn with a failure that is no event, such as a lost connection. But if only the
-// usage of the turn is missing, the turn ends without a failure. If the turn has already ended,
-// Fail returns nothing.
+// Fail ends the turn with a failure that is no event, such as a lost connection; without it, if
+// only the usage is missing. If the turn has ended already, Fail returns nothing.
 func (m *Machine) Fail(err error) []Output {
 	m.out.startBatch()
 	switch {
@@ -150,9 +140,8 @@ func (m *Machine) Fail(err error) []Output {
 	return m.out.batch
 }
 
-// Abandon ends the turn because its client has gone. It returns the text that was withheld, since
-// the answer may be stored. It returns no OutputFailure. It returns an OutputFinish only if the
-// withheld text reaches a limit that ends the turn.
+// Abandon ends the turn because its client has gone. It returns the withheld text, since the answer
+// may be stored, no OutputFailure, and an OutputFinish only if that text reaches a limit.
 func (m *Machine) Abandon() []Output {
 	m.out.startBatch()
 	if !m.done {
@@ -225,7 +214,6 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 	}
 }
 
-// itemStarted processes the start of an item.
 func (m *Machine) itemStarted(e *codexrpc.Event) {
 	m.detectRetry(e)
 	switch e.ItemType {
@@ -236,8 +224,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	}
 }
 
-// addText processes a new piece of a message. gap is the separator between the previous message and
-// the piece's message; empty: no separator is needed.
+// addText processes a piece of a message. gap separates it from the previous one; empty: no need.
 func (m *Machine) addText(gap, text string) {
 	if m.opts.Picture {
 		m.pictureTool.addText(gap + text)
@@ -257,8 +244,7 @@ func (m *Machine) addText(gap, text string) {
 	m.grace.hasText = true
 }
 
-// messageCompleted ends a message and the block that is open in the message. If another message has
-// already begun, the open block belongs to that message and stays open.
+// messageCompleted ends a message and its open block. One of another, later message stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.addText(m.messages.complete(e.ItemID, e.Text))
 	if m.messages.lastItem == e.ItemID && !m.stopped() {
@@ -287,8 +273,7 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	}
 }
 
-// checkOffered fails the turn if Codex offers the model a tool that is neither the client's nor
-// allowed.
+// checkOffered fails the turn if the model is offered a tool that is not the client's nor allowed.
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
@@ -307,8 +292,7 @@ func (m *Machine) isAllowedTool(name string) bool {
 // webSearchTool is the name of the provider's web search among the tools.
 const webSearchTool = "web_search"
 
-// functionCall processes a structured call. A call of a tool that is not the client's does not
-// reach the client: Codex answers it.
+// functionCall processes a structured call. Codex answers those of tools that are not the client's.
 func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.attempt.callsAnswered {
 		m.handleRetry(errBrokeOff)
@@ -334,10 +318,9 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.stopped() || m.checkTokenLimit() {
 		return
 	}
-	// Codex waits for the result of this call, even if the client does not get the call because a
-	// block in the text has made the same call. So the turn ends at the end of the model's
-	// response, and the grace (the wait for more calls) stops. The grace continues only if the
-	// client already has all that it will get (StopFirst).
+	// Codex waits for the result of this call, even if the client has it as a block already. So the
+	// turn ends at the end of the model's response, and the grace stops, unless the client has all
+	// that it will get (StopFirst).
 	m.structured.hasComplete = true
 	m.grace.running = m.policy.isClosed()
 	m.lastCall = lastCall{structured: true, arguments: e.Text}
@@ -350,9 +333,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 }
 
-// truncate is called when the model exceeds the limit of calls. From then on the machine ignores
-// the model's text and calls. It waits only for the usage, which comes with the end of the model
-// response.
+// truncate is called when the model exceeds the limit of calls. The machine ignores further text
+// and calls, and waits only for the usage at the end of the response.
 func (m *Machine) truncate() {
 	m.discardText()
 	if !m.policy.isClosed() || !m.grace.running {
@@ -360,9 +342,8 @@ func (m *Machine) truncate() {
 	}
 }
 
-// responseCompleted processes the end of a model response. The turn ends if there were structured
-// calls, which only the client can answer. It also ends if there were textual calls, except in
-// StopOff.
+// responseCompleted processes the end of a response. It ends the turn after structured calls, which
+// only the client can answer, and after textual ones, except in StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")
@@ -374,9 +355,8 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called after a response with stray calls or calls for pictures, but
-// without structured calls for the client. After such a response, Codex asks the model again. In a
-// turn for a picture, Codex does so only if it makes no picture, since the picture ends the
+// continueAfterStrays is called after a response with stray calls or calls for pictures only. Codex
+// asks the model again; after a call for a picture only if there is none, since a picture ends the
 // turn. continueAfterStrays ends the turn after too many such responses.
 func (m *Machine) continueAfterStrays() {
 	if mayContinue := m.strays.endResponse(); !mayContinue || !m.pictureTool.awaited {
@@ -384,9 +364,8 @@ func (m *Machine) continueAfterStrays() {
 	}
 }
 
-// expectResponse is called when Codex asks the model again. It ends the turn if mayContinue is
-// false, or if the budget has too few tokens for the input of the next response: at least the input
-// of the last one.
+// expectResponse is called when Codex asks the model again. It ends the turn unless mayContinue, or
+// if the budget has fewer tokens than the last response's input, the least for the next.
 func (m *Machine) expectResponse(mayContinue bool) {
 	if last := m.usage.lastResponse; last != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()

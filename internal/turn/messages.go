@@ -2,19 +2,16 @@ package turn
 
 import "hash/maphash"
 
-// MessageGap separates two messages, or two parts of a reasoning summary, for a client that reads
-// them as one text.
+// MessageGap separates messages, or parts of a summary, for a client that reads them as one text.
 const MessageGap = "\n\n"
 
-// maxMessages bounds the messages of one turn that are tracked. A turn usually has a few. The
-// client gets the deltas of further messages as well, but if one of these deltas is lost, its text
-// stays missing (see messages).
+// maxMessages bounds the tracked messages of a turn, which usually has a few. Of others, the client
+// gets the deltas, but text that is missing there stays missing (see messages).
 const maxMessages = 1024
 
-// messages tracks the agent messages of a turn. The text of a message comes as deltas, and then
-// once more as a whole. From the whole text, the client gets only what was missing in the deltas.
-// Messages are identified by the id of their item, never by their text, so that repeated text is
-// kept.
+// messages tracks the agent messages of a turn. Their text comes as deltas, and then once more as a
+// whole, of which the client gets what was missing. Messages are identified by their item's id, not
+// by their text, so that repeated text is kept.
 type messages struct {
 	seed          maphash.Seed
 	firstMessage  message             // most turns have no other message
@@ -33,8 +30,7 @@ type messages struct {
 	hasReasoning    bool // there was reasoning, and lastSummaryPart is set
 }
 
-// message has the length and the hash of the text of one item so far. They suffice to compare the
-// deltas with the whole text.
+// message has the length and the hash of an item's text so far, to compare with the whole text.
 type message struct {
 	id     string
 	length int
@@ -42,7 +38,6 @@ type message struct {
 	done   bool // the whole text has come
 }
 
-// summaryPart identifies a part of a reasoning summary.
 type summaryPart struct {
 	item  string
 	index int
@@ -67,10 +62,9 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 	return t.gapBefore(item), text
 }
 
-// complete processes the whole text of an item. It returns the part that was missing in the deltas,
-// and the gap before this part. Without deltas, the part is the whole text. Some providers trim or
-// mend a text at its end, so that it does not begin with the deltas. In this case complete returns
-// nothing, since the client already has the deltas, and sets differs.
+// complete processes an item's whole text. It returns what was missing in the deltas, without deltas
+// all of it, and the gap before. If the text does not begin with the deltas, since some providers trim
+// or mend its end, it returns nothing, since the client has the deltas, and sets differs.
 func (t *messages) complete(item, whole string) (gap, added string) {
 	m := t.message(item)
 	if m == nil {
@@ -103,8 +97,7 @@ func (t *messages) gapBefore(item string) string {
 	return ""
 }
 
-// message returns the message of an item, and makes it if there is none. If there are already
-// maxMessages messages, it makes none and returns nil.
+// message returns the message of an item, which it makes if needed; nil: there are maxMessages.
 func (t *messages) message(id string) *message {
 	if t.lastFound != nil && t.lastFound.id == id {
 		return t.lastFound
@@ -130,7 +123,6 @@ func (t *messages) message(id string) *message {
 	return m
 }
 
-// init sets the id and the seed of a new message, and returns the message.
 func (m *message) init(id string, seed maphash.Seed) *message {
 	m.id = id
 	m.hash.SetSeed(seed)

@@ -14,28 +14,24 @@ type Mode string
 const (
 	// ModeAuto lets each request decide. A [Machine] treats it as ModeJSON.
 	ModeAuto Mode = "auto"
-	// ModeJSON gives every call as OpenAI's tool_calls, and removes textual blocks
-	// from the text.
+	// ModeJSON gives every call as OpenAI's tool_calls, and removes blocks from the text.
 	ModeJSON Mode = "openai-json"
 	// ModeXML gives every call as a <use_tool> block in the text, as Obsidian Copilot reads it. In
 	// chat completions the call is also in tool_calls.
 	ModeXML Mode = "obsidian-xml"
 )
 
-// StopMode says at what point a turn with tool calls ends if the model has not finished. In every
-// mode, a structured call ends the turn at the end of the model response, since only the client can
-// answer the call.
+// StopMode says when a turn with tool calls ends if the model has not finished. In every mode, a
+// structured call ends it at the end of the model response: only the client can answer it.
 type StopMode string
 
 const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
-	// StopFirst gives the client the first call and nothing after it. The turn ends at the end of the
-	// model response, or earlier when Grace has passed since the first call. Further calls count as
-	// truncated.
+	// StopFirst gives the client the first call and nothing more. The turn ends with the response,
+	// or Grace after the first call. Further calls count as truncated.
 	StopFirst StopMode = "first"
-	// StopBurst ends the turn at the end of the model response, or earlier when Grace has passed
-	// since the last textual block.
+	// StopBurst ends the turn with the model response, or Grace after the last textual block.
 	StopBurst StopMode = "burst"
 )
 
@@ -112,18 +108,14 @@ type Options struct {
 
 	// Choice is the choice's index, which is a part of its call ids.
 	Choice int
-	// IDSuffix is a part of the call ids of this turn, in lower case. It makes them differ from the
-	// call ids of other turns of the same conversation. Empty: none.
+	// IDSuffix, in lower case, makes call ids differ from those of a conversation's other turns.
 	IDSuffix string
-	// Spent is the usage of the thread before this turn. If the turn has waited for the results of
-	// calls, Spent includes the usage of the turn before that wait.
+	// Spent is the thread's usage before this turn, also of its part before a wait for calls' results.
 	Spent codexrpc.Usage
-	// ClientName returns the client's own name of a tool that Codex knows as
-	// name. False: the tool is not the client's, and Codex answers its calls.
-	// Nil: every tool is the client's, under its own name.
+	// ClientName returns the client's own name of Codex's tool; false: it is not the client's,
+	// Codex answers its calls. Nil: every tool is the client's, under its own name.
 	ClientName func(name string) (string, bool)
-	// AcceptTextual reports whether a block that names this tool is a call; nil: every
-	// block is. It is used with TextualOn only.
+	// AcceptTextual reports whether a block of this tool is a call; nil: all are. TextualOn only.
 	AcceptTextual func(name string) bool
 	// Patterns are the textual forms of calls beside <use_tool>, for TextualOn. They
 	// have passed [aggregator.CheckPatterns].
@@ -133,53 +125,43 @@ type Options struct {
 	// waits for its usage. 0: the turn continues until all events that have arrived are processed.
 	Grace time.Duration
 
-	// NoReasoning withholds the summaries of the reasoning from the client. Providers
-	// may send summaries that nobody asked for.
+	// NoReasoning withholds summaries, which providers may send unasked, from the client.
 	NoReasoning bool
-	// Items is for a client that reads the items of the Responses API instead of one text. Two
-	// messages are separated by an output with Gap, not by an empty line. The ends of reasoning
-	// items are outputs, with their encrypted content.
+	// Items is for a client that reads items of the Responses API, not one text: an output with Gap,
+	// not an empty line, separates messages, and reasoning items have ends, with encrypted content.
 	Items bool
 
-	// WebSearch is for a model that may search the web: its searches and the annotations of
-	// its messages are outputs.
+	// WebSearch: the model may search. Searches and annotations of its messages are outputs.
 	WebSearch bool
 
-	// Picture is for a turn that makes one picture with Codex's own tool and ends with it. The text
-	// of the model is no output.
+	// Picture: the turn makes one picture with Codex's tool, which ends it. Text is no output.
 	Picture bool
 
-	// StopSequences are at most 4 texts, none of them empty. When one of them occurs in the text of
-	// the model, the text and the turn end before it. Blocks are part of the text; the reasoning
-	// and the arguments of structured calls are not. A sequence that spans two messages, or that a
-	// structured call interrupts, does not count. The finish is FinishStop, or FinishToolCalls if
-	// calls were sent. A block that is open at the cut is text.
+	// StopSequences are at most 4 texts, none of them empty. The text and the turn end before the
+	// first of them in the text, blocks included, but not reasoning and structured calls' arguments. A
+	// sequence that spans messages or is interrupted by a structured call does not count. The finish
+	// is FinishStop, or FinishToolCalls if calls were sent. A block open at the cut is text.
 	StopSequences []string
-	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. It counts the
-	// text as the model wrote it, blocks included, and the names and arguments of structured calls.
-	// The text is cut after the last token that fits, or before a rune that the cut would split. A
-	// structured call that begins within the limit is sent whole; if it exceeds the limit, the turn
-	// ends after it. A block that is open at the cut is text. The finish is FinishLength, or
-	// FinishToolCalls if calls were sent and the cut is not within another call. The usage of such
-	// a turn has at least the tokens that were counted for the limit.
+	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. The text counts as
+	// the model wrote it, with blocks, as do the names and arguments of structured calls. It is cut
+	// after the last token that fits, or before a rune that this would split. A structured call that
+	// begins within the limit is sent whole, and ends the turn if it exceeds it. A block that is open
+	// at the cut is text. The finish is FinishLength, or FinishToolCalls if calls were sent and the
+	// cut is not within another one. The usage has at least the tokens counted for the limit.
 	MaxTokens int
-	// Budget limits the tokens that the turn may use, counted like those of MaxTokens. Other turns
-	// may use the same budget. If MaxTokens is set as well, the limit that is reached first ends
-	// the turn. Nil: there is no budget.
+	// Budget limits the tokens of the turn, counted like MaxTokens, and perhaps of others that
+	// share it. The limit that is reached first ends the turn. Nil: there is no budget.
 	Budget Budget
 }
 
 // Budget is a number of tokens that turns share. It is safe for concurrent use.
 type Budget interface {
-	// Take takes up to n tokens from the budget and returns how many it took. 0 means that none are
-	// left.
+	// Take takes up to n tokens from the budget and returns how many: 0 if none are left.
 	Take(n int) int
-	// Raise takes more tokens, so that this turn has taken n in all, even if fewer are left. It
-	// reports whether the budget still has tokens after that.
+	// Raise makes this turn's tokens n, even if fewer are left, and reports whether some are left.
 	Raise(n int64) bool
 }
 
-// maxCalls returns how many calls the turn may have.
 func (o *Options) maxCalls() int {
 	switch {
 	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls, o.StopAfterTools == StopFirst:

@@ -11,24 +11,19 @@ type OutputKind uint8
 const (
 	// OutputText is new text of the assistant's message, in Text.
 	OutputText OutputKind = iota + 1
-	// OutputReasoning is new text of the reasoning summary, in Text; ID and Part
-	// identify its item and its part.
+	// OutputReasoning is new text of the summary, in Text; ID is its item, Part its part.
 	OutputReasoning
-	// OutputReasoningEnd ends the reasoning item that has the ID. Text has the encrypted content of
-	// the item, if there is any. An item may have no summary. Only turns with [Options].Items have
-	// such outputs.
+	// OutputReasoningEnd ends the reasoning item ID, which may have no summary. Text has its
+	// encrypted content, if there is any. Only for [Options].Items.
 	OutputReasoningEnd
 	// OutputCall is a tool call: Call, ID and Name are set, and Text has the arguments.
 	OutputCall
-	// OutputSearchStart begins a web search, which the provider runs. ID identifies the search.
-	// Only turns with [Options].Items have such outputs.
+	// OutputSearchStart begins the provider's web search ID. Only for [Options].Items.
 	OutputSearchStart
-	// OutputSearchEnd ends the web search that has the ID. Text is JSON that says what was done, or
-	// empty if this is not known.
+	// OutputSearchEnd ends the web search ID. Text is JSON of what was done; empty: unknown.
 	OutputSearchEnd
-	// OutputAnnotations are the annotations of the current message, in Text as a JSON array. Their
-	// indexes count characters in the message. Part is the number of characters in the answer
-	// before the message.
+	// OutputAnnotations are the current message's annotations, in Text as a JSON array. Their
+	// indexes count its characters; Part is the number of those in the answer before the message.
 	OutputAnnotations
 	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
 	// prompt from which the picture was made. Transparent may be set.
@@ -50,14 +45,12 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// Output is a piece of a turn's answer. A turn has any number of other outputs, then exactly one
-// OutputFinish or OutputFailure. All encoders, streaming or not, use only these outputs: nothing
-// else decides what a client sees.
+// Output is a piece of a turn's answer. A turn's last one, and no other, is an OutputFinish or
+// OutputFailure. Nothing else decides what clients see, of a stream or a whole answer.
 type Output struct {
 	Kind OutputKind
-	// Gap marks an output that is only a boundary. A boundary between two parts of the reasoning
-	// has a Text, for clients that read the reasoning as one text. A boundary between two messages,
-	// in turns with [Options].Items, has no Text.
+	// Gap marks an output that is only a boundary: of reasoning's parts with a Text, for clients
+	// that read it as one, of messages, in turns with [Options].Items, without a Text.
 	Gap bool
 	// Transparent says that the picture was asked for with a transparent background.
 	Transparent bool
@@ -65,22 +58,17 @@ type Output struct {
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
-	// ID is the call's id on the wire. In an output about an item that is not a call, it is Codex's
-	// id of the item.
+	// ID is the call's id on the wire, or Codex's id of another item.
 	ID string
-	// Part is the index of a part of the reasoning summary. In OutputAnnotations, it is the number
-	// of characters in the answer before the message.
+	// Part is the index of a summary's part; in OutputAnnotations, the characters before the message.
 	Part int
-	// Phase is the phase of the message that this output ends, if Gap is set: commentary or
-	// final_answer. It is empty if the model gives no phase.
+	// Phase is that of the message that a Gap ends: commentary or final_answer; empty: unknown.
 	Phase string
-	// Name is the tool's name as the client declared it. In an OutputPicture, it is the prompt of
-	// the picture.
+	// Name is the tool's name as the client declared it or, in an OutputPicture, its prompt.
 	Name string
 	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End
-	// Err says why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError, or one of the errors
-	// of this package and of codexrpc.
+	// Err is a *codexrpc.TurnError, a *codexrpc.CallError, or an error of this package or of codexrpc.
 	Err error
 }
 
@@ -121,7 +109,6 @@ func (r *Report) abort(reason usetool.AbortReason) {
 	r.Aborted[reason]++
 }
 
-// open returns the number of blocks that were begun and are in neither Flushed nor Aborted.
 func (r *Report) open() int {
 	n := r.Started - r.Flushed
 	for _, aborted := range r.Aborted {

@@ -5,8 +5,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// processParts processes parts of the choice, in order. It drops the parts that follow the end of
-// the turn or a call above the limit.
+// processParts processes the choice's parts, until the end of the turn or a call above the limit.
 func (m *Machine) processParts(parts []aggregator.Part) {
 	m.parts = parts
 	for i := range parts {
@@ -50,9 +49,8 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	}
 }
 
-// startGraceAfterCall is called after a call. It starts the [grace] (the wait for more calls) if
-// the options ask for it. isBlock is true if the call is a block in the text. sent is false if the
-// client does not get the call, since it repeats an earlier one.
+// startGraceAfterCall starts the [grace] after a call, if the options ask for it. isBlock: the call
+// is a block in the text. sent is false if the client does not get it, as a repetition.
 func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 	switch {
 	case sent && m.policy.isClosed():
@@ -62,11 +60,9 @@ func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 	}
 }
 
-// blockAborted processes the end of a block that is not a call. The next parts have the text of the
-// block. If textual calls came before, the [grace] (the wait for more calls) starts again. But
-// after a block that is too large, the grace stops: otherwise the grace could end the turn before
-// the rest of the block has come. If the client already has all that it will get, the grace stays
-// as it is.
+// blockAborted processes the end of a block that is no call; its text follows as parts. After textual
+// calls, the [grace] starts again. But after a block that is too large, it stops: otherwise it could
+// end the turn before the rest of the block. If the client already has all that it will get, it stays.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.policy.blockAborted(p)
 	switch {
@@ -86,8 +82,7 @@ func (m *Machine) discardText() {
 	}
 }
 
-// clientName returns the client's name of a tool that Codex knows as name. It returns false if the
-// tool is not the client's.
+// clientName returns the client's name of Codex's tool, or false if it is not the client's.
 func (m *Machine) clientName(name string) (string, bool) {
 	if m.opts.ClientName == nil {
 		return name, true
@@ -95,8 +90,7 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool that a block names. The block may already have the
-// client's name, since the model knows it from the client's prompt.
+// blockName returns the client's name of a tool in a block, which may have it from the prompt.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client
@@ -104,9 +98,8 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// flushMessage ends a message of the model, and passes on the text that was held. A tag or a block
-// without an end becomes text, and an open code fence ends. reason is why an open block is not a
-// call; "" stands for [usetool.AbortUnclosed].
+// flushMessage ends a message and passes on the held text. A tag or a block without an end becomes
+// text, a code fence ends. reason is why the block is no call; "": [usetool.AbortUnclosed].
 func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
@@ -115,9 +108,8 @@ func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.processParts(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// grace is the time for which a turn waits for more calls: after a block in the text, or in
-// StopFirst after the first call. Each start of the grace changes generation. The machine has no
-// clock: its caller sets a deadline whenever generation changes.
+// grace is how long a turn waits for more calls: after a block or, in StopFirst, the first call.
+// Each start changes generation. The machine has no clock: its caller then sets a deadline.
 type grace struct {
 	running    bool
 	hasText    bool // text has come since the start

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pictureTime is the least idle timeout while Codex waits for a picture. Codex sends no events
-// during this wait.
+// pictureTime is the least idle timeout for a picture, during which Codex sends no events.
 const pictureTime = 15 * time.Minute
 
 // pictureTool is the state of Codex's picture tool in a turn for a picture.
@@ -29,11 +28,9 @@ type pictureTool struct {
 	modelText  []byte              // text of the model, which may say why there is no picture
 }
 
-// maxTextInstead is how many bytes of text are kept if the model writes text instead of making a
-// picture.
+// maxTextInstead is how many bytes of text are kept if the model writes instead of making a picture.
 const maxTextInstead = 2 << 10
 
-// addText records text of the model. The client does not get this text.
 func (p *pictureTool) addText(text string) {
 	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
@@ -59,9 +56,8 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// pictureCallAnswered reads Codex's answer to the call for the picture. If Codex could
-// not make the picture, the turn fails. Otherwise the turn goes on: the model may correct a call
-// that Codex did not understand.
+// pictureCallAnswered reads Codex's answer to the call. If there was no picture, the turn fails.
+// Otherwise it goes on: the model may correct a call that Codex did not understand.
 func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
@@ -74,7 +70,6 @@ func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	}
 }
 
-// failWithoutPicture fails a turn that has ended without its picture.
 func (m *Machine) failWithoutPicture() {
 	if m.pictureTool.failed {
 		m.fail(newPictureError("", m.pictureTool.failure))
@@ -83,8 +78,7 @@ func (m *Machine) failWithoutPicture() {
 	m.fail(&NoPictureError{Said: strings.ToValidUTF8(string(m.pictureTool.modelText), "")})
 }
 
-// maxSilence returns how long the model may be silent: idle, or longer while Codex waits for a
-// picture.
+// maxSilence returns how long the model may be silent: longer while Codex waits for a picture.
 func (m *Machine) maxSilence(idle time.Duration) time.Duration {
 	if m.pictureTool.inProgress {
 		return max(idle, pictureTime)
@@ -92,8 +86,7 @@ func (m *Machine) maxSilence(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data is base64 and begins like a PNG. It checks every byte for base64,
-// since encoders write data without escaping it.
+// isPNG reports whether data begins like a PNG and is base64 throughout: encoders do not escape it.
 func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
@@ -106,8 +99,7 @@ var ErrNoPictures = errors.New("codex makes no pictures with this login: it need
 
 var errNoPNG = &PictureError{Message: "the provider has sent a picture that is no PNG"}
 
-// NoPictureError is the failure of a turn that had to make a picture, but in which the model has
-// only written text.
+// NoPictureError is the failure of a turn for a picture in which the model has only written.
 type NoPictureError struct{ Said string }
 
 // Error returns a sentence with the text of the model, if there is any.
@@ -127,13 +119,11 @@ type PictureError struct {
 // Error returns the message.
 func (e *PictureError) Error() string { return e.Message }
 
-// pictureStatus matches Codex's text about a picture that could not be made. It finds the HTTP
-// status and the body of the provider's answer. The body is quoted as in Rust. For nearly all
-// texts, Go quotes in the same way.
+// pictureStatus finds the HTTP status and the body of the provider's answer in Codex's text about a
+// missing picture. The body is quoted as in Rust, which is nearly always as in Go.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
-// newPictureError returns the error of a picture that could not be made. text is Codex's answer to
-// the call. failure is Codex's error about the picture, or nil.
+// newPictureError is made of text, Codex's answer to the call, and failure, its error, or nil.
 func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	e := &PictureError{Message: cmp.Or(text, "the picture could not be made")}
 	if found := pictureStatus.FindStringSubmatch(text); found != nil {
@@ -147,7 +137,6 @@ func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	return e
 }
 
-// readBody reads the provider's own error from the body of its answer, which is quoted.
 func (e *PictureError) readBody(quoted string) {
 	body, err := strconv.Unquote(quoted)
 	if err != nil {

@@ -8,14 +8,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxWithheld bounds the text that the policy withholds, in bytes. Longer text is sent, even if it
-// comes after the last call.
+// maxWithheld bounds the withheld text, in bytes. Longer text is sent, even after the last call.
 const maxWithheld = 1 << 20
 
-// policy decides which of a turn's text and calls the client gets. It is a filter between the
-// scanner, which finds the calls, and the outputs. It may withhold text until it knows whether
-// another call follows. Its decisions depend only on the order of text and calls, not on how the
-// model's answer was cut into deltas.
+// policy decides which text and calls the client gets, between the scanner, which finds the calls,
+// and the outputs. It may withhold text until it knows whether a call follows. It depends only on
+// the order of text and calls, not on the deltas' bounds.
 type policy struct {
 	opts   *Options
 	report *Report
@@ -31,7 +29,6 @@ type policy struct {
 // isClosed reports whether the client gets only the first call, and already has it.
 func (p *policy) isClosed() bool { return p.report.Calls > 0 && p.opts.StopAfterTools == StopFirst }
 
-// addText processes the next piece of text.
 func (p *policy) addText(text string) {
 	switch {
 	case text == "":
@@ -64,11 +61,10 @@ func (p *policy) addTextAt(text string, offset int64) {
 	p.addText(text)
 }
 
-// addGap processes the boundary between two messages. Its argument is the separator. If the client
-// reads one text, or if text of the first message is withheld, the separator becomes text between
-// the messages. Otherwise the client reads items, and gets an output with Gap, unless the text
-// after the last call is withheld and nothing visible was sent after that call. If p is closed,
-// addGap does nothing.
+// addGap processes the boundary between two messages, with their separator. For a client that reads
+// one text, or while the first one's text is withheld, that becomes text. A client that reads items
+// gets an output with Gap, unless text after the last call is withheld and nothing visible was sent
+// since. If p is closed, addGap does nothing.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -79,9 +75,8 @@ func (p *policy) addGap(text string) {
 	}
 }
 
-// endMessage ends a message, for a client that reads items. phase is the phase of the message, see
-// [Output]. endMessage does nothing if the phase is empty, if text is withheld, or if the client
-// gets no more text.
+// endMessage ends a message of a phase (see [Output]) for a client that reads items. It does
+// nothing without a phase, while text is withheld, or if the client gets no more text.
 func (p *policy) endMessage(phase string) {
 	if p.opts.Items && phase != "" && p.withheld.Len() == 0 && (p.visibleSent || !p.withholdsTail()) && !p.isClosed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
@@ -93,9 +88,8 @@ func (p *policy) withholdsTail() bool {
 	return p.report.Calls > 0 && p.opts.suppressTail() && !p.passThrough
 }
 
-// withholdsBlank reports whether white space is withheld until visible text follows. This is for
-// ModeJSON, which removes blocks from the text: otherwise the client would get the line breaks
-// between the blocks.
+// withholdsBlank reports whether white space is withheld until visible text follows. ModeJSON
+// removes blocks: the client would get the line breaks between them.
 func (p *policy) withholdsBlank() bool {
 	return !p.visibleSent && p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.passThrough
 }
@@ -119,11 +113,10 @@ func (p *policy) releaseWithheld() {
 	p.sendText(text)
 }
 
-// blockAborted prepares for the text of a block that is not a call. The block and the text before
-// it are sent, even after a call: the model meant the block as a call, and a client may run it. If
-// the block was too large, the text after it is sent as well, since that text may be the end of the
-// block. Other text after the block may be withheld again. An opening tag that is only mentioned in
-// prose is treated like prose.
+// blockAborted prepares for the text of a block that is no call. The block and the text before it
+// are sent, even after a call: the model meant one, and a client may run it. So is the text after a
+// block that was too large: it may be its end. Other text after it may be withheld again. An
+// opening tag that is only mentioned in prose is treated like prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.isClosed() {
 		return
@@ -139,7 +132,6 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.passThrough = p.passThrough || part.Reason == usetool.AbortTooLarge
 }
 
-// sendCall sends a call, and the text before it.
 func (p *policy) sendCall(part *aggregator.Part) {
 	call := part.Call
 	p.sendBeforeCall(call.Index == 0)
@@ -151,9 +143,8 @@ func (p *policy) sendCall(part *aggregator.Part) {
 	p.visibleSent, p.passThrough, p.blockOpen = false, false, false
 }
 
-// sendBeforeCall sends the withheld text before a call. If this text is empty or white space, and
-// no visible text was sent since the last call, ModeJSON drops it. ModeXML sends it, and then the
-// delimiter between two blocks, but no delimiter before the first call of the turn.
+// sendBeforeCall sends the withheld text before a call. ModeJSON drops it if it is blank and no
+// visible text was sent since the last call. ModeXML adds the delimiter between two blocks.
 func (p *policy) sendBeforeCall(isFirst bool) {
 	blank := !p.visibleSent && isBlank(p.withheld.String())
 	if blank && !p.opts.writesBlocks() {
@@ -165,9 +156,8 @@ func (p *policy) sendBeforeCall(isFirst bool) {
 	}
 }
 
-// emitBlock sends a call as text: the model's own block, or a new block. If an earlier block has no
-// end, a client would read the earlier block and the new block as one. So emitBlock sends the
-// missing end before the new block.
+// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block is open,
+// its missing end comes first: a client would read both as one.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if text == "" {
@@ -179,8 +169,7 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// renderBlock returns a call as a <use_tool> block. If the call cannot be written as a block, it
-// returns a sentence about the call, which no client runs.
+// renderBlock returns a call as a <use_tool> block or, if that is impossible, a sentence about it.
 func (p *policy) renderBlock(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {
@@ -190,16 +179,14 @@ func (p *policy) renderBlock(call *aggregator.Delta) string {
 	return xml
 }
 
-// quoted returns a text as a JSON string without angle brackets, so that clients find no block in
-// it.
+// quoted returns text as a JSON string without angle brackets: clients find no block in it.
 func quoted(text string) string {
 	quoted, _ := json.Marshal(text) // a string always encodes
 	return string(quoted)
 }
 
-// end is called at the end of the turn. It sends the withheld text. But after a call it drops this
-// text if the options suppress the tail, except with passThrough. In ModeJSON, it also drops white
-// space after a call.
+// end sends the withheld text at the end of the turn. After a call it drops text if the options
+// suppress the tail, except with passThrough, and in ModeJSON white space.
 func (p *policy) end() {
 	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {

@@ -5,19 +5,16 @@ import (
 	"strconv"
 )
 
-// Price is what providers charge for model responses, in billionths of the provider's unit of
-// money. Providers do not name the unit. 0 also stands for a price that is not known.
+// Price is what a provider charges, in billionths of its unit, which has no name. 0 may mean unknown.
 type Price int64
 
 const (
 	priceUnit = 1e9 // the Price of one unit of money
-	// maxPrice bounds the price of one response. A Price has room for the sum of thousands of such
-	// prices.
+	// maxPrice bounds one response's price; a Price has room for the sum of thousands of these.
 	maxPrice = 1e6 * priceUnit
 )
 
-// parsePrice reads a decimal number, in the provider's unit of money. It returns 0 for other texts
-// and for numbers below 0, and at most maxPrice.
+// parsePrice reads a decimal in the provider's unit, up to maxPrice. Other texts, and below 0: 0.
 func parsePrice(text string) Price {
 	price, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(price > 0) {
@@ -42,8 +39,7 @@ func (p Price) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, p.Float(), 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads a number, as MarshalJSON writes it. Any other value is an error. A number
-// below 0 becomes 0, and a number that is too large becomes the largest Price.
+// UnmarshalJSON reads a number, or fails. Below 0 it becomes 0; too large, the largest Price.
 func (p *Price) UnmarshalJSON(number []byte) error {
 	price, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {

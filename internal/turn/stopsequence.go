@@ -2,13 +2,11 @@ package turn
 
 import "strings"
 
-// stopFilter ends a text at the first stop sequence. It gets the text in pieces, cut anywhere. If
-// sequences overlap, the sequence that ends first in the text counts. If two end at the same byte,
-// the longer one counts.
+// stopFilter ends a text, which comes in pieces, at the first stop sequence: the one that ends
+// first and, of those that end at the same byte, the longest.
 //
-// The filter holds the end of the text if a sequence may begin there, and searches this end again
-// with the next piece. There are at most four sequences of at most 4 KiB, so the work is linear in
-// the text.
+// The filter holds the end of the text where a sequence may begin, and searches it again with the
+// next piece: with at most four sequences of 4 KiB, the work is linear.
 type stopFilter struct {
 	sequences     []string
 	firstBytes    [256]bool // the bytes that sequences begin with
@@ -16,8 +14,7 @@ type stopFilter struct {
 	foundSequence string    // the last sequence that feed has found
 }
 
-// newStopFilter returns a filter for the sequences that are not empty. If all are empty, or if
-// there are none, it returns nil.
+// newStopFilter returns a filter for the sequences that are not empty, or nil if there are none.
 func newStopFilter(sequences []string) (f *stopFilter) {
 	for _, s := range sequences {
 		if s != "" {
@@ -31,9 +28,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 	return f
 }
 
-// feed reads the next piece of the text, and returns the text that cannot be a part of a stop
-// sequence. If a sequence is found, out is the text before it that was not returned yet,
-// f.foundSequence is the sequence, and the text after it is dropped.
+// feed reads the next piece, and returns text that cannot be a part of a stop sequence. After a
+// sequence is found, f.foundSequence, out is the rest before it, and what follows is dropped.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.mayBegin(piece) {
 		return piece, false
@@ -65,8 +61,7 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	return text[:len(text)-len(held)], false
 }
 
-// shortPiece is a length in bytes. In a piece of at most this length, it is faster to look at each
-// byte than to search for each sequence. Nearly all deltas are shorter.
+// shortPiece is up to how many bytes looking at each is faster than searching, as for most deltas.
 const shortPiece = 64
 
 // mayBegin reports whether a sequence may begin in a piece.
@@ -94,7 +89,6 @@ func overlap(text, s string) int {
 	}
 }
 
-// release ends the text and returns the held part of it.
 func (f *stopFilter) release() string {
 	held := f.held
 	f.held = ""

@@ -15,8 +15,7 @@ import (
 //
 // The first and the last may hold a part of the text, and each may end the turn. Text after the end is ignored.
 
-// textLimits are the stop sequences and the limit of tokens. Either may end the turn before the
-// model has finished.
+// textLimits are the stop sequences and the limit of tokens, which may end the turn early.
 type textLimits struct {
 	stopFilter   *stopFilter   // nil: there are no stop sequences
 	tokens       *tokens.Limit // nil: there is no limit
@@ -38,9 +37,8 @@ func newTextLimits(opts *Options) textLimits {
 // clear removes the stop sequences, with the text that they hold, and the limit.
 func (c *textLimits) clear() { c.stopFilter, c.tokens = nil, nil }
 
-// takeFromBudget takes tokens from the budget and raises the limit by them, until n more bytes are
-// certainly within the limit. It stops earlier if the budget is empty, or if the turn has taken
-// opts.MaxTokens.
+// takeFromBudget raises the limit by tokens of the budget, until n more bytes are certainly within
+// it, the budget is empty, or the turn has taken opts.MaxTokens.
 func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	for opts.Budget != nil && !c.tokens.Fits(n) {
 		want := min(max(c.fromBudget, minBudgetStep), maxBudgetStep)
@@ -59,20 +57,17 @@ func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	}
 }
 
-// A turn takes tokens from its budget in steps. Each step takes as many tokens as all earlier steps
-// together, but at least minBudgetStep and at most maxBudgetStep. So a turn does not take many more
-// tokens than it needs.
+// A turn takes tokens from its budget in steps, each as large as all before, but from minBudgetStep
+// to maxBudgetStep. So it does not take many more than it needs.
 const (
 	minBudgetStep = 16
 	maxBudgetStep = 1024
 )
 
-// maxBudgetPiece bounds the pieces in which a turn with a budget processes text, in bytes. A piece
-// has at most as many tokens as bytes. So before each piece, the turn takes tokens from the budget
-// until it has one for each byte, as far as the budget and MaxTokens allow.
+// maxBudgetPiece bounds the pieces of text of a turn with a budget, in bytes. Before each, the turn
+// takes a token for each byte, the most that it can need, as far as the budget and MaxTokens allow.
 const maxBudgetPiece = 256
 
-// applyStopSequences processes the next piece of a message.
 func (m *Machine) applyStopSequences(text string) {
 	if m.limits.stopFilter == nil {
 		m.applyTokenLimit(text)
@@ -111,7 +106,6 @@ func (m *Machine) applyTokenLimit(text string) {
 	}
 }
 
-// scanText processes text within the limit of tokens.
 func (m *Machine) scanText(text string) {
 	m.lastCall = lastCall{}
 	m.usage.addText(text)
@@ -137,8 +131,7 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// checkTokenLimit reports whether the limit of tokens is reached. If so, it ends the turn. The
-// caller must call releaseText first.
+// checkTokenLimit ends the turn if the limit of tokens is reached. releaseText must come first.
 func (m *Machine) checkTokenLimit() bool {
 	if m.limits.tokens == nil {
 		return false
@@ -150,8 +143,7 @@ func (m *Machine) checkTokenLimit() bool {
 	return true
 }
 
-// countCall counts the tokens of a structured call that was sent. If they exceed the limit, it ends
-// the turn.
+// countCall counts a sent structured call's tokens. If they exceed the limit, it ends the turn.
 func (m *Machine) countCall(call *aggregator.Input) {
 	if m.limits.tokens == nil || m.stopped() {
 		return
@@ -163,8 +155,7 @@ func (m *Machine) countCall(call *aggregator.Input) {
 	}
 }
 
-// endAtTokenLimit ends the turn at the limit of tokens, in the same way as a turn that the
-// provider's own limit has cut.
+// endAtTokenLimit ends the turn in the same way as when the provider's own limit has cut it.
 func (m *Machine) endAtTokenLimit() {
 	m.usage.sentTokens = int64(m.limits.tokens.Count())
 	m.limits.clear()
@@ -177,8 +168,7 @@ func (m *Machine) mayHoldTag() bool {
 	return m.opts.findsBlocks() && (m.choice.Writing() || filter != nil && strings.Contains(filter.held, "<"))
 }
 
-// Counted returns how many tokens of text and calls the limit of tokens has counted. It returns 0
-// if the turn has no limit of tokens, or if the model exceeded the limit of calls first.
+// Counted returns how many tokens the limit of tokens counted: 0 without one, or after too many calls.
 func (m *Machine) Counted() int64 {
 	if m.limits.tokens == nil {
 		return m.usage.sentTokens

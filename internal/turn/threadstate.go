@@ -9,11 +9,9 @@ import (
 
 // ThreadState is the state of a thread after a turn that has ended for its client.
 type ThreadState struct {
-	// InSync reports whether the thread has exactly what the client was given. If so, the
-	// conversation can go on in the thread.
+	// InSync reports whether the thread has what the client was given, and so can go on.
 	InSync bool
-	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the
-	// calls. If there are none, Codex ends the turn by itself.
+	// PendingCalls are the ids of calls that Codex waits for, in order. None: it ends the turn itself.
 	PendingCalls []string
 }
 
@@ -24,10 +22,9 @@ type threadTracker struct {
 	modelFinished bool     // the turn ended after a complete response of the model
 }
 
-// addCall records a structured call. clientsTool is true if the tool is the client's. The thread
-// differs from what the client was given in three cases: the tool is not the client's; the call has
-// no id or the id of another call, so that it cannot be answered; or Codex cannot read the
-// arguments, so that Codex answers the call itself.
+// addCall records a structured call. The thread differs from what the client was given if the tool
+// is not clientsTool, if the call cannot be answered, since it has no id or another one's, or if
+// Codex cannot read the arguments and answers it itself.
 func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 	if !clientsTool || e.CallID == "" || slices.Contains(r.pendingCalls, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true
@@ -38,8 +35,7 @@ func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 	}
 }
 
-// maxPendingCalls bounds [ThreadState].PendingCalls. If there are more calls, [ThreadState].InSync
-// is false.
+// maxPendingCalls bounds [ThreadState].PendingCalls. With more, [ThreadState].InSync is false.
 const maxPendingCalls = 512
 
 // ThreadState returns the state of the thread. InSync is false until the turn is done.

@@ -9,10 +9,9 @@ import (
 // Of the bytes that are not kept, four count as one token.
 const maxPendingText = 8 << 10
 
-// usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
-// little later it reports the total of the thread, which also includes earlier turns and responses
-// that broke off. If a response is interrupted, Codex reports neither. For such a response, this
-// package counts the tokens of its text and calls.
+// usage adds up a turn's tokens. Codex reports the usage of each complete response, and a little
+// later the thread's total, with earlier turns and responses that broke off. For an interrupted
+// response it reports neither: this package counts the tokens of its text and calls.
 type usage struct {
 	responses    codexrpc.Usage  // of the complete model responses
 	lastResponse *codexrpc.Usage // of the last of them; nil: not known
@@ -28,7 +27,6 @@ type usage struct {
 	inputMissing bool // a further response was interrupted: no reported usage includes its input
 }
 
-// addText records text of the model, or a part of a call.
 func (u *usage) addText(text string) {
 	n := min(len(text), maxPendingText-len(u.pendingText))
 	u.pendingText = append(u.pendingText, text[:n]...)
@@ -38,8 +36,7 @@ func (u *usage) addText(text string) {
 // clearText forgets the recorded text. It is called when the usage for this text has come.
 func (u *usage) clearText() { u.pendingText, u.excessBytes = u.pendingText[:0], 0 }
 
-// interrupted counts the tokens of the text and calls of a response that was interrupted, since
-// Codex will not report its usage.
+// interrupted counts an interrupted response's tokens, since Codex will not report its usage.
 func (u *usage) interrupted() {
 	u.inputMissing, u.askedAgain = u.inputMissing || u.askedAgain, false
 	if len(u.pendingText) == 0 {
@@ -49,7 +46,6 @@ func (u *usage) interrupted() {
 	u.clearText()
 }
 
-// addResponse adds a response that has completed.
 func (u *usage) addResponse(e *codexrpc.Event) {
 	u.clearText()
 	u.askedAgain, u.lastResponse = false, e.Usage
@@ -69,10 +65,9 @@ func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usag
 	u.fromThread = threadTotal.Sub(before)
 }
 
-// total returns the usage of the responses, or the usage from the thread if that has more tokens.
-// It adds tokens that Codex has not reported: those of an interrupted response, or those that were
-// sent before the limit of tokens ended the turn. estimated reports whether it has added any, or
-// whether the input of an interrupted response is missing.
+// total returns the usage of the responses, or the thread's if that is more, and tokens that Codex
+// has not reported: of an interrupted response, or sent before the limit of tokens ended the turn.
+// estimated: there are such, or the input of an interrupted response is missing.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {

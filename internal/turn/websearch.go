@@ -4,14 +4,12 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is the state of a turn with web searches.
 type webSearch struct {
-	// messageEnded is true if a message has ended but its end was not emitted yet, since the
-	// annotations of the message may be the next event. phase is the phase of that message.
+	// messageEnded: a message, of this phase, has ended. Its end waits for annotations to follow.
 	messageEnded bool
 	phase        string
 }
 
-// emitSearch emits the start or the end of a web search. The history that a client sends back does
-// not have the search, so the thread differs from it.
+// emitSearch emits a search's start or end. The thread differs from the history, which lacks it.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
 	if m.opts.Items && !m.stopped() {
@@ -39,8 +37,7 @@ func (m *Machine) emitMessageEnd() {
 	}
 }
 
-// messageEnded emits the end of a message. In a turn with web searches, the end is emitted later:
-// after the annotations of the message, or when another event comes.
+// messageEnded emits a message's end, with web searches after annotations or before another event.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
 		m.search.messageEnded, m.search.phase = true, phase
