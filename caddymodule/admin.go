@@ -53,8 +53,7 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// statusOf returns the state of some processes, and the requests of a user as requestsOf does. The
-// caller adds the turns.
+// statusOf returns the state of processes, and a user's requests. The caller adds the turns.
 func statusOf(r *http.Request, processes []*pool.Process, user string) status.Document {
 	return status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), processes), Requests: requestsOf(user)}
 }
@@ -62,7 +61,6 @@ func statusOf(r *http.Request, processes []*pool.Process, user string) status.Do
 // liveRequests holds the unfinished requests of all handlers. A reload keeps them.
 var liveRequests status.Set
 
-// maxRequests is the most requests that requestsOf returns.
 const maxRequests = 50
 
 // requestsOf returns at most maxRequests requests: those of a user, or those of all users for
@@ -94,8 +92,7 @@ func appServerID(process *appserver.Process) string {
 	return ""
 }
 
-// serveRestart replaces all app-servers, or only the one whose id is in the query. Running turns
-// continue.
+// serveRestart replaces all app-servers, or the one whose id is in the query. Turns continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	wanted := query.Get("app_server")
@@ -131,8 +128,7 @@ func writeAdmin(w http.ResponseWriter, body any) error {
 // modulePath is the path of this module in the build information.
 const modulePath = "github.com/caddy-codex/caddy-codex"
 
-// version returns the version of this module. The admin API shows it, and Codex sends it
-// to the model's provider in the User-Agent.
+// version returns this module's version. Codex sends it to the provider in the User-Agent.
 var version = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionIn(info)

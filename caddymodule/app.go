@@ -90,13 +90,11 @@ func (a *App) Start() error {
 	return nil
 }
 
-// Stop does nothing: streams of this configuration may still run on its processes. A
-// process is stopped when its last reference is released.
+// Stop does nothing: streams may still run on the processes, which the last reference stops.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes. If requests have leases and so may still pick one of them, the
-// processes are released with the last lease. Cleanup also stores the counts of the usage and of
-// the API keys, if no other configuration uses them.
+// Cleanup releases the processes; while requests have leases, the last lease does. It also stores
+// the counts of the usage and of the API keys, if no other configuration uses them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -107,9 +105,8 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// Handle handles two events of Caddy: the configuration has started, or is about to stop. This
-// module emits its own events only after the configuration has started, since other apps may
-// subscribe to them until then.
+// Handle handles two events of Caddy: the configuration has started, or is about to stop. Other
+// apps may subscribe until it has started, so this module emits no event before.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == "stopping" {
 		exit.poll(a)
@@ -159,8 +156,7 @@ func (w *exitWatch) poll(a *App) {
 	time.AfterFunc(exitPollInterval, func() { w.poll(a) })
 }
 
-// list holds values that configurations have registered, in the order of registration. It is safe
-// for concurrent use.
+// list holds what configurations have registered, in order. It is safe for concurrent use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T
@@ -172,7 +168,6 @@ func (l *list[T]) add(item T) {
 	l.items = append(l.items, item)
 }
 
-// remove removes an item. It may be called more than once.
 func (l *list[T]) remove(item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,12 +180,10 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// handlersInUse are the handlers that get new requests. Handlers of earlier configurations, which
-// only finish their requests, are not among them.
+// handlersInUse get new requests. Those of earlier configurations only finish theirs.
 var handlersInUse list[*Handler]
 
-// queueTotals returns three sums over the handlers in use: the running turns, the waiting requests,
-// and the bytes of request bodies in memory.
+// queueTotals returns sums over the handlers in use; bodyBytes are request bodies in memory.
 func queueTotals() (running, waiting int, bodyBytes int64) {
 	for _, h := range handlersInUse.all() {
 		r, w := h.gateway.Queue()

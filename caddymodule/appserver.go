@@ -51,10 +51,9 @@ const (
 	maxProcesses = 1024
 )
 
-// logEnv has environment variables for the log of the app-server, which appears in Caddy's log.
-// They turn off colours, and the error that Codex logs when a tool call of the client ends a turn.
-// They turn on the lines that this module reads. Caddy's environment and the option env take
-// precedence.
+// logEnv is for the log of the app-server, which appears in Caddy's. It turns off colours, and the
+// error that Codex logs when a client's tool call ends a turn, and turns on the lines that this
+// module reads. Caddy's environment and the option env take precedence.
 var logEnv = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -96,8 +95,7 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	return cfg, err
 }
 
-// resolveCommand returns the command, with its placeholders replaced. The program in it is a name
-// to look up on the PATH, or an absolute path.
+// resolveCommand replaces the placeholders. The program is looked up on the PATH, or absolute.
 func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	if len(a.Command) == 0 {
 		return []string{"codex", "app-server"}, nil
@@ -146,9 +144,8 @@ type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
-	// The most threads that each process keeps. A thread takes about 1 MB of the process's memory
-	// (1.5 MB while its turn waits for the results of tool calls), plus twice the size of its
-	// history. Default: 128.
+	// The most threads that each process keeps. Each takes about 1 MB of its memory (1.5 MB while
+	// its turn waits for tool calls' results), plus twice the size of its history. Default: 128.
 	Max int `json:"max,omitempty" option:"<n>" default:"128"`
 
 	// How long a thread is kept after its last turn. Default: `10m`.
@@ -163,9 +160,8 @@ type Conversations struct {
 // conversation with the same settings as earlier requests. Each takes about 1 MB of its memory.
 const maxSpares = 8
 
-// maxKeptBytes bounds the sum of the histories of all kept threads of one process, in bytes. A byte
-// of history takes two bytes of the process's memory, so the histories take at most a quarter of
-// the default max_memory.
+// maxKeptBytes bounds the histories of a process's kept threads together. A byte takes two of its
+// memory, so they take at most a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.
@@ -179,7 +175,6 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return option.ParseBlock(d, c, nil)
 }
 
-// limits returns the limits for one process.
 func (c *Conversations) limits() conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

@@ -30,9 +30,8 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring maps the hashes of keys to their users. A user is a string or an [unnamedKey]. A look-up
-// does not take constant time, but its time reveals at most a part of a hash, and nobody can make a
-// key from that.
+// keyring maps hashes of keys to their users, strings or [unnamedKey]s. A look-up's time reveals at
+// most a part of a hash, from which nobody can make a key.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name, as the value of {http.auth.user.id}.
@@ -42,9 +41,8 @@ type unnamedKey string
 // unnamedPrefix begins an [unnamedKey]. The number of the key follows.
 const unnamedPrefix = "key-"
 
-// newKeyring replaces the placeholders in the keys and their users. It refuses an empty key, and a
-// key with an empty placeholder: the rest of such a key would be easy to guess. The errors do not
-// contain a key.
+// newKeyring replaces the placeholders in keys and users. It refuses an empty key, and an empty
+// placeholder: the rest of such a key would be easy to guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
@@ -102,7 +100,6 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 	return caddy.NewEmptyReplacer()
 }
 
-// userVariable is the name of the variable in which Caddy's authentication stores the user's name.
 const userVariable = "http.auth.user.id"
 
 // openKeys reads the file of keys, and watches it until Cleanup.
@@ -124,7 +121,6 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	return nil
 }
 
-// keyFilePath returns the absolute path of the file of keys, or "" if there is none.
 func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	path, err := option.AbsolutePath(repl, h.APIKeysFile)
 	if err != nil {
@@ -155,9 +151,8 @@ func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	return nil, nil
 }
 
-// recheckKey checks the key of a request on a WebSocket again, since checkKey may have checked it
-// long ago. If the key belongs to another user now, recheckKey refuses the request, so that the
-// client connects again.
+// recheckKey checks the key of a request on a WebSocket again, since checkKey may have done so long
+// ago. If it belongs to another user now, the request is refused: the client connects again.
 func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)

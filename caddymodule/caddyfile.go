@@ -28,9 +28,8 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	return handler, handler.UnmarshalCaddyfile(h.Dispenser)
 }
 
-// UnmarshalCaddyfile sets the handler up from the directive, whose options docs/configuration.md and
-// docs/tool-calls.md describe. Every option may be left out. Only app_server, api_key, env, model and
-// textual_pattern may be given more than once.
+// UnmarshalCaddyfile reads the directive, see docs/configuration.md and docs/tool-calls.md for its
+// options. Only app_server, api_key, env, model and textual_pattern may be repeated.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
@@ -39,8 +38,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return option.ParseBlock(d, h, h.customOptions())
 }
 
-// customOptions returns the options that the tags of the fields do not describe, or describe only
-// in part.
+// customOptions returns the options that the fields' tags do not describe, or only in part.
 func (h *Handler) customOptions() map[string]option.Custom {
 	return map[string]option.Custom{
 		"app_server":       {Parse: h.parseAppServer, Repeats: true},
@@ -58,8 +56,7 @@ func (h *Handler) customOptions() map[string]option.Custom {
 	}
 }
 
-// customOptions returns the options of an app_server block that the tags of the fields do not
-// describe.
+// customOptions returns the options of an app_server that the fields' tags do not describe.
 func (a *AppServer) customOptions() map[string]option.Custom {
 	return map[string]option.Custom{
 		"command":       {Parse: a.parseCommand},
@@ -68,7 +65,6 @@ func (a *AppServer) customOptions() map[string]option.Custom {
 	}
 }
 
-// parseAppServer reads an app-server and adds it to h.AppServers.
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
@@ -155,9 +151,8 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// newAliases returns the models for the gateway, with their placeholders replaced. It refuses those
-// that cannot work, and a placeholder that is empty or unknown: Codex has no model with the name that
-// would result.
+// newAliases returns the models for the gateway. It refuses those that cannot work, and an empty or
+// unknown placeholder: Codex has no model with the name that would result.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))

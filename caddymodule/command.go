@@ -65,8 +65,7 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 	return servers, err
 }
 
-// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, they are much
-// smaller.
+// maxCheckBody bounds a check's request and answer, in bytes. In practice, they are much smaller.
 const maxCheckBody = 1 << 20
 
 // chatOnce is a [command.ChatFunc].

@@ -22,8 +22,7 @@ const anyOrigin = "*"
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
 const maxRequestedHeaders = 4 << 10
 
-// exposedHeaders are the headers that pages may read, besides those that browsers always let them
-// read.
+// exposedHeaders are those that pages may read besides those that browsers always show them.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader, messages.RequestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
@@ -33,11 +32,9 @@ var exposedHeaders = strings.Join([]string{
 	"Anthropic-RateLimit-Requests-Limit", "Anthropic-RateLimit-Requests-Remaining", "Anthropic-RateLimit-Requests-Reset",
 }, ", ")
 
-// headerNames matches the list of header names in a preflight.
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors lists the origins whose pages may use the API. A nil cors allows no origin except the API's
-// own.
+// cors lists the origins whose pages may use the API. A nil cors allows only the API's own.
 type cors struct {
 	allowsAny bool
 	origins   []string // in the form that browsers send
@@ -77,9 +74,8 @@ func canonicalOrigin(origin string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
 
-// serve sets the headers that let a page read the answer, even an error, if the page may use the API.
-// It answers a preflight itself, and only then returns true. The caller must check the key after
-// serve, since browsers send preflights without credentials.
+// serve sets headers that let a page read the answer, even an error, if it may use the API. It
+// returns true for a preflight, which it answers. The key is checked later: preflights have none.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false
@@ -132,8 +128,7 @@ func (c *cors) allows(origin string) bool {
 	return c != nil && (c.allowsAny || slices.Contains(c.origins, origin))
 }
 
-// simpleTypes are the media types that a page may send to any origin without a
-// preflight (Fetch standard, CORS-safelisted request headers).
+// simpleTypes need no preflight for any origin (Fetch standard, CORS-safelisted request headers).
 var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
 
 // crossOrigin detects requests that browsers mark as coming from another origin.

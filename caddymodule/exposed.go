@@ -11,8 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// warnIfExposed logs a warning if everybody who reaches the server of the handler may use the
-// login of Codex.
+// warnIfExposed warns if everybody who reaches the handler's server may use the login of Codex.
 func (h *Handler) warnIfExposed(ctx caddy.Context) {
 	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
 		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
@@ -33,8 +32,7 @@ func (h *Handler) exposedAddresses(ctx context.Context) []string {
 	return server.Listen
 }
 
-// isExposed reports whether other machines can reach a server at its addresses, and no route of the
-// server authenticates clients.
+// isExposed reports whether other machines reach a server, and no route authenticates them.
 func isExposed(addresses []string, routes []byte) bool {
 	for _, marker := range []string{`"authentication"`, "http.auth.user.id"} {
 		if bytes.Contains(routes, []byte(marker)) {

@@ -33,8 +33,7 @@ func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// minBodies is how many bodies of the size max_body have room in the memory for bodies, and
-// minBodyMemory is the least size of that memory, in bytes.
+// The memory for bodies has room for minBodies of the size max_body, at least minBodyMemory bytes.
 const (
 	minBodies     = 4
 	minBodyMemory = 512 << 20
@@ -51,9 +50,8 @@ type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How an app-server is chosen for a turn. An app-server that is ready and has a usable login
-	// takes precedence. A login is usable if it is signed in, its plan is not spent, and its
-	// provider has not just failed.
+	// How an app-server is chosen for a turn. One that is ready and has a usable login takes
+	// precedence: signed in, with a plan that is not spent and a provider that has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without keys here and
@@ -245,15 +243,13 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
-	// The store is loaded before the app. If the app came first, Caddy would name the store as the
-	// origin of the app's events.
+	// If the app came first, Caddy would name the store as the origin of the app's events.
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return h.setUpGateway(ctx, repl, options)
 }
 
-// setUpGateway makes the gateway, which serves the routes with the app-servers of the app.
 func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options gateway.Options) error {
 	loaded, err := ctx.App("codex")
 	if err != nil {
@@ -300,8 +296,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	return nil
 }
 
-// gatewayOptions returns the options of the gateway, without those that Provision and setUpGateway
-// add.
+// gatewayOptions returns the gateway's options, except what Provision and setUpGateway add.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,
@@ -370,10 +365,9 @@ func (h *Handler) complete() error {
 // unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes all others to the next handler. If no handler
-// answers a path, a client with a wrong base URL may have misspelt a path of the API. In this case,
-// ServeHTTP serves the route that the client means. If there is no such route, it answers with an
-// error that says where the API is.
+// ServeHTTP answers the paths of the API and passes all others on. If no handler answers one, a
+// client with a wrong base URL may have misspelt a path of the API: it gets the route that it
+// means, or else an error that says where the API is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

@@ -7,15 +7,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
 const eventKeyUsed = "codex.key_used"
 
-// keyThresholds remembers, for each limit of each key, which thresholds (80 and 100 percent) its
-// use has passed. A reload keeps this record.
+// keyThresholds remembers which thresholds (80 and 100 percent) limits have passed, over reloads.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit in r.Limits whose use has just reached 80 or 100
-// percent.
+// reportLimits emits an event for each limit whose use has just reached 80 or 100 percent.
 func reportLimits(r *usage.Record) {
 	for _, s := range r.Limits {
 		unit, window := string(s.Unit), s.Window.String()

@@ -22,13 +22,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
-// registry has the metrics of this process. Each configuration of Caddy has a registry of its own,
-// which collects from this one, so that a reload keeps the values. No label has a value that a
-// client can choose freely.
+// registry has the metrics of this process. Each configuration's own registry collects from it, so
+// that a reload keeps the values. No client can choose a label's value freely.
 var registry = prometheus.NewRegistry()
 
-// The values of these metrics are stored, and change when something happens. In contrast, the value
-// of a [reading] is computed when it is collected.
+// These are stored, and change when something happens; a [reading] is computed when collected.
 var (
 	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
 	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
@@ -67,8 +65,7 @@ const (
 	provider  = "openai"
 )
 
-// The buckets are those of OpenTelemetry's conventions for generative AI. Some larger ones are
-// added for reasoning models, which take longer.
+// The buckets are OpenTelemetry's for generative AI, and larger ones for reasoning models.
 var (
 	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
 	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
@@ -92,16 +89,14 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 func init() {
-	// The counters begin at 0: if a counter first appeared with its first event, Prometheus would
-	// not see that event as an increase.
+	// The counters begin at 0: Prometheus would not see a first appearance as an increase.
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
 	registry.MustRegister(stateCollector{}, store.DurationMetric, store.FailuresMetric)
 }
 
-// registerMetrics adds the metrics to the registry of a configuration. It does nothing if another
-// handler of the configuration has already added them.
+// registerMetrics adds the metrics to a configuration's registry, if no handler has done so.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -146,8 +141,7 @@ func newModelMetrics(label string) *modelMetrics {
 	}
 }
 
-// learnModels adds the models that Codex lists to modelLabels. If it cannot read the list, it adds
-// none.
+// learnModels adds the models that Codex lists, if it can read the list, to modelLabels.
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -159,15 +153,13 @@ func learnModels(p *pool.Process) {
 	}
 }
 
-// labelSet is a bounded set of models that have a label of their own. No model is removed, since
-// Prometheus keeps the values of its label anyway.
+// labelSet is a bounded set of models with a label. Prometheus keeps values, so none is removed.
 type labelSet struct {
 	limit int
 	mu    sync.RWMutex
 	known map[string]*modelMetrics
 }
 
-// add adds models until the set is full.
 func (l *labelSet) add(values ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +186,6 @@ func (l *labelSet) metricsFor(value string) *modelMetrics {
 	return otherModel
 }
 
-// states are all states of a process in the pool.
 var states = []appserver.State{
 	appserver.StateNew, appserver.StateStarting, appserver.StateReady, appserver.StateUnresponsive,
 	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
@@ -206,11 +197,9 @@ type reading struct {
 	kind prometheus.ValueType
 }
 
-// readingDescs are the descriptions of all readings.
 var readingDescs []*prometheus.Desc
 
-// newReading returns a reading, and adds its description to readingDescs. A reading is a counter if
-// its name ends in _total, else a gauge.
+// newReading also adds the description to readingDescs. It is a counter if name ends in _total.
 func newReading(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {

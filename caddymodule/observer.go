@@ -20,15 +20,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// observer counts answers and turns in the metrics, adds turns to the usage of their users, and
-// logs turns. A turn is one run of the model.
+// observer counts answers and turns, adds turns to their users' usage, and logs turns.
 type observer struct {
 	turnLogger  *zap.Logger
 	sharedUsage *usage.Shared // the usage of all nodes; nil: there is none
 }
 
-// AnswerBegan adds one to the metrics of active answers and, if stream is true, of active streams.
-// The returned function subtracts the same.
+// AnswerBegan counts an active answer, and an active stream, until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {
@@ -88,8 +86,7 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// setFailure records why a request failed. Only the first call has an effect, since the client
-// receives the first error.
+// setFailure records why a request failed: the first error, which the client receives.
 func setFailure(r *http.Request, e *apierror.Error) {
 	if reqCtx, ok := r.Context().Value(requestContextKey{}).(*requestContext); ok && reqCtx.failure == nil {
 		reqCtx.failure = e
@@ -236,9 +233,8 @@ func (r turnLine) addTools(enc zapcore.ObjectEncoder) {
 	zap.Strings("tool_overrides", r.Overrides).AddTo(enc)
 }
 
-// traceTurns adds the data of a request's turns to its trace span, by OpenTelemetry's conventions
-// for generative AI, without any text. It skips a background response, whose span has ended before
-// its turns.
+// traceTurns adds a request's turns to its trace span, by OpenTelemetry's conventions for
+// generative AI, without any text. A background response's span has ended before its turns.
 func traceTurns(ctx context.Context, turns []usage.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
@@ -267,9 +263,8 @@ func traceTurns(ctx context.Context, turns []usage.Record) {
 	}
 }
 
-// traceFailure adds the error of a request to its trace span. For an error of the server, it also
-// marks the span as failed, because the HTTP status does not show an error that comes after a
-// stream has begun.
+// traceFailure adds a request's error to its trace span. An error of the server marks the span as
+// failed: the HTTP status does not show one that comes after a stream has begun.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

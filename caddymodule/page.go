@@ -22,8 +22,7 @@ const pageIndex = "index.html"
 //go:embed page
 var pageFiles embed.FS
 
-// pageTypes are the media types of the page's files. Package mime is not used, since its types
-// depend on the machine.
+// pageTypes are the page's media types. Those of package mime depend on the machine.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -77,22 +76,19 @@ var pageRoutes = func() map[string]route {
 	return all
 }()
 
-// pageRouteOf returns the route of a path of the page, and false for any other path. The routes that
-// need the admin key exist only if there is one.
+// pageRouteOf returns the route of a path of the page. Those for administrators need an admin key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	found, ok := pageRoutes[path]
 	return found, ok && (!found.admin || h.adminKey != nil)
 }
 
-// redirectToPage answers with a location that is relative, since a prefix may have been stripped
-// from the path.
+// redirectToPage answers with a relative location: a prefix may have been stripped from the path.
 func redirectToPage(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
 	w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
 	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
-// servePageStatus answers with the public part of the state of this handler's app-servers, and with
-// the requests of the user that visibleUser returns.
+// servePageStatus answers with the public state of the app-servers, and visibleUser's requests.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		body := h.statusDocument(r, h.visibleUser(r))
@@ -106,16 +102,14 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 	})
 }
 
-// statusDocument returns the state of this handler's app-servers and queue, and the requests of a
-// user.
+// statusDocument returns the state of the app-servers and the queue, and a user's requests.
 func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	body := statusOf(r, h.pool.Processes(), user)
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
 	return body
 }
 
-// serveAdminStatus answers with the whole state of this handler's app-servers, as the admin API
-// does, and with the requests of all users.
+// serveAdminStatus answers with the whole state, like the admin API, and everybody's requests.
 func (h *Handler) serveAdminStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.statusDocument(r, usage.Everybody), nil })
 }

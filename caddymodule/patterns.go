@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
-// patternNamespace is the namespace of the modules that find tool calls in the text of an answer.
-// Each module is an [aggregator.Pattern].
+// patternNamespace has the [aggregator.Pattern]s, which find tool calls in an answer's text.
 const patternNamespace = "http.codex.patterns"
 
 // parseTextualPattern reads <name>. The module of that name reads the rest, if it is a

@@ -7,13 +7,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// placeholderPrefix begins the names of this module's placeholders.
 const placeholderPrefix = "http.codex."
 
-// placeholders maps the names of placeholders, without placeholderPrefix, to functions that return
-// their values. A function gets the turns of a request, one for each choice, after they have ended.
-// The values for tokens and tool calls are sums over the turns; every other value is that of the
-// first turn.
+// placeholders have names without placeholderPrefix. Their functions get a request's turns, one for
+// each choice, after they have ended. Tokens and tool calls are sums over the turns; every other
+// value is that of the first turn.
 var placeholders = map[string]func([]usage.Record) any{
 	"model":         func(turns []usage.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
 	"api":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Route) },
@@ -28,8 +26,7 @@ var placeholders = map[string]func([]usage.Record) any{
 	"tool_calls":    sum(func(r *usage.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. A value is nil before the turns of the request have ended, or
-// if they have none.
+// placeholder is a [caddy.ReplacerFunc]. Without turns that have ended, a value is nil.
 func (c *requestContext) placeholder(key string) (any, bool) {
 	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]

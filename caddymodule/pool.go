@@ -18,8 +18,7 @@ type Pool struct {
 	// of the reserve get turns only if no other app-server can take them. Default: `spread`.
 	Policy string `json:"policy,omitempty" option:"spread|reserve" default:"spread"`
 
-	// For the policy `reserve`: how many app_servers, counted from the last one, are the reserve.
-	// Default: 1.
+	// For `reserve`: how many app_servers, counted from the last, are the reserve. Default: 1.
 	Reserve int `json:"reserve,omitempty" option:"<n>"`
 }
 
@@ -28,8 +27,7 @@ func (p *Pool) parse(d *caddyfile.Dispenser) error {
 	return option.ParseLine(d, option.Of(p), p.complete)
 }
 
-// complete sets the default of Reserve for the policy reserve, and refuses Reserve with any other
-// policy.
+// complete sets the default of Reserve for its policy, and refuses it with any other one.
 func (p *Pool) complete() error {
 	if p.Policy == pool.PolicyReserve {
 		p.Reserve = max(1, p.Reserve)
@@ -53,8 +51,7 @@ func (p *Pool) check(servers []*AppServer) error {
 	return nil
 }
 
-// newPool registers the processes of a handler's app-servers with the app, and returns the
-// handler's pool.
+// newPool registers the app-servers' processes with the app, and returns the handler's pool.
 func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool.Pool, error) {
 	var all []pool.Server
 	for i, server := range servers {

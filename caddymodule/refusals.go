@@ -18,7 +18,6 @@ import (
 // minute. Otherwise a flood of them, such as attempts to guess a key, could fill the disk.
 const refusalLines = 20
 
-// refusalSample chooses the refused requests that are logged and listed.
 type refusalSample struct {
 	mu      sync.Mutex
 	minute  int64          // the minute of seen
@@ -26,8 +25,7 @@ type refusalSample struct {
 	leftOut int            // requests that were not chosen since the last one that was
 }
 
-// choose reports whether a refused request is logged and listed, and how many were not since the
-// last one that was.
+// choose reports whether a refusal is logged and listed, and how many before it were not.
 func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

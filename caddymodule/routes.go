@@ -60,7 +60,6 @@ func withRoutes(table map[string]route, isIn func(*api.API) bool) map[string]rou
 	return table
 }
 
-// newRoute returns the route of an API.
 func newRoute(rt *gateway.Route) route {
 	added := route{
 		onlyFailures: rt.Quiet, methods: rt.Methods, noAPIKey: rt.Public, noBody: rt.NoBody, option: rt.API.Option, errors: rt.API.Errors,
@@ -82,9 +81,8 @@ func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// apiRouteOf returns the route of a path. If a path below /v1/ is misspelt, apiRouteOf returns the
-// route that is meant. For an unknown path below /v1/, it returns unknownRoute. For an unknown path
-// that is not below /v1/, it returns false.
+// apiRouteOf returns the route of a path, also of a misspelt one below /v1/. For other paths below
+// /v1/ it returns unknownRoute, and elsewhere false.
 func apiRouteOf(path string) (route, bool) {
 	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
@@ -114,8 +112,7 @@ func exactRouteOf(path string) (route, bool) {
 	return route{}, false
 }
 
-// match reports whether a path matches a pattern, and returns the segments of the path that match a
-// * of the pattern.
+// match reports whether a path matches, and returns the segments in the place of each `*`.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, hasWildcard := strings.Cut(pattern, "*")
 	remainder, ok := strings.CutPrefix(path, before)
@@ -129,9 +126,8 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{segment}, args...), true
 }
 
-// prepare sets up reqCtx, the context that records the request's result and has the encoder for its
-// errors. It is called before any check, so that each refusal is recorded and encoded like other
-// errors. A route that is not counted needs no such context.
+// prepare sets reqCtx up, before any check, to record the request's result and encode its errors,
+// refusals included. A route that is not counted needs none.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.counts == nil {
 		return
@@ -194,15 +190,13 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx
 }
 
 // inEarlyData reports whether a request may have arrived before its TLS handshake ended, here or at
-// a proxy (which adds the header Early-Data). An attacker can record such a request and send it
-// again, which would run its turn twice. HTTP/3 accepts such requests by default; Caddy's option
-// 0rtt can change that.
+// a proxy (which adds Early-Data). An attacker can send a recorded one again, which would run its
+// turn twice. HTTP/3 accepts them by default, see Caddy's option 0rtt.
 func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
-// refuse answers with an error before the body is read. It ignores a write error, which means that
-// the client has gone.
+// refuse answers with an error before the body is read. A client that has gone does not matter.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)
@@ -213,13 +207,11 @@ func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 
 const requestIDHeader = "X-Request-Id"
 
-// validRequestID matches the request ids that the handler accepts from clients, and writes to
-// headers and logs.
+// validRequestID matches the ids that are taken from clients into headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id in the headers of the request and of the answer. If the client
-// has sent a valid id, setRequestID keeps that; otherwise, it calls newRequestID. ids holds the
-// values of the two headers.
+// setRequestID sets the request's id in the headers of request and answer: the client's if valid,
+// else that of newRequestID. ids holds the headers' values.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
@@ -229,7 +221,6 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	w.Header()[requestIDHeader] = ids[1:]
 }
 
-// requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
 // newRequestID returns the uuid of a request. If Caddy writes an access log, it is that of Caddy's
@@ -281,14 +272,12 @@ func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	return h.cors.isForged(post)
 }
 
-// misspeltPrefix matches what a path may have in place of /v1/. A client with a wrong base URL
-// leaves /v1 out or repeats it. Azure's clients name a deployment, which is ignored, since the body
-// names the model.
+// misspeltPrefix matches what may stand for /v1/: a wrong base URL leaves it out or repeats it.
+// Azure's clients name a deployment, which is ignored, since the body names the model.
 var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspeltRouteOf returns the route that a client means by a path with doubled or trailing slashes,
-// or with a wrong base URL. It returns false if the path needs no correction, or if the corrected
-// path has no route.
+// misspeltRouteOf returns the route of a path with doubled or trailing slashes, or of a wrong base
+// URL, or false if the path needs no correction, or its correction has no route.
 func misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	corrected := "/v1/" + clean[len(misspeltPrefix.FindString(clean)):]
@@ -309,8 +298,7 @@ func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
-// notTheAPIRoute answers requests for paths that are not served otherwise. It needs no key, since
-// its answers have no secrets.
+// notTheAPIRoute answers for paths that are not served. It has no secrets, so it needs no key.
 var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}

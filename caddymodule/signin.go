@@ -71,8 +71,7 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // adminAction is an action of an administrator on an app-server. It returns the body of the answer.
 type adminAction func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// runFor runs action for the process with the id that the query names. It returns an error if no
-// element of processes has this id.
+// runFor runs action for the process whose id the query names, which must be one of processes.
 func (action adminAction) runFor(processes []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range processes {
@@ -98,9 +97,8 @@ func (action adminAction) serveAdminAPI(w http.ResponseWriter, r *http.Request) 
 	return writeAdmin(w, body)
 }
 
-// signIn begins the sign-in of an app-server, and waits until it has the code that a person then
-// has to enter. For a DELETE request, it cancels the sign-in instead. The result is the state of
-// the sign-in.
+// signIn begins an app-server's sign-in, and waits for the code that a person has to enter, or, for
+// a DELETE request, cancels it. The result is the state of the sign-in.
 func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil
@@ -115,8 +113,7 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	return current, nil
 }
 
-// maxAttemptName bounds the header Idempotency-Key, in bytes. The header names an attempt to reset
-// the windows of a plan.
+// maxAttemptName bounds the Idempotency-Key of an attempt to reset a plan's windows, in bytes.
 const maxAttemptName = 128
 
 // spendResetCredit spends a credit to reset the windows of an app-server's plan. The header

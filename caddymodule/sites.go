@@ -15,10 +15,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// hosts are the host names under which callers may send requests that neither a key nor another
-// handler has authenticated. They stop DNS rebinding: a web page can point its own host name at
-// this server, and browsers then treat the server as the page's origin. But the requests of the
-// page still carry the page's host name.
+// hosts are the host names for requests that neither a key nor another handler has authenticated.
+// They stop DNS rebinding: a page can point its own name at this server, and browsers then take
+// that for its origin, but its requests still carry that name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 
@@ -27,14 +26,12 @@ type hosts struct {
 	serverRealmSuffix string        // made from the address of the handler's server
 }
 
-// siteMatcher matches the requests for the host names of a route that leads to this handler.
-// realmSuffix is made from the first of these names.
+// siteMatcher matches the hosts of a route to this handler; realmSuffix is made from the first.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realmSuffix string
 }
 
-// newHosts resolves and checks the configured names.
 func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, error) {
 	h := new(hosts)
 	for _, given := range names {
@@ -53,8 +50,7 @@ func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, 
 	return h, nil
 }
 
-// allow reports whether the Host of a request is an IP address, localhost, a name of the option
-// hosts, or a name of a route that leads to this handler.
+// allow reports whether a request's Host is an IP address, localhost, an allowed name or a route's.
 func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	name := hostName(r.Host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -94,8 +90,7 @@ func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	return server
 }
 
-// hostName returns the name in a Host header: in lower case, and without port, brackets and final
-// dot.
+// hostName returns a Host header's name in lower case, without port, brackets and final dot.
 func hostName(host string) string {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil { // there is no port
@@ -104,7 +99,6 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// siteSearch searches the routes of a server for a handler.
 type siteSearch struct {
 	server      *caddyhttp.Server
 	handler     *Handler
@@ -112,8 +106,7 @@ type siteSearch struct {
 	matchers    []*caddyhttp.MatchHost
 }
 
-// search collects the host matchers of routes that lead to the handler, and reports whether there
-// is such a route.
+// search collects the host matchers of routes to the handler, and reports whether there are routes.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (found bool) {
 	for _, route := range routes {
 		routeLeads := false
@@ -176,8 +169,7 @@ func realmSuffix(realm string) string {
 	return "@" + realm
 }
 
-// checkRealm refuses realms that could give two users the same account, or that could break log
-// lines.
+// checkRealm refuses what could give two users the same account, or break log lines.
 func checkRealm(realm string) error {
 	if realm == "" || len(realm) > maxRealm || strings.ContainsFunc(realm, func(c rune) bool { return c <= ' ' || c == '@' || c == 0x7f || c == 0xfffd }) {
 		return fmt.Errorf("realm: %.100q is no name of 1 to %d bytes without spaces and @", realm, maxRealm)
@@ -185,7 +177,6 @@ func checkRealm(realm string) error {
 	return nil
 }
 
-// resolveRealm replaces the placeholders of the option.
 func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	if h.Realm == "" {
 		return nil

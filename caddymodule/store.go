@@ -52,7 +52,6 @@ func (h *Handler) completeStore() error {
 	return nil
 }
 
-// loadStore loads the module of the store.
 func (h *Handler) loadStore(ctx caddy.Context) error {
 	loaded, err := ctx.LoadModule(h, "StoreRaw")
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// usageBook has the usage of this process. keyLedger has what API keys have used of their limits;
-// localLimits counts in it. A reload keeps all three.
+// usageBook has this process's usage, keyLedger what API keys have used. A reload keeps both.
 var (
 	usageBook   = usage.New()
 	keyLedger   = quota.NewLedger(time.Now)
@@ -52,16 +51,14 @@ func (a *App) keepBooks() {
 	}
 }
 
-// storeLateCounts stores what requests have counted after their configuration had ended. It is
-// called when the program exits.
+// storeLateCounts stores, at the exit, what was counted after the end of its configuration.
 func storeLateCounts() {
 	usageKeeper.Flush()
 	keyLedgerKeeper.Flush()
 	storemodules.StoreLateCounts()
 }
 
-// addUsage adds a turn or a refused request to the usage. shared is nil if there is no usage of all
-// nodes.
+// addUsage adds a turn or a refusal. shared is nil without a usage of all nodes.
 func addUsage(shared *usage.Shared, r usage.Record) {
 	usageBook.Add(r)
 	if shared != nil {
@@ -69,8 +66,7 @@ func addUsage(shared *usage.Shared, r usage.Record) {
 	}
 }
 
-// userOf returns the name of the authenticated user in a form that can be stored, or "" if no user
-// is authenticated.
+// userOf returns the authenticated user's name in a form that can be stored, or "".
 func userOf(r *http.Request) string {
 	if reqCtx, ok := r.Context().(*requestContext); ok && reqCtx.identified {
 		return reqCtx.user
@@ -94,8 +90,7 @@ const (
 	usageAll = "all"
 )
 
-// visibleUser returns the user whose usage and requests a caller may see: [usage.Everybody] with
-// the option `usage all`, and otherwise the caller's own account.
+// visibleUser returns whose usage a caller may see: [usage.Everybody], or the caller's own account.
 func (h *Handler) visibleUser(r *http.Request) (user string) {
 	if h.Usage == usageAll {
 		return usage.Everybody
@@ -103,8 +98,7 @@ func (h *Handler) visibleUser(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
-// serveUsage answers with the usage of the caller or of all users, with the limits of the plans,
-// and with what API keys have used.
+// serveUsage answers with the caller's or everybody's usage, the plans' limits and the keys'.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		var account usage.Account
@@ -133,8 +127,7 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []stri
 	})
 }
 
-// usageError returns the API's error for err, which says that Redis could not return the usage. It
-// returns nil if err is nil.
+// usageError is the API's error if Redis could not return the usage, and nil for nil.
 func usageError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -159,9 +152,8 @@ type rateWindow struct {
 	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
-// rateLimits returns the plan limits of the logins of this handler's app-servers. App-servers with
-// the same CODEX_HOME have the same login and plan, so rateLimits lists that plan for only one of
-// them.
+// rateLimits returns the plans' limits of this handler's logins. App-servers with the same
+// CODEX_HOME share one, which is listed once.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all app-servers together
 	defer cancel()

@@ -67,8 +67,7 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup waits until no event is being posted. Caddy ends the context before it calls Cleanup, so
-// the events that still wait are dropped.
+// Cleanup waits for a post. The context has ended before, so waiting events are dropped.
 func (h *Webhook) Cleanup() error {
 	if h.done != nil { // it is nil if Provision failed
 		<-h.done

@@ -12,7 +12,6 @@ const lateCountsTimeout = 5 * time.Second
 // requests have counted after their configuration had ended. It is called when the program exits.
 func StoreLateCounts() { openStores.storeLateCounts() }
 
-// storeLateCounts does what [StoreLateCounts] does, with the stores of p.
 func (p *openStorePool) storeLateCounts() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
-// Off stores no responses, so a request cannot refer to an earlier response. It has no
-// options.
+// Off stores no responses, so a request cannot refer to an earlier one. It has no options.
 type Off struct{}
 
 // CaddyModule returns the Caddy module information.

@@ -23,14 +23,11 @@ const Namespace = "http.codex.stores"
 // Module is the Caddy module of an engine.
 type Module interface {
 	caddy.Module
-	// key identifies the settings. Configurations whose modules have the same id and key share a
-	// store, and so a reload keeps the store.
+	// key identifies the settings. Modules with the same id and key share a store, over reloads.
 	key() string
-	// open opens the store of o, unless it stores nothing. It does not wait for a server or a file,
-	// since this configuration may never be used.
+	// open opens o's store, if any, without waiting: this configuration may never be used.
 	open(o *OpenStore)
-	// start is called each time a configuration begins to use the store of o. If start fails, the
-	// configuration is refused.
+	// start is called when a configuration begins to use o; an error refuses the configuration.
 	start(o *OpenStore) error
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// openStores are the open stores of all configurations. A reload keeps their contents and their
-// connections.
+// openStores are shared by all configurations. A reload keeps their contents and connections.
 var openStores = openStorePool{byKey: make(map[string]*OpenStore)}
 
 // lingerTime is how long a store stays open after its last configuration has ended. Requests of that
@@ -44,21 +43,18 @@ type OpenStore struct {
 	closeTimer *time.Timer // closes the store after lingerTime; nil: a configuration uses the store
 }
 
-// openStoreKey returns the key of a store module in [openStorePool]. Modules with the same key share
-// an open store.
+// openStoreKey returns a module's key in [openStorePool]. The same key shares an open store.
 func openStoreKey(m Module) string {
 	return string(m.CaddyModule().ID) + "\n" + m.key()
 }
 
-// Open returns the open store of a store module, and opens the store if it is not open yet. The
-// caller calls start when its configuration comes into use, and release when the configuration is
-// no longer used.
+// Open returns the open store of a module, opened if needed. The caller calls start when its
+// configuration comes into use, and release when it no longer is.
 func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	return openStores.open(m, logger)
 }
 
-// States returns the states of the stores in use, by the names of their engines. Several stores of
-// one engine have one state.
+// States returns the states of the stores in use, one for each engine, by the engines' names.
 func States() map[string]status.Store {
 	openStores.mu.Lock()
 	defer openStores.mu.Unlock()
@@ -82,7 +78,6 @@ func States() map[string]status.Store {
 	return states
 }
 
-// open does what [Open] does, with the stores of p.
 func (p *openStorePool) open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	key := openStoreKey(m)
 	p.mu.Lock()
@@ -110,9 +105,8 @@ func (p *openStorePool) open(m Module, logger *slog.Logger) (_ *OpenStore, start
 	return e, start, sync.OnceFunc(func() { p.release(key, e) })
 }
 
-// release ends the use of a store by one configuration. If no other configuration uses the store, a
-// timer closes it after lingerTime. But a store that was never started, or that needs no closing,
-// is removed from the pool immediately.
+// release ends a configuration's use of a store. After the last one's, a timer closes it after
+// lingerTime, but one that was never started, or needs no closing, is removed at once.
 func (p *openStorePool) release(key string, e *OpenStore) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +136,7 @@ func (p *openStorePool) close(key string, e *OpenStore) {
 	e.close()
 }
 
-// close ends the connections of a store and closes its file. An error does not matter: nobody uses the
-// store.
+// close closes connections and file. An error does not matter: nobody uses the store.
 func (e *OpenStore) close() {
 	if e.disk != nil {
 		_ = e.disk.Close()

@@ -16,9 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// Redis stores responses in Redis or Valkey, so that several Caddy servers can share them. It
-// also stores the usage, and what API keys have used of their limits. Both are sums over all these
-// Caddy servers.
+// Redis stores responses in Redis or Valkey, which several Caddy servers can share, with the usage
+// and what API keys have used of their limits as sums over all of them.
 type Redis struct {
 	// The URLs of the Redis servers: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for TLS, or
 	// `unix://`. Several URLs name the servers of a cluster or, with `master`, the sentinels.
@@ -71,8 +70,7 @@ func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, s)
 }
 
-// Provision sets the defaults and resolves the settings. The errors contain no URL, since a URL may
-// have a password.
+// Provision resolves the settings. The errors contain no URL, which may have a password.
 func (s *Redis) Provision(caddy.Context) error {
 	if err := option.Complete(s); err != nil {
 		return err
