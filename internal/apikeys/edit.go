@@ -18,15 +18,13 @@ import (
 	"unicode/utf8"
 )
 
-// keyPrefix is the beginning of each key that Add makes. Some clients accept only keys that begin
-// with sk-.
+// keyPrefix begins each key of Add. Some clients accept only keys that begin with sk-.
 const keyPrefix = "sk-codex-"
 
 // Option is a line in the entry of a key: the name of the option and its arguments.
 type Option []string
 
-// Add makes a key, adds an entry with the hash of the key to the file at path, and returns the key.
-// It creates the file if there is none.
+// Add makes and returns a key, and adds its hash to the file at path, made if there is none.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))

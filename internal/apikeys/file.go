@@ -147,9 +147,8 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// The modification times of files are coarse: two changes within a short time may give a file
-	// the same time. So for three seconds after a change, poll reads the file even if its time is
-	// the same.
+	// Times of files are coarse: two changes within a short time may give the same one. So for
+	// three seconds after a change, poll reads the file even if its time is the same.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

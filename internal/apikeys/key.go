@@ -52,8 +52,7 @@ type Set struct {
 	users  []string // at most two of the users that the keys have
 }
 
-// Users returns at most two of the users that the keys have. Two are enough to know that there are
-// several.
+// Users returns at most two of the keys' users, enough to know that there are several.
 func (s *Set) Users() []string { return s.users }
 
 // Find returns the entry of the key that a client has sent, or nil. Find need not run in constant
@@ -75,8 +74,7 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
 
 var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ -")
 
-// parse reads the content of a file of keys. Its errors have the file's name and the line, but no
-// secret.
+// parse reads a file of keys. Its errors have the file's name and the line, but no secret.
 func parse(content []byte, name string) (*Set, error) {
 	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // without the line end, an empty file would be an error
 	if err != nil {
@@ -146,7 +144,6 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	return k, nil
 }
 
-// keyOption is an option of an entry.
 type keyOption struct {
 	read    func(k *Key, args []string) (wrong string)
 	repeats bool // an entry may have the option several times

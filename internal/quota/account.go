@@ -67,8 +67,7 @@ func (a *account) addReserved(turn string, n int64) {
 	a.reserved += n
 }
 
-// minShare is how many tokens a turn may get even if its share is smaller, provided that so many
-// are left.
+// minShare is how many tokens a turn may get even if its share is smaller, if so many are left.
 const minShare = 16
 
 // share returns how many of n wanted tokens are granted. The limit is half of the remaining tokens,
@@ -79,8 +78,7 @@ func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	return max(0, min(n, remaining, max(minShare, remaining/int64(2*max(1, len(a.reservedByTurn))))))
 }
 
-// remaining returns the fewest tokens that a limit of the key has left. The result is negative if
-// that limit is exceeded.
+// remaining returns the fewest tokens that a limit has left, negative if it is exceeded.
 func (a *account) remaining(k *Key, now time.Time) int64 {
 	remaining := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
@@ -91,9 +89,8 @@ func (a *account) remaining(k *Key, now time.Time) int64 {
 	return remaining
 }
 
-// checkLimits returns nil if all limits allow n more of a unit. Otherwise, it returns an
-// *ExceededError. If several limits do not allow n more, the error is about the limit that will be
-// the last to allow it, or that will never allow it.
+// checkLimits returns nil if all limits allow n more of a unit, else an *ExceededError about the
+// limit that will be the last to allow it, or that never will.
 func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -115,8 +112,7 @@ func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	return worst
 }
 
-// usedOf returns how much of a limit is used now. Tokens that are reserved for running turns count
-// as used.
+// usedOf returns a limit's use now, with the tokens that are reserved for running turns.
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)

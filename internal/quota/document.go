@@ -56,10 +56,9 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [Book]. It returns the counts of all accounts and the number of
-// changes; if that number equals the parameter since, the counts are nil. Tokens that running turns
-// have reserved are stored as used, in case this process ends before it can count them. Accounts
-// that have neither counts nor turns are removed from l.
+// Document implements [Book]. It returns all counts and the number of changes; if that equals
+// since, the counts are nil. Tokens that running turns have reserved are stored as used, in case
+// this process ends before their end. Accounts with neither counts nor turns are removed from l.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

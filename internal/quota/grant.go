@@ -24,9 +24,8 @@ type Grant struct {
 // LimitsTokens reports whether the key has a limit of tokens. For a nil Grant, it reports false.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.request.key.hasLimit(Tokens) }
 
-// Take returns how many more tokens the turn may use for its output: at most n. If Take has
-// returned all reserved tokens, it first reserves more. The result is 0 if a limit is reached or g
-// is closed, and n if the engine has failed.
+// Take returns how many more tokens the turn may output, at most n, and reserves more if needed. It
+// returns 0 if a limit is reached or g is closed, and n if the engine has failed.
 func (g *Grant) Take(n int) (got int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

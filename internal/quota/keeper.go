@@ -18,8 +18,7 @@ const (
 	AsideSuffix = ".broken"
 	// documentVersion is the only version of documents that this release reads.
 	documentVersion = 1
-	// maxDocument bounds the size of a document, in bytes. The largest one, of the package usage,
-	// has at most 30 MB.
+	// maxDocument bounds a document, in bytes. The largest, of the package usage, has up to 30 MB.
 	maxDocument = 64 << 20
 	// logInterval is how often a failure that lasts is logged.
 	logInterval = time.Minute
@@ -27,12 +26,10 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns the number of changes of the book until now, and a document: a struct to
-	// encode as JSON, which begins with a [Header]. If the number equals the parameter since, the
-	// document is nil.
+	// Document returns the number of changes until now, and a document: a struct to encode as JSON
+	// that begins with a [Header], or nil if the number equals since.
 	Document(since uint64) (document any, changes uint64)
-	// Restore adds the counts of a document to the book. The error means that the document cannot
-	// be read.
+	// Restore adds a document's counts. The error means that it cannot be read.
 	Restore(document []byte) error
 }
 
@@ -57,14 +54,12 @@ type Keeper struct {
 	done    sync.WaitGroup
 	loaded  bool // load has succeeded, so the file may be overwritten
 
-	// Hold uses these fields before it starts run. From then on, only run uses them. After run has
-	// ended, Flush may use them.
+	// Hold uses these before run starts, then only run does. After its end, Flush may use them.
 	savedChanges uint64    // the changes of the book when it was last stored
 	lastLogged   time.Time // when a failure was last logged
 }
 
-// NewKeeper returns a Keeper of a book. name names the book in logs. interval is how often a
-// changed book is stored.
+// NewKeeper returns a Keeper that stores a changed book each interval. name is for logs.
 func NewKeeper(book Book, name string, interval time.Duration) *Keeper {
 	return &Keeper{book: book, name: name, interval: interval}
 }
@@ -95,8 +90,7 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	})
 }
 
-// Flush stores what was counted since the last release. It does nothing while the book is held, or
-// if it was never held.
+// Flush stores what was counted since the last release, if the book was held and is not now.
 func (k *Keeper) Flush() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,10 +121,9 @@ func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
 	}
 }
 
-// load restores the book from file or, if that does not exist, from the first of oldNames that
-// exists. If the document cannot be used, load renames its file, see AsideSuffix. If the file
-// cannot be read or renamed, or if the clock is not set, the next call tries again. Otherwise, later
-// calls do nothing.
+// load restores the book from file or, without that, from the first of oldNames that exists. A
+// document that cannot be used is renamed, see AsideSuffix. If the file cannot be read or renamed,
+// or the clock is not set, the next call tries again; otherwise later calls do nothing.
 func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	if k.loaded {
 		return
@@ -160,10 +153,9 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	k.loaded = true
 }
 
-// checkClock returns an error if the clock is in the last century: some small computers have no
-// clock that runs without power, and begin in 1970. By such a clock, all counts of a document are
-// in the future. A book would drop them, or move them to the present time. The moved counts would
-// have expired once the clock is set.
+// checkClock returns an error if the clock is in the last century: some small computers begin in
+// 1970 without power. All counts of a document would be in its future: dropped by a book, or moved
+// to the present time, and expired once the clock is set.
 func checkClock(now time.Time) error {
 	if now.Year() < 2000 {
 		return fmt.Errorf("the clock of this computer is not set: it says %s", now.Format(time.RFC3339))
@@ -195,7 +187,6 @@ func (k *Keeper) restore(content []byte) error {
 	return k.book.Restore(content)
 }
 
-// save stores the book if it has changed.
 func (k *Keeper) save(logger *slog.Logger, file string) {
 	document, changes := k.book.Document(k.savedChanges)
 	if document == nil {

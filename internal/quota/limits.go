@@ -51,9 +51,8 @@ func (k *Key) hasLimit(unit Unit) bool {
 
 // Engine keeps the counts of what each key has used. It is safe for concurrent use.
 type Engine interface {
-	// Do does an operation atomically, by the clock of the engine. It takes a few seconds at most.
-	// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was
-	// counted.
+	// Do does an operation atomically, by the engine's clock, in a few seconds at most. The error
+	// is ErrUnavailable or an *ExceededError, after which nothing was counted.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
@@ -93,8 +92,7 @@ type Op struct {
 type Result struct {
 	Granted   int64 // tokens that were reserved for the output of each turn
 	Remaining int64 // the fewest tokens that a limit has left
-	// snapshot has the counts of the key after the operation. It is nil for a [Ledger], which has
-	// the counts in memory.
+	// snapshot has the key's counts after it; nil for a [Ledger], which has them in memory.
 	snapshot *snapshot
 }
 

@@ -19,9 +19,8 @@ type Redis struct {
 	reservationTime time.Duration
 }
 
-// NewRedis returns an engine that stores the counts in Redis. run makes a prefix from account (see
-// [Key.Account]) and calls a script with this prefix as KEYS[1]. The names of all Redis keys that
-// the script uses begin with the prefix.
+// NewRedis returns an engine with its counts in Redis. run makes a prefix from account (see
+// [Key.Account]) and calls a script with it as KEYS[1]; all of the script's keys begin with it.
 func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
 	return &Redis{run, time.Now, reservationTime}
 }
@@ -30,7 +29,6 @@ func NewRedis(run func(ctx context.Context, script *redis.Script, account string
 // that time, they count as used: the node of the turn has probably ended.
 const reservationTime = 10 * time.Minute
 
-// callTimeout bounds an operation.
 const callTimeout = 5 * time.Second
 
 // Do implements [Engine].
@@ -75,9 +73,8 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	return result, err
 }
 
-// newID returns the id of the turn of an operation or, if the operation has no turn, of its request. A
-// turn is settled only once, and a request is counted only once, so that an operation that was sent
-// again or arrives late has no effect.
+// newID returns the id of an operation's turn or, without one, of its request. A turn is settled
+// and a request counted only once, so that what is sent again or arrives late has no effect.
 func (o *Op) newID() string {
 	if len(o.Turns) == 0 {
 		return cmp.Or(o.ID, rand.Text())

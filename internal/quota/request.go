@@ -28,8 +28,7 @@ type Limits struct {
 	unsettled []unsettled        // see Limits.Settle
 }
 
-// refusal is a request that was refused by a limit of requests: the error, the states of the
-// limits, and the time.
+// refusal is a request that a limit of requests refused, with the limits' states then.
 type refusal struct {
 	err       *ExceededError
 	states    []State
@@ -37,8 +36,7 @@ type refusal struct {
 }
 
 const (
-	// refusalTime is how long a refusal is remembered. Meanwhile, requests of the same key are
-	// refused without a call of the engine.
+	// refusalTime is how long a key's requests are refused without a call of the engine.
 	refusalTime = time.Second
 	// maxRefusals bounds the refusals that are remembered.
 	maxRefusals = 1000
@@ -54,9 +52,8 @@ type unsettled struct {
 // the tokens that their turns have reserved count as used.
 const maxUnsettled = 10_000
 
-// NewLimits returns limits whose counts are in engine. Each turn reserves up to tokensAhead tokens
-// in advance, so that it calls the engine less often. If failOpen is true, requests are allowed
-// while the engine fails.
+// NewLimits returns limits with their counts in engine. Each turn reserves up to tokensAhead tokens
+// in advance, for fewer calls. With failOpen, requests are allowed while the engine fails.
 func NewLimits(engine Engine, tokensAhead int64, failOpen bool) *Limits {
 	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, turnPrefix: rand.Text(), now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
 }
@@ -107,11 +104,9 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request may continue uncounted. err is the reason why the
-// request was not counted.
+// allowsUncounted reports whether a request may continue that err left uncounted.
 func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
-// do does an operation, and sets r.lastSnapshot to the counts of the key after it.
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	result, err := r.limits.engine.Do(ctx, r.key, o)
 	if result.snapshot != nil {
@@ -152,12 +147,11 @@ func (l *Limits) releaseTurn(k *Key) {
 	}
 }
 
-// Reserve counts the request and reserves tokens for its turns, in one step. Each turn has one of
-// the grants. For each turn, Reserve reserves tokens for the output, and as many for the input as
-// the parameter input says. The error is an *ExceededError if a limit allows no more requests, or
-// if fewer than input+1 tokens are left for each turn; after this error, nothing was counted. Any
-// other error is ErrUnavailable. If the engine may nevertheless have counted something, Settle takes
-// that back.
+// Reserve counts the request and reserves tokens for its turns, each with one of the grants, in one
+// step: input tokens for the input, and more for the output. The error is an *ExceededError if a
+// limit allows no more requests, or if fewer than input+1 tokens are left for each turn; nothing
+// was counted then. Any other is ErrUnavailable. If the engine may nevertheless have counted
+// something, Settle takes that back.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.key.hasLimit(Tokens) {
 		grants = nil
@@ -261,8 +255,7 @@ func (l *Limits) settleLater(k *Key, o Op) {
 	}
 }
 
-// Settle does the operations that are not counted yet. If the engine fails again, Settle stops, and
-// keeps the remaining operations.
+// Settle does the operations that are not counted yet, until the engine fails again.
 func (l *Limits) Settle(ctx context.Context) {
 	l.settling.Lock()
 	defer l.settling.Unlock()

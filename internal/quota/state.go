@@ -12,7 +12,6 @@ type State struct {
 // Remaining returns how much of the limit is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// states returns the states of the limits of a key, in the order of the limits.
 func (a *account) states(k *Key, now time.Time) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {

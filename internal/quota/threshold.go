@@ -17,9 +17,8 @@ const (
 // limits, and Pass may return a threshold a second time.
 const maxRemembered = 10_000
 
-// Thresholds remembers which thresholds of limits were passed, so that in each window Pass returns
-// a threshold only once. Its zero value is ready to use, and its methods are safe for concurrent
-// use.
+// Thresholds remembers which thresholds were passed, so that Pass returns each once in a window.
+// The zero value is ready to use, and the methods are safe for concurrent use.
 type Thresholds struct {
 	mu      sync.Mutex
 	byLimit map[string]passedThreshold // by the names of the limits

@@ -22,9 +22,8 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// partsPerWindow is the number of parts into which a sliding window is divided. A part counts until
-// all of it has left the window. So a request or a token counts for the length of the window, and
-// at most one part longer.
+// partsPerWindow is how many parts a sliding window has. A part counts until all of it has left, so
+// a request or a token counts at most one part longer than the window.
 const partsPerWindow = 20
 
 // Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
@@ -35,8 +34,7 @@ type Window struct {
 	length time.Duration // of a sliding window; 0 for a period
 }
 
-// ParseWindow reads a window as [Window.String] writes it: day, week or month, or a length in the
-// form of [time.ParseDuration].
+// ParseWindow reads day, week or month, or a length in the form of [time.ParseDuration].
 func ParseWindow(text string) (Window, error) {
 	if text == day || text == week || text == month {
 		return Window{period: text}, nil
@@ -59,8 +57,7 @@ func (w Window) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
-// partLength returns the length of a part, in whole microseconds. A period of the calendar is a whole
-// number of parts.
+// partLength is in whole microseconds. A period of the calendar is a whole number of parts.
 func (w Window) partLength() time.Duration {
 	switch w.period {
 	case day:
@@ -74,8 +71,7 @@ func (w Window) partLength() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keepTime returns how long a store keeps the count of a part. After that time, no limit needs the
-// count any more.
+// keepTime returns how long a store keeps a part's count. No limit needs it after that.
 func (w Window) keepTime() time.Duration {
 	switch w.period {
 	case day:
@@ -98,8 +94,7 @@ func (w Window) partAt(t time.Time) int64 {
 
 func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64(w.partLength())) }
 
-// oldestPart returns the number of the oldest part that still counts. The parameter now is the
-// present time.
+// oldestPart returns the number of the oldest part that still counts at the time now.
 func (w Window) oldestPart(now time.Time) int64 {
 	if w.period == "" {
 		return w.partAt(now) - partsPerWindow
@@ -131,19 +126,16 @@ func (w Window) partExpiry(part int64) time.Time {
 	return w.periodStart(w.partStart(part), 1)
 }
 
-// count is what was counted in one part of a window.
 type count struct {
 	part int64
 	n    int64
 }
 
-// counts are the counts of the parts of a window, in the order of the parts. Parts in which nothing
-// was counted are left out.
+// counts are those of a window's parts, in order, without parts that counted nothing.
 type counts []count
 
-// update drops the parts that no longer count. If the clock was set back, there may be parts in the
-// future: update moves their counts to the current part. So these counts are not lost, but they do
-// not count for longer than a window either.
+// update drops the parts that no longer count. After the clock was set back, it moves counts of the
+// future to the current part: they are not lost, and do not count for longer than a window.
 func (c counts) update(w Window, now time.Time) counts {
 	current, future := w.partAt(now), int64(0)
 	first, _ := c.find(w.oldestPart(now))
@@ -159,7 +151,6 @@ func (c counts) find(part int64) (i int, found bool) {
 	return slices.BinarySearchFunc(c, part, func(c count, part int64) int { return cmp.Compare(c.part, part) })
 }
 
-// add adds n to the count of a part.
 func (c counts) add(part, n int64) counts {
 	i, found := c.find(part)
 	switch {

@@ -11,7 +11,6 @@ import (
 // otherModel is the entry for all models of an account after the first maxModels ones.
 const otherModel = "other"
 
-// account holds the counts of a user, in memory and in a document.
 type account struct {
 	Totals
 	Calls   ToolCalls          `json:"tool_calls"`
@@ -23,7 +22,6 @@ type account struct {
 
 func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
-// countTurn counts a turn.
 func (a *account) countTurn(r *Record) {
 	t := totalsOf(r)
 	a.Totals.add(t)
@@ -37,8 +35,7 @@ func (a *account) countTurn(r *Record) {
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
-// add adds the counts of b to a, without hours and days in the future, see [series.dropFuture]. The
-// parameter now is in Unix seconds.
+// add adds b to a, without parts in the future, see [series.dropFuture]. now is in Unix seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -70,7 +67,6 @@ func (a *account) addModel(model string, t Totals) {
 	sum.add(t)
 }
 
-// clone returns a deep copy of the account.
 func (a *account) clone() *account {
 	c := *a
 	c.Buffers = a.Buffers.clone()
@@ -108,10 +104,9 @@ type UserTotals struct {
 	Totals
 }
 
-// UserName turns a user's name, which may be any bytes, into a name that can be stored: valid UTF-8
-// of at most maxName bytes. It changes a name only if the name is longer, is not valid UTF-8 or
-// begins with a null byte. A changed name has a hash at its end, so that different users never
-// share an account.
+// UserName turns a user's name, which may be any bytes, into valid UTF-8 of at most maxName bytes
+// that can be stored. Only a name that is longer, not valid UTF-8 or begins with a null byte
+// changes; it has a hash at its end, so that different users never share an account.
 func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user
@@ -122,8 +117,7 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// boundedName returns the name of a model or an error code as valid UTF-8 of at most maxName bytes.
-// Clients and providers may send any bytes.
+// boundedName is for names of models and error codes, which clients and providers may make up.
 func boundedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 }

@@ -1,6 +1,5 @@
-// Package usage counts requests, tokens and tool calls for /v1/usage and
-// /v1/usage/raw, and stores the counts across restarts. It holds no content of
-// conversations.
+// Package usage counts requests, tokens and tool calls for /v1/usage and /v1/usage/raw, and stores
+// the counts across restarts. It holds no content of conversations.
 package usage
 
 import (
@@ -22,8 +21,7 @@ const (
 // othersAccount is the account of all users after the first maxUsers ones.
 const othersAccount = "\x00others"
 
-// Book holds the accounts of all users and the last turns. It is safe for
-// concurrent use.
+// Book holds all users' accounts and the last turns. It is safe for concurrent use.
 type Book struct {
 	started time.Time
 
@@ -71,8 +69,7 @@ func (b *Book) account(user string) *account {
 // Everybody stands for all users. No user has this name, see [UserName].
 const Everybody = "\x00all"
 
-// Account returns what a user has used. For [Everybody], it returns what all users have used, and
-// the totals of each user.
+// Account returns what a user has used or, for [Everybody], all users, with each one's totals.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 // SaveInterval is how often a changed book is stored.
 const SaveInterval = time.Minute
 
-// document is a book as it is stored.
 type document struct {
 	quota.Header
 	Since    int64               `json:"since"` // Unix time in seconds

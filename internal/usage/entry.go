@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Entry is one turn, or a request that was refused before its turns, in the body of GET
-// /v1/usage/raw.
+// Entry is a turn, or a request refused before its turns, in the body of GET /v1/usage/raw.
 type Entry struct {
 	Time        int64      `json:"time"` // when the turn ended, in Unix seconds
 	RequestID   string     `json:"request_id"`
@@ -91,8 +90,7 @@ func (b *Book) addEntry(e Entry) {
 	*list = append(*list, e)
 }
 
-// newestEntries returns the wanted entries among the last maxEntries turns and the last maxEntries
-// refused requests, newest first.
+// newestEntries returns the wanted ones of the last maxEntries turns and refusals, newest first.
 func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
 	for _, list := range [...][]Entry{b.entries, b.refused} {
@@ -106,7 +104,6 @@ func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 	return found
 }
 
-// sortEntries sorts entries by their time, newest first.
 func sortEntries(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(b.Time, a.Time) })
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Record describes a turn that has ended, or a request that was refused before its turns: for usage,
-// metrics and logs. It contains no text of the conversation. A refused request has no model and no
-// mode.
+// Record describes a turn that has ended, or a request that was refused before its turns, without
+// text of the conversation. A refused one has no model and no mode.
 type Record struct {
 	Unlisted    bool              // the usage counts the refused request, but does not list it
 	Time        time.Time         // when all turns of the request had ended

@@ -17,9 +17,8 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// partStart returns the start of the part (an hour or a day) that contains timestamp. oldestStart
-// returns the start of the oldest part to keep if the newest part contains timestamp. All times are
-// in Unix seconds.
+// partStart returns the start of the part with this time; oldestStart that of the oldest part to
+// keep if the part with this time is the newest. All times are in Unix seconds.
 func (s span) partStart(timestamp int64) int64 { return timestamp - timestamp%s.width }
 func (s span) oldestStart(timestamp int64) int64 {
 	return s.partStart(timestamp) - (s.maxParts-1)*s.width
@@ -31,12 +30,10 @@ type TimeTotals struct {
 	Totals
 }
 
-// series holds the totals of hours or of days (parts), in the order of their starts. Parts without
-// turns are left out.
+// series holds the totals of hours or days in order, without those that have no turns.
 type series []TimeTotals
 
-// add adds t to the part (the hour or day) that contains timestamp. If that part is too old to be
-// kept, t is ignored.
+// add adds t to the part that contains timestamp, unless that is too old to be kept.
 func (s series) add(by span, timestamp int64, t Totals) series {
 	start := by.partStart(timestamp)
 	switch i, found := s.find(start); {
@@ -71,8 +68,7 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are neither too old to be kept nor in the future, see
-// dropFuture. The parameter now is the present time.
+// recent returns a copy of the parts that are neither too old nor in the future (dropFuture).
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.dropFuture(by, now)
 	first, _ := s.find(by.oldestStart(now))

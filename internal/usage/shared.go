@@ -117,8 +117,7 @@ func (s *Shared) nextCall() bool {
 // mostAccounts bounds the accounts of a call: all clients of Redis wait while a script runs.
 const mostAccounts = 100
 
-// take moves accounts and all entries out of a book. The newest entry is the first. isLast reports
-// whether the book is empty now.
+// take moves accounts and all entries, the newest first, out of a book. isLast: it is empty now.
 func (b *Book) take() (accounts map[string]*account, entries []Entry, isLast bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +134,7 @@ func (b *Book) take() (accounts map[string]*account, entries []Entry, isLast boo
 	return accounts, entries, len(b.accounts) == 0
 }
 
-// Account returns what a user has used at all nodes. For [Everybody], it returns what all users
-// have used, and the totals of each user.
+// Account returns what a user has used at all nodes or, for [Everybody], all, with their totals.
 func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	answer, err := s.use(ctx, readAccountScript, user, hours.maxParts, days.maxParts)
@@ -160,8 +158,7 @@ func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	return found.body(user, users, cmp.Or(found.Since, found.Now), s.started.Unix(), found.Now), nil
 }
 
-// Raw returns the turns of a user among the last turns of all nodes. For [Everybody], it returns
-// all of these turns.
+// Raw returns a user's turns among the last ones of all nodes, or all of them for [Everybody].
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {

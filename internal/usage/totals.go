@@ -16,8 +16,7 @@ type Totals struct {
 	Price turn.Price `json:"price,omitzero"`
 }
 
-// totalsOf returns the totals of one turn. If a request has several choices, each is a turn, but
-// only the first choice counts as a request.
+// totalsOf returns a turn's totals. Of several choices, only the first counts as a request.
 func totalsOf(r *Record) Totals {
 	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {
@@ -36,8 +35,7 @@ func (t *Totals) add(u Totals) {
 	t.Price = t.Price.Add(u.Price)
 }
 
-// Tokens are token counts as in OpenAI's CompletionUsage. The fields are those of
-// [codexrpc.Usage].
+// Tokens are counts as in OpenAI's CompletionUsage, with [codexrpc.Usage]'s fields.
 type Tokens struct {
 	TotalTokens           int64 `json:"total_tokens"`
 	InputTokens           int64 `json:"prompt_tokens"`
