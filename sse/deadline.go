@@ -24,7 +24,6 @@ type writeWatchdog struct {
 	timedOut      bool        // a write took too long
 }
 
-// beginWrite is called before a write.
 func (w *writeWatchdog) beginWrite(now time.Time) {
 	if w.limit <= 0 {
 		return

@@ -7,10 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// WriteData writes an event without a type: "data: …" and an empty line. Each line
-// of data (ended by LF, CR or both) becomes a data line, so the client gets every
-// line break as LF. It returns the error of an earlier write, or of the write of
-// a full buffer. In a stream of JSON lines it writes the data and a line break.
+// WriteData writes an event without a type: "data: …" for each line of data (ended by LF, CR or
+// both, which the client gets as LF), and an empty line. It returns the error of an earlier write,
+// or of that of a full buffer. In a stream of JSON lines it writes the data and a line break.
 func (w *Writer) WriteData(data []byte) error {
 	if w.jsonLines {
 		appendBytes(w, data)
@@ -20,8 +19,7 @@ func (w *Writer) WriteData(data []byte) error {
 	return w.writeFrame("data: ", data)
 }
 
-// WriteEvent writes an event with a type: "event: TYPE" and then the same as
-// [Writer.WriteData]. An empty type writes no event line.
+// WriteEvent writes "event: TYPE", unless that is empty, and then the same as [Writer.WriteData].
 func (w *Writer) WriteEvent(event string, data []byte) error {
 	if strings.ContainsAny(event, "\r\n") {
 		return ErrEventType
@@ -64,8 +62,7 @@ func (w *Writer) writeFrame(prefix string, content []byte) error {
 	}
 }
 
-// writeLastLine writes the last line of a frame. Nearly all frames are one line, which fits into
-// the buffer.
+// writeLastLine writes a frame's last line, nearly always its only one, which fits the buffer.
 func (w *Writer) writeLastLine(prefix string, line []byte) {
 	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.makeRoom() {
 		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// ErrEventTooLarge means that an event is larger than [ReaderOptions.MaxEvent]. The error of the
-// [Reader] wraps it.
+// ErrEventTooLarge is the error of a [Reader] for an event above [ReaderOptions.MaxEvent].
 var ErrEventTooLarge = errors.New("sse: the event is too large")
 
 // maxEvent is the default of [ReaderOptions.MaxEvent].
@@ -30,8 +29,7 @@ type Event struct {
 type ReaderOptions struct {
 	// MaxEvent bounds an event, in bytes, with its field names and comments. 0: 64 MiB.
 	MaxEvent int
-	// Comment is called with each comment, without the colon and the space before it. Nil:
-	// comments are skipped.
+	// Comment is called with each comment, without its colon and space. Nil: they are skipped.
 	Comment func(text string)
 }
 
@@ -93,8 +91,7 @@ func (r *Reader) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// Retry returns how long a client waits before it connects again: the last retry field of the
-// stream. 0: there was none.
+// Retry is how long a client waits before it connects again, by the last retry field; 0: none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
 // pendingEvent is an event that is being read.
@@ -135,9 +132,8 @@ func (r *Reader) addField(e *pendingEvent, line []byte) {
 // byteOrderMark may be at the beginning of a stream.
 var byteOrderMark = []byte("\uFEFF")
 
-// readLine returns the next line without its line break. The line is valid until the next call. If
-// the stream fails, readLine returns the bytes before the error, and the error. A line of more than
-// limit bytes is an error.
+// readLine returns the next line without its line break, valid until the next call. If the stream
+// fails, it returns the bytes before the error, and the error. A line above limit is an error.
 func (r *Reader) readLine(limit int) ([]byte, error) {
 	line := r.lineBuffer[:0]
 	defer func() { r.lineBuffer = line }()

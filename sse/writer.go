@@ -19,8 +19,7 @@ var (
 	// ErrClosed is returned by the methods of a [Writer] after Close.
 	ErrClosed = errors.New("sse: the stream is closed")
 
-	// ErrEventType is returned by [Writer.WriteEvent] for an event type that
-	// contains a line break. Nothing was written.
+	// ErrEventType is returned for an event type with a line break. Nothing was written.
 	ErrEventType = errors.New("sse: the event type holds a line break")
 )
 
@@ -30,19 +29,16 @@ const ContentType = "text/event-stream"
 // LinesContentType is the media type of a stream of JSON lines, see [Writer.SetLines].
 const LinesContentType = "application/x-ndjson"
 
-// bufferSize is the size of a Writer's buffer. A full buffer is written, but not flushed. The size
-// is one page: a batch of small frames fits, and a large frame is written in pieces. The write
-// timeout applies to each piece separately.
+// bufferSize is one page: a batch of small frames fits, and a large one is written in pieces,
+// without a flush. The write timeout applies to each piece separately.
 const bufferSize = 4096
 
 // WriterOptions are the limits of a [Writer].
 type WriterOptions struct {
-	// WriteTimeout is how long the client may take to accept one write (at most
-	// 4096 bytes) or one flush. Zero or less means no limit.
+	// WriteTimeout bounds one write (of at most 4096 bytes) or one flush. Zero or less: no limit.
 	WriteTimeout time.Duration
 
-	// Keepalive is the time without a write after which a keepalive is due; see [Writer.Keepalive].
-	// Zero or less means never.
+	// Keepalive is the time without a write after which one is due. Zero or less: never.
 	Keepalive time.Duration
 }
 
@@ -125,8 +121,7 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// Started reports whether the status and the headers have been written, after
-// which an error can no longer change the status.
+// Started reports whether the headers have been written: an error cannot change the status then.
 func (w *Writer) Started() bool {
 	return w.started
 }
@@ -151,18 +146,16 @@ func (w *Writer) Flush() error {
 }
 
 // Close ends the stream and frees the memory of the Writer. It writes the buffered frames without a
-// flush: the server sends them when the handler returns, together with the end of the response. The
-// write timeout applies to this write, too; an HTTP/1 server clears the deadline before the next
-// request. If there was neither a frame nor a flush, Close does not touch the response, and the
-// handler may still answer in another way. Later calls fail with [ErrClosed], or with the first
-// error.
+// flush: the server sends them with the end of the response. The write timeout applies, too; an
+// HTTP/1 server clears the deadline before the next request. If there was neither a frame nor a
+// flush, Close does not touch the response, and the handler may still answer in another way. Later
+// calls fail with [ErrClosed], or with the first error.
 func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline that the server may have set. startResponse would clear the
-			// new deadline, so Close calls writeHeader instead. If the response writer has a
-			// stricter limit, its Write sets that limit again.
+			// This replaces a deadline of the server. startResponse would clear it, so Close calls
+			// writeHeader instead. A stricter response writer's Write sets its own again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHeader()
@@ -176,13 +169,11 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Never is the result of NextKeepalive if no keepalive will be due. It is a valid duration for a
-// timer.
+// Never is what NextKeepalive returns if none will be due: a valid duration for a timer.
 const Never = time.Duration(math.MaxInt64)
 
-// NextKeepalive returns the time until a keepalive is due if nothing else is sent.
-// It is zero if one is due already, and [Never] if keepalives are off or the
-// stream has failed or is closed.
+// NextKeepalive returns the time until a keepalive is due if nothing else is sent. It is zero if
+// one is due already, and [Never] if keepalives are off or the stream has failed or is closed.
 func (w *Writer) NextKeepalive() time.Duration {
 	if w.opts.Keepalive <= 0 || w.err != nil {
 		return Never
@@ -190,8 +181,7 @@ func (w *Writer) NextKeepalive() time.Duration {
 	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
 }
 
-// SetPing makes a keepalive an event with a type and data, instead of a comment. Some clients
-// expect events.
+// SetPing makes a keepalive an event instead of a comment, as some clients expect.
 func (w *Writer) SetPing(event string, data []byte) { w.pingType, w.pingData = event, data }
 
 // SetLines makes the stream one of JSON lines, for clients that cannot read events. Data are then
@@ -249,8 +239,7 @@ func (w *Writer) writePing() error {
 	return w.WriteComment("keepalive")
 }
 
-// writeBuffer writes the buffer to the response. The first call also writes the header, before the
-// buffer.
+// writeBuffer writes the buffer to the response, before it the header the first time.
 func (w *Writer) writeBuffer() {
 	if w.startResponse(); w.err != nil || len(w.buf) == 0 {
 		return
@@ -273,8 +262,7 @@ func (w *Writer) startResponse() {
 	w.writeHeader()
 }
 
-// writeHeader writes the status and the headers, unless they are written already. It does not
-// change the write deadline.
+// writeHeader writes status and headers once. It does not change the write deadline.
 func (w *Writer) writeHeader() {
 	if w.err != nil || w.started {
 		return

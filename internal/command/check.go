@@ -132,8 +132,7 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// askModel sends a question to the model, as a client would. The error says what
-// is wrong and what to do.
+// askModel asks the model, as a client would. The error says what is wrong and what to do.
 func askModel(ctx context.Context, ask http.HandlerFunc, login *loginstate.Login, model string) error {
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{
 		map[string]any{"role": "user", "content": "Answer with the word OK and nothing else."},
@@ -166,7 +165,6 @@ func askModel(ctx context.Context, ask http.HandlerFunc, login *loginstate.Login
 	return nil
 }
 
-// answerWriter is an [http.ResponseWriter] that keeps the answer in memory.
 type answerWriter struct {
 	header http.Header
 	body   bytes.Buffer

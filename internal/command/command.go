@@ -137,8 +137,7 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	return nil, errors.New(problem)
 }
 
-// withAdmin does the same as [withConfig], and adds the flag for the address of the running Caddy's
-// admin API.
+// withAdmin is [withConfig] with the flag for the address of the running Caddy's admin API.
 func withAdmin(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().String("address", "", "Address of the admin API (if it is not the one of the configuration)")
 	return withConfig(cmd, run)

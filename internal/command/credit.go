@@ -35,8 +35,7 @@ it without spending a second credit.`,
 	return withAdmin(cmd, spendCredit)
 }
 
-// spendCredit spends a reset credit of the login of an app-server. Without the flag --yes, it asks
-// the operator before.
+// spendCredit spends a login's reset credit. Without --yes, it asks the operator before.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -64,8 +63,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	return nil
 }
 
-// chooseByID returns the app-server whose id is the argument. Without an argument, it returns the
-// only app-server, or an error if there are several.
+// chooseByID returns the app-server with the id or, without one, the only one, or an error.
 func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, error) {
 	choices := ""
 	for i := range servers {

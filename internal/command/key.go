@@ -21,8 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFilesFunc is a function that returns the files of API keys in a Caddy configuration, without
-// duplicates. config is JSON.
+// KeyFilesFunc returns the API keys' files in a configuration (JSON), without duplicates.
 type KeyFilesFunc func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
@@ -120,9 +119,8 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	})
 }
 
-// keyOptions returns the options that the flags set for the entry of a key. An empty flag is an
-// error: otherwise a shell variable that is not set would make a key for all models, or a key that
-// never expires.
+// keyOptions returns the flags' options for a key. An empty flag is an error: an unset shell
+// variable would make a key for all models, or one that never expires.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
 	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {

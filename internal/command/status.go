@@ -57,8 +57,7 @@ func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Comm
 	return nil
 }
 
-// loginStatus returns the output of `codex login status` in one line. If there is no output, it
-// returns the error.
+// loginStatus returns the output of `codex login status` in one line, or else its error.
 func (a *AppServer) loginStatus(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex needs some time to start
 	defer cancel()
