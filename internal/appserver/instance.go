@@ -31,6 +31,7 @@ type Instance struct {
 	wait       askedWait
 }
 
+// Conn returns the connection to the app-server.
 func (in *Instance) Conn() *codexrpc.Conn { return in.conn }
 
 // instance is one app-server in use: a child of this program or, with Config.Start, a part of it.

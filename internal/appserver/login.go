@@ -102,6 +102,7 @@ type LoginFiles struct {
 // as new again.
 const loginRetry = 30 * time.Second
 
+// LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
 	s := &p.published
 	s.mu.Lock()

@@ -59,6 +59,7 @@ type Threads struct {
 // Reason is the reason why a thread was dropped.
 type Reason string
 
+// The reasons.
 const (
 	Expired  Reason = "expired"       // no request continued the thread in time
 	Evicted  Reason = "evicted"       // the thread made room for newer threads

@@ -17,6 +17,7 @@ import (
 // Instructions says where Codex puts the instructions of a conversation in the model's prompt.
 type Instructions string
 
+// The values of [Opener].Instructions.
 const (
 	InstructionsAuto    Instructions = "auto"    // like replace; like append after the provider has refused replace
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
@@ -117,6 +118,7 @@ type attempt struct {
 // Origin says where the thread of a turn comes from.
 type Origin string
 
+// The values of Origin.
 const (
 	New       Origin = "new"
 	Prepared  Origin = "prepared"  // the thread was started before its request
@@ -200,6 +202,7 @@ type observer struct {
 	failure error // why the turn failed; nil: it has not failed
 }
 
+// Consume implements [turn.Consumer].
 func (o *observer) Consume(outputs []turn.Output) error {
 	t := o.t
 	if !t.answered && outputs[0].Kind != turn.OutputFailure {

@@ -16,6 +16,7 @@ import (
 // State is what is known of the login of an app-server.
 type State string
 
+// The states of a login.
 const (
 	Unknown   State = "unknown"    // it was not used yet
 	Fine      State = "fine"       // the provider has answered
