@@ -2,8 +2,7 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// actionCount counts the calls of one action, which is a tool with its arguments. textual counts
-// the blocks in the text, structured counts the structured calls.
+// actionCount counts the calls of one action, a tool with its arguments: blocks and structured calls.
 type actionCount struct{ textual, structured int }
 
 // countActions counts the structured calls whose arguments are complete, and that are not counted yet.
@@ -20,9 +19,8 @@ func (c *Choice) countActions() {
 	}
 }
 
-// countAction counts a call for its action. It returns the counts of the action before this call,
-// and whether the call is structured and repeats an earlier structured call. The latter is found
-// only with Dedup.
+// countAction counts a call for its action. It returns the counts before this call and, only with
+// Dedup, whether the call is structured and repeats an earlier structured one.
 func (c *Choice) countAction(call *callState) (before actionCount, sameStructured bool) {
 	if c.actions == nil {
 		return actionCount{}, false
@@ -43,8 +41,7 @@ func (c *Choice) countAction(call *callState) (before actionCount, sameStructure
 	return before, sameStructured
 }
 
-// addStructured records the arguments of a structured call. It reports whether an earlier structured
-// call of the tool had the same.
+// addStructured records a structured call's arguments, and reports whether the tool had them before.
 func (c *Choice) addStructured(call *callState) (repeated bool) {
 	action := usetool.StructuredAction(call.name, call.args.String())
 	if repeated = c.structuredActions[action]; !repeated {
@@ -57,10 +54,9 @@ func (c *Choice) addStructured(call *callState) (repeated bool) {
 }
 
 // isRepeat counts a complete call, and reports whether it repeats an earlier one. A model may write
-// a block and also make a structured call for the same action. So each block is paired with at most
-// one structured call of its action. Without Dedup, two blocks do not repeat each other, and
-// neither do two structured calls. With Dedup, a call repeats any earlier call of its action, but a
-// structured call only an earlier structured call with exactly its arguments.
+// a block and make a structured call for the same action, so each block is paired with at most one
+// structured call. Without Dedup, blocks do not repeat each other, nor do structured calls. With
+// it, a call repeats any of its action, but a structured one only one with exactly its arguments.
 func (c *Choice) isRepeat(call *callState) bool {
 	before, sameStructured := c.countAction(call)
 	if call.fromText {

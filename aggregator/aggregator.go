@@ -2,12 +2,10 @@ package aggregator
 
 import "sync"
 
-// Aggregator assembles the tool calls of one turn from the JSON of the events and messages that
-// Codex and OpenAI send. It has a [Choice] for each choice. The zero value is not usable; New makes
-// an Aggregator.
+// Aggregator assembles the tool calls of one turn from the JSON of events and messages that Codex
+// and OpenAI send, with a [Choice] for each choice. New makes one; the zero value is not usable.
 //
-// All methods may be called from several goroutines at once. They change the calls one after the
-// other; events count in the order in which they were ingested.
+// Several goroutines may call all methods at once. Events count in the order of their ingestion.
 type Aggregator struct {
 	mu       sync.Mutex
 	opts     Options
@@ -24,19 +22,17 @@ func New(opts Options) *Aggregator {
 }
 
 // Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation
-// lists the shapes of events. Events without a call and broken events change nothing; Stats counts
-// them. For a broken event, the result has an error. If an element of the choices of a
-// chat.completion.chunk has an index, Ingest uses that index instead of the parameter choice.
+// lists the shapes. Events without a call and broken ones, which have an error, change nothing but
+// Stats. An index in the choices of a chat.completion.chunk replaces the parameter choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ingest(choice, event, ingestOptions{})
 }
 
-// IngestEvent is Ingest with the position of the event in the choice's stream. The position
-// identifies events without a number, such as chat deltas. Positions start at 1 and rise. An event
-// whose position is not above the highest one seen is a repetition and changes nothing. Position 0
-// means that the event has none.
+// IngestEvent is Ingest with the event's position in the choice's stream, from 1 on, for events
+// without a number, such as chat deltas. An event whose position is not above the highest so far is
+// a repetition and changes nothing. Position 0 means none.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,25 +47,21 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
-// IngestMessage reads a complete message: an assistant message, an object with such a message or
-// with the choices of a chat.completion, a Responses object or one of its items, or an agentMessage
-// item of the app-server. Calls and arguments that deltas have already brought add nothing. Missing
-// arguments are "", and malformed arguments stay as they are.
+// IngestMessage reads a complete message: an assistant message, an object with one or with the choices
+// of a chat.completion, a Responses object or item, or an agentMessage item of the app-server. What
+// deltas have already brought adds nothing. Missing arguments are "", malformed ones stay as they are.
 //
-// Blocks in the message's text do not become calls; [Aggregator.SynthesizeCalls] makes calls of
-// them.
+// Only [Aggregator.SynthesizeCalls] makes calls of the blocks in the message's text.
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ingest(choice, message, ingestOptions{message: true})
 }
 
-// SynthesizeCalls does what IngestMessage does. It also makes a call of each block in the message's
-// text that has the form of <use_tool> or of a registered text pattern. A block with the tool and
-// the arguments of a structured call adds no second call. Several identical blocks in a message are
-// several calls. If a message comes again, even with more text at its end, the blocks that it had
-// before add no calls: a block is identified by the id of its message, its place in the text and
-// its tool.
+// SynthesizeCalls is IngestMessage, but also makes a call of each block of <use_tool> or a registered
+// text pattern in the message's text. A block with the tool and arguments of a structured call adds no
+// second one; identical blocks are several calls. A message that comes again, even with more text,
+// adds calls only for new blocks: they are identified by the message's id, their place and their tool.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +86,7 @@ func (a *Aggregator) HasCalls(choice int) bool {
 	return c != nil && c.HasCalls()
 }
 
-// ResetTurn forgets the calls of all choices and frees their memory. Text
-// patterns, options and Stats stay.
+// ResetTurn forgets all calls and frees their memory. Text patterns, options and Stats stay.
 func (a *Aggregator) ResetTurn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,8 +20,7 @@ const (
 	SourceItem                   // the complete item, as the model's response holds it
 )
 
-// callState is one tool call of a choice. A call is shown when it gets its ordinal and its id, and
-// so becomes visible to the user of the Choice.
+// callState is one tool call. It is shown to the Choice's user when it gets an ordinal and an id.
 type callState struct {
 	ordinal    int              // index among the shown calls; -1 until the call is shown
 	id         string           // tool_<choice>_<ordinal>[_<suffix>]; empty until the call is shown
@@ -53,8 +52,7 @@ type callState struct {
 	doneEmitted  bool // a delta had Done set
 }
 
-// completeKind is a kind of input that has the complete arguments of a call. If two inputs of the
-// same kind have different texts, they are about two calls.
+// completeKind is a kind of complete arguments. Different ones of a kind are about two calls.
 type completeKind uint8
 
 const (
@@ -65,15 +63,13 @@ const (
 	completeKinds
 )
 
-// completeText compares the arguments of a call with the first complete text that an input gave for
-// them. There is a completeText for each completeKind.
+// completeText compares a call's arguments with the first complete text of one completeKind.
 type completeText struct {
 	state textState
 	hash  [sha256.Size]byte // of the text; set only in the state textDiffers
 }
 
-// textState says whether the complete text of one completeKind has come, and whether it is the text
-// of the call.
+// textState says whether a completeKind's text has come, and whether it is that of the call.
 type textState uint8
 
 const (
@@ -94,16 +90,14 @@ func (c *callState) hasAllArguments() bool {
 	return c.done || c.jsonEnded
 }
 
-// matchesName reports whether an event with this name can be about the call: the names are equal,
-// or one of them is empty.
+// matchesName reports whether an event's name fits the call: it is the same, or one is empty.
 func (c *callState) matchesName(name string) bool {
 	return name == "" || c.name == "" || c.name == name
 }
 
 func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
-// backendID returns the backend's id of the call. If that id has not come yet, backendID returns
-// the id of the app-server's item for the call, which has the same value.
+// backendID returns the backend's id of the call, or that of the app-server's item, which is equal.
 func (c *callState) backendID() string {
 	if c.backendIDs[keyID] == "" {
 		return c.backendIDs[keyThreadItem]
@@ -128,8 +122,7 @@ func (c *callState) record(choice int) Record {
 	}
 }
 
-// hasText reports whether the complete text of an input is the text of the call. If the call was
-// truncated, the input's text only has to begin with the call's text.
+// hasText reports whether an input's complete text is the call's, or begins with it if truncated.
 func (c *callState) hasText(in *Input) bool {
 	if c.truncated {
 		return strings.HasPrefix(in.Text, c.args.String())
@@ -195,7 +188,6 @@ const (
 	halfFirst = 0xed
 )
 
-// startsWithSecondHalf reports whether a text begins with the second half of a surrogate pair.
 func startsWithSecondHalf(text string) bool {
 	return len(text) >= halfSize && text[0] == halfFirst && text[1] >= 0xb0 && text[1] < 0xc0
 }
@@ -218,9 +210,8 @@ func joinHalves(high, low string) string {
 // replacementChar replaces half a surrogate pair if the other half does not come.
 const replacementChar = "\ufffd"
 
-// appendFragment appends as much of a fragment as the choice has room for. fits reports whether all
-// of it fit. If the fragment ends with the first half of a surrogate pair, that half waits for the
-// next fragment.
+// appendFragment appends as much of a fragment as there is room for; fits: all of it. The first
+// half of a surrogate pair at its end waits for the next fragment.
 func (c *callState) appendFragment(text string, choice *Choice) (fits bool) {
 	if c.pendingHalf != "" && text != "" {
 		high := c.pendingHalf
@@ -247,8 +238,7 @@ func (c *callState) appendFragment(text string, choice *Choice) (fits bool) {
 	return c.appendText(text, choice)
 }
 
-// appendText appends as much of a text as the choice has room for. fits reports whether all of it
-// fit.
+// appendText appends as much of a text as the choice has room for; fits: all of it.
 func (c *callState) appendText(text string, choice *Choice) (fits bool) {
 	n := min(len(text), choice.argumentRoom)
 	c.args.WriteString(text[:n])
@@ -258,8 +248,7 @@ func (c *callState) appendText(text string, choice *Choice) (fits bool) {
 	return n == len(text)
 }
 
-// flushHalf is called at the end of the arguments. If half a surrogate pair still waits for the
-// other half, flushHalf writes U+FFFD.
+// flushHalf ends the arguments: half a surrogate pair that still waits becomes U+FFFD.
 func (c *callState) flushHalf(choice *Choice) {
 	if c.pendingHalf != "" {
 		c.pendingHalf = ""
@@ -267,8 +256,7 @@ func (c *callState) flushHalf(choice *Choice) {
 	}
 }
 
-// discardArguments discards the arguments, so that new ones can be written. It begins a new buffer,
-// since deltas are views of the old one.
+// discardArguments begins a new buffer for new arguments, since deltas are views of the old one.
 func (c *callState) discardArguments(choice *Choice) {
 	choice.argumentRoom += c.args.Len()
 	c.args = strings.Builder{}

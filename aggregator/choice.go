@@ -14,22 +14,19 @@ type ChoiceOptions struct {
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
-	// MaxArgumentBytes is the most bytes of arguments that the choice keeps, over all its calls.
-	// Below 1: DefaultMaxArgumentBytes.
+	// MaxArgumentBytes bounds the arguments of all calls together. Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 	// Scanner are the options for finding blocks in the text. Nil: the text is not searched.
 	Scanner *ScannerOptions
 	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.
 	ToolName func(name string) string
-	// Dedup drops a call that has the tool and the arguments of an earlier call. Without Dedup,
-	// only a block and a structured call with the same tool and arguments are one call.
+	// Dedup drops repeated calls. Without it, only a block and a structured call can be one call.
 	Dedup bool
 }
 
-// Choice assembles the tool calls of one choice in one turn. A call comes as a structured call
-// (whole or in fragments) or as a block in the text. A Choice decides which inputs belong to the
-// same call. It keeps the calls with their order, ids and arguments. It has no lock: only one
-// goroutine may use it at a time.
+// Choice assembles the tool calls of one choice in one turn: structured ones, whole or in
+// fragments, and blocks in the text. It decides which inputs are about the same call, and keeps the
+// calls with their order, ids and arguments. Only one goroutine may use it at a time.
 //
 // Methods return the changes of an input as [Part] values, in order. Parts of text and parts of
 // calls keep the order in which the model wrote them, so that a caller only has to pass them on.
@@ -95,25 +92,21 @@ const (
 	PartOverLimit
 	// PartRepeated is an input that added nothing: what it says was known already.
 	PartRepeated
-	// PartConflict is a complete text that was refused since the call has other arguments, or that
-	// replaced arguments which the model had written.
+	// PartConflict is a complete text that was refused for, or replaced, other arguments of the model.
 	PartConflict
 	// PartEnded is a fragment for a call that had ended. It was ignored.
 	PartEnded
-	// PartMalformed is an input that identifies no call, or a call of a message without a name. It was
-	// ignored.
+	// PartMalformed is an ignored input: it identifies no call, or is a message's call without a name.
 	PartMalformed
 )
 
-// AbortUndeclared is the reason for which a well-formed block is not a call:
-// [ScannerOptions].Accept refuses its tool.
+// AbortUndeclared: [ScannerOptions].Accept refuses the tool of a well-formed block.
 const AbortUndeclared usetool.AbortReason = "undeclared"
 
 // Part is one result of a [Choice].
 type Part struct {
 	Kind PartKind
-	// Text is the text of a PartText. If a PartCall, PartDuplicate or PartOverLimit comes from a
-	// complete block, Text is the block as the model wrote it.
+	// Text is that of a PartText or, in parts from a complete block, the block as the model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted
@@ -123,8 +116,7 @@ type Part struct {
 	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
 }
 
-// Text reads the next piece of the text, which may be cut anywhere. It appends to out the parts
-// that are already certain, and returns out.
+// Text reads the next piece, cut anywhere. It appends parts that are certain to out, and returns it.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
 		return append(out, Part{Kind: PartText, Text: text})
@@ -134,16 +126,14 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.appendParts(out)
 }
 
-// Plain is the fast path of Text. If no byte of the piece can belong to a block, and no earlier
-// text is held back, Plain reads the piece and returns true: the caller passes the piece on as it
-// is. Otherwise Plain reads nothing and returns false, and the caller calls Text.
+// Plain is the fast path of Text. If no text is held, and no byte of the piece can belong to a block,
+// it reads the piece and returns true, to pass it on as it is. Otherwise it reads nothing: call Text.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || c.scanner.skip(text)
 }
 
-// EndMessage ends a message: it appends the held text of the message to out, and returns out. An
-// open block becomes text, and reason is the Reason of its PartBlockAborted. An empty reason stands
-// for [usetool.AbortUnclosed].
+// EndMessage appends the held text of an ending message to out, and returns it. An open block
+// becomes text. reason is for its PartBlockAborted; empty: [usetool.AbortUnclosed].
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -174,7 +164,6 @@ func (c *Choice) appendParts(out []Part) []Part {
 	return out
 }
 
-// addBlock makes a call of a complete block, and appends its parts.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	first, name := len(out), s.Name
 	if c.opts.ToolName != nil {
@@ -192,11 +181,9 @@ func abortedPart(s *usetool.Segment, reason usetool.AbortReason) Part {
 	return Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 }
 
-// isFull reports whether the client may get no further call.
 func (c *Choice) isFull() bool { return len(c.calls) >= c.opts.MaxCalls }
 
-// BlockOpen reports whether the Choice holds back a block: the opener of the block is complete, but
-// its end has not come.
+// BlockOpen reports whether a block is held back: its opener is complete, but not its end.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
 
 // Writing reports whether text is held because the model may be writing a block. It returns false
@@ -217,9 +204,8 @@ func (c *Choice) Held() int {
 	return c.scanner.Held()
 }
 
-// Calls returns the calls in the order of their indexes, which is the order in which they were
-// first shown. Calls that are not shown, such as calls without a name, are left out. The result is
-// nil if there are no calls.
+// Calls returns the calls in the order in which they were shown, by index. Those that are not
+// shown, such as those without a name, are left out. Without calls, the result is nil.
 func (c *Choice) Calls() []Record {
 	if len(c.calls) == 0 {
 		return nil

@@ -1,13 +1,11 @@
-// Package aggregator assembles the tool calls of a model's turn. A [Choice] assembles the calls of
-// one choice. A call comes as a structured call (whole or in fragments) or as a block in the text.
-// The Choice decides which inputs belong to the same call. It keeps the calls with their order, ids
-// and arguments, finds repeated calls, and limits the number of calls. The gateway makes one Choice
-// for each choice of an answer. An [Aggregator] is for other programs: it reads the JSON that Codex
-// and OpenAI send about calls, and has a Choice for each choice.
+// Package aggregator assembles the tool calls of a model's turn. A [Choice] is for one choice, and
+// gets calls as structured ones, whole or in fragments, or as blocks in the text. It decides which
+// inputs are about the same call, keeps the calls with their order, ids and arguments, finds repeated
+// ones, and limits their number. The gateway makes one for each choice of an answer. An [Aggregator]
+// is for other programs: it reads the JSON that Codex and OpenAI send, into a Choice for each choice.
 //
-// A [Pattern] is a textual form of calls. The subpackage usetool has the built-in form, the
-// <use_tool> block. A [Scanner] finds blocks in streamed text; [Aggregator.ExtractBlocks] finds
-// them in a whole text.
+// A [Pattern] is a textual form of calls; <use_tool>, the built-in one, is in the subpackage
+// usetool. A [Scanner] finds blocks in streamed text, [Aggregator.ExtractBlocks] in a whole one.
 //
 // The package is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
@@ -46,15 +44,13 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// If several calls share an id, an event with this id and without a name means the call at the
-// event's place. If the event has no place, it means a call with the last name that came with this
-// id.
+// If several calls share an id, an event with it and without a name is about the call at its place
+// or, without a place, a call with the last name that came with this id.
 //
-// A block and a structured call of the same tool with the same arguments are one call: the first of
-// them is kept. Each block is paired with at most one structured call. A structured call whose
-// arguments come in fragments is compared when they are a whole JSON value, or when the backend says
-// that they are complete. So if a block comes first, and then the same call in several fragments, they
-// are two calls: the first fragment has already been given to the caller.
+// A block and a structured call of the same tool with the same arguments are one call: the first is
+// kept. A block pairs with one structured call at most, which is compared when its arguments are
+// whole JSON, or complete as the backend says. So a block and, later, the same call in fragments
+// are two: the first fragment has already been given to the caller.
 //
 // An input may have an id that this package gave to a call. If it also has the name and the
 // arguments that this call has or had, it was made from a snapshot. Such an input adds nothing.
@@ -72,15 +68,13 @@
 // have no number, and a response.function_call_arguments.delta may have no sequence_number. A
 // caller that may ingest such an event twice, for example after a reconnect, gives positions.
 //
-// A chat delta with a name is a head of its call. Some backends send the name with every fragment;
-// only such backends send different heads for one call. So heads equal to the first one count as
-// repetitions until a head differs. From then on all heads count as fragments, also the earlier
-// ones. With positions, heads always count as fragments.
+// A chat delta with a name is a head of its call. Some backends send one with every fragment; only
+// these send different heads for one call. So heads equal to the first are repetitions until one
+// differs, and from then on fragments, also the earlier ones. With positions, all are fragments.
 //
 // # Arguments
 //
-// The arguments are kept as text and never parsed. If they come in several versions,
-// the version that is first in this list counts:
+// The arguments are kept as text and never parsed. The first of these versions counts:
 //
 //  1. the complete item of the model's response,
 //  2. a complete text: of a message, or of arguments.done,
@@ -88,17 +82,14 @@
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
 // A complete text that differs from the text so far is refused, unless its version is earlier in
-// the list. If it begins with the text so far, only its new end is added. Otherwise it replaces the
-// text so far, and [Delta].Replaced is true. JSON of parsed arguments is used only while no text is
-// known, see [Record].Provisional.
+// the list. It then adds its new end, or else replaces the text: [Delta].Replaced is true. JSON of
+// parsed arguments is used only while no text is known, see [Record].Provisional.
 //
-// If a fragment ends within a surrogate pair, the first half waits for the next fragment. A single
-// half becomes U+FFFD.
+// The first half of a surrogate pair waits for the next fragment. A single half becomes U+FFFD.
 //
 // # Limits
 //
-// A choice has at most 2 MiB of names and ids, of which each counts 256 bytes more. Options may
-// change its other limits, which are [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of
-// arguments. An Aggregator has at most [MaxChoices] choices. Everything that is ignored is counted
-// in [Stats]. If it was malformed or above a limit, [Result].Err says so. Nothing panics.
+// A choice has at most 2 MiB of names and ids, each counted with 256 bytes more; options change the
+// other limits, [DefaultMaxCalls] and [DefaultMaxArgumentBytes]. There are at most [MaxChoices]
+// choices. All that is ignored is in [Stats] and, if malformed or above a limit, in [Result].Err.
 package aggregator

@@ -16,13 +16,11 @@ const (
 	maxIndent = 3 // spaces before a fence
 )
 
-// codeFence finds out whether a place in Markdown is inside a fenced code block. The zero
-// value is at the beginning of a text.
+// codeFence finds out what of a Markdown text is in fenced code. Zero: the beginning of a text.
 //
-// A fence opens at the start of a line with three or more ` or ~, after at most three spaces. If
-// the marks are `, the rest of the line must not have another `. The fence closes with a line that
-// has at least as many of the same mark, at most three spaces before them, and only white space
-// after them. Fences within quotes and lists are not looked for.
+// A fence opens at the start of a line, after at most three spaces, with three or more ` or ~; after
+// `, the line must have no other `. A line of at least as many of the same mark, with at most three
+// spaces before and only white space after them, closes it. Fences in quotes and lists are ignored.
 type codeFence struct {
 	line   lineState
 	indent int  // number of spaces read so far, in lineStart
@@ -36,11 +34,9 @@ type codeFence struct {
 // fenceAfterText returns a codeFence in the middle of a line that is no fence.
 func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 
-// inside reports whether the last byte that step has read is in a fenced code block, or is after
-// the marks on the line that opens a block.
+// inside reports whether the last byte read is in fenced code, or after a block's opening marks.
 func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
-// step reads the next byte.
 func (t *codeFence) step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()
@@ -62,7 +58,6 @@ func (t *codeFence) step(b byte) {
 	}
 }
 
-// stepStart reads the next byte of a line that so far has only spaces.
 func (t *codeFence) stepStart(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
@@ -74,7 +69,6 @@ func (t *codeFence) stepStart(b byte) {
 	}
 }
 
-// stepMarks reads the next byte of a line that so far has only spaces and then marks.
 func (t *codeFence) stepMarks(b byte) {
 	switch {
 	case b == t.mark:
@@ -88,8 +82,7 @@ func (t *codeFence) stepMarks(b byte) {
 	}
 }
 
-// endLine opens or closes a fence if the line is a fence. For a CR and an LF, it is called twice:
-// the second call is for an empty line, which is no fence.
+// endLine opens or closes a fence if the line is one. CR and LF end two lines; the second is empty.
 func (t *codeFence) endLine() {
 	switch {
 	case t.openMark == 0 && (t.line == lineOpening || t.line == lineMarks && t.marks >= minFence):

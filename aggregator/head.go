@@ -4,12 +4,10 @@ package aggregator
 // index. The entries of tool_calls have indexes from 0. A message has at most one function_call.
 const legacySlot = -1
 
-// callHead records the heads of a call: the chat deltas that contain its name. Each head after the
-// first one is either a fragment of the arguments or a repetition, see the package documentation.
-// At first this is not known, so callHead counts the heads that equal the first one and come right
-// after it. If a later head differs, the counted heads were fragments, and their text is added to
-// the arguments. If a fragment without a name, or the end of the call, comes before such a head,
-// the counted heads were repetitions.
+// callHead records the heads of a call: chat deltas with its name. Later heads are fragments of the
+// arguments or repetitions, see the package documentation. So callHead counts those that equal the
+// first and follow it directly. If a later head differs, they were fragments, and their text is
+// added. If a fragment without a name, or the end of the call, comes first, they were repetitions.
 type callHead struct {
 	seen         bool // the first head has come
 	areFragments bool // a later head differed: all heads are fragments
@@ -60,9 +58,8 @@ func (c *Choice) callAtIndex(slot int) *callState {
 	return c.calls[at]
 }
 
-// dropRepeatedHead drops the text of a head (a chat delta with the name of its call) that repeats
-// the first head. A delta without the name shows that the backend does not send the name with every
-// fragment: the heads counted so far were repetitions, and dropRepeatedHead resets their count.
+// dropRepeatedHead drops the text of a head that repeats the first one. A delta without the name shows
+// that not every fragment has it: then the heads counted so far were repetitions, no longer counted.
 func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	switch {
 	case in.Source != SourceFragment:
@@ -75,15 +72,13 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	}
 }
 
-// isFragmentHead reports whether the text of a head (a chat delta with the name of its call) has to
-// be appended to the arguments. It returns false for a repetition. If the head shows that earlier
-// heads were fragments, isFragmentHead appends their text.
+// isFragmentHead reports whether a head's text has to be appended to the arguments: it is no
+// repetition. If it shows that earlier heads were fragments, isFragmentHead appends their text.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 	h, text := &call.head, ""
 	text, _ = cutFirstHalf(in.Text)
 	if !h.seen {
-		// If an event of another shape has already given the call a name and a text, this head adds
-		// nothing.
+		// If an event of another shape has given the call a name and a text, the head adds nothing.
 		adds := !call.isShown() || call.source == SourceNone
 		h.seen = true
 		if adds {

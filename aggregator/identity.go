@@ -2,7 +2,6 @@ package aggregator
 
 import "slices"
 
-// placeKind is the kind of a place.
 type placeKind uint8
 
 const (
@@ -12,15 +11,13 @@ const (
 	placeHead                        // index of a chat entry with a name and without an id
 )
 
-// place is the position of a call, as an event gives it. The zero value means that the event gives
-// no position.
+// place is the position of a call, as an event gives it; zero: it gives none.
 type place struct {
 	kind  placeKind
 	index int
 	text  string // of a block: the id of its message and the name of its tool; of a head: the name
 }
 
-// keyKind is the kind of an id.
 type keyKind uint8
 
 const (
@@ -37,8 +34,7 @@ type key struct {
 	text string
 }
 
-// idCalls are the calls that share one id, in the order of their creation. A backend may give
-// several calls the same id.
+// idCalls are the calls that share an id, in the order of their creation: backends may repeat ids.
 type idCalls struct {
 	id      string
 	calls   []*callState
@@ -46,10 +42,9 @@ type idCalls struct {
 	current *callState    // the call for inputs without a name: it has the last name that came with this id
 }
 
-// find returns the call that an input is about, or nil if the call is new. It looks for the id of
-// the item, then for the id of the call, then for the place. An input with none of these is about
-// the call that was created last, if this is a structured call that is not complete. find skips
-// calls that contradict the input: see isCompatible and pickCall.
+// find returns the call that an input is about, or nil if it is new: by the id of the item, that of
+// the call, or the place. An input with none of these is about the last call, if that is structured
+// and not complete. Calls that contradict the input are skipped: see isCompatible and pickCall.
 func (c *Choice) find(in *Input) *callState {
 	if in.isChatEntry {
 		return c.findChatEntry(in)
@@ -95,9 +90,8 @@ func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	return found, known
 }
 
-// findByID finds the call of an input by the id of the call. If the input has no such id, findByID
-// uses the id of the app-server's item: Codex gives both ids the same value. found and known mean
-// the same as in findByItem.
+// findByID finds the call by its id or, without it, that of the app-server's item: Codex gives both
+// the same value. The results are as in findByItem.
 func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	id := in.ID
 	if id == "" {
@@ -112,8 +106,7 @@ func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	return c.pickCall(c.callsByID[key{keyThreadItem, id}], in)
 }
 
-// pickCall picks the call that an input is about from the calls that share an id. There are three
-// results:
+// pickCall picks the input's call of those that share an id. There are three results:
 //   - found is the call.
 //   - found is nil and known is true: the input is about a new call with the same id, since the
 //     calls that share the id already have other complete arguments.
@@ -145,9 +138,8 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	return found, known || found != nil
 }
 
-// pickWithoutText does what pickCall does, for an input without a complete text. It considers the
-// calls that share the id and are compatible. It prefers the call at the input's place, then
-// sharing.current if the input has no name, and then the first of these calls.
+// pickWithoutText is pickCall for an input without a complete text. Of the compatible calls, it
+// prefers the one at the input's place, then, without a name, sharing.current, then the first.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true
@@ -163,8 +155,7 @@ func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState,
 	return nil, false
 }
 
-// isCompatible reports whether an input may be about a call: their item ids, names and places do
-// not contradict each other.
+// isCompatible reports whether an input may be about a call: ids, names and places do not conflict.
 func (c *Choice) isCompatible(found *callState, in *Input) bool {
 	sameItem := false // if true, the places may differ: an item may have another place in another response
 	for kind := keyItem; kind < keyKinds; kind++ {
@@ -178,9 +169,8 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 	return found.matchesName(in.Name) && (sameItem || in.lacksPlace() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// lacksPlace reports whether the place of an input does not help to find its call. This is so if
-// the input has no place, or is a chat entry without an index, whose place is only its number in
-// the list.
+// lacksPlace reports whether an input's place does not help: there is none, or only a number in the
+// list, of a chat entry without an index.
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
 // create makes a call for an input. The call is not shown yet. It returns nil if there is no room for the
@@ -208,8 +198,7 @@ func (c *Choice) create(in *Input) *callState {
 // isHead reports whether the input is a chat entry that its name and index identify.
 func (in *Input) isHead() bool { return in.isChatEntry && in.Name != "" && in.ID == "" }
 
-// bindAll makes the ids and the place of an input refer to a call. isNew is true if the call was
-// made for this input.
+// bindAll makes the input's ids and place refer to a call; isNew: it was made for this input.
 func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	for kind := range keyKinds {
 		c.bindID(call, in, kind)
@@ -226,8 +215,7 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call, if there is room. call.backendIDs keeps the first id
-// of each kind.
+// bindID makes the input's id of a kind refer to a call, if there is room; the first is a backendID.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || kind == keyThreadItem && id == call.backendIDs[keyID] {

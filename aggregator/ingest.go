@@ -9,14 +9,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// ingestOptions control how one ingest reads its input.
 type ingestOptions struct {
 	message    bool // the input is a complete message, not a delta
 	synthesize bool // each block in the message's text becomes a call
 	positioned bool // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
-// ingestion is the state of one ingest. It collects the deltas.
 type ingestion struct {
 	agg       *Aggregator
 	opts      ingestOptions
@@ -37,7 +35,6 @@ func (in *ingestion) countMalformed(reason string) {
 	in.setError(ErrMalformed, reason)
 }
 
-// ingest reads one event.
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
 	a.stats.Events++
 	in := ingestion{agg: a, opts: opts}
@@ -54,8 +51,7 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice returns the result of Aggregator.choice. If the result is nil, choice also counts the
-// refused index in Stats.
+// choice returns that of Aggregator.choice. If it is nil, the refused index counts in Stats.
 func (in *ingestion) choice(index int) *Choice {
 	in.foundCall = true
 	c := in.agg.choice(index)
@@ -70,8 +66,7 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// applyInput passes an input about a call to the choice with an index. It returns false if there is
-// no such choice and none can be made.
+// applyInput passes an input to the choice with an index, or returns false if it cannot be made.
 func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 	c := in.choice(choice)
 	if c == nil {
@@ -112,9 +107,8 @@ func (in *ingestion) collect(parts []Part) {
 	in.agg.parts = parts[:0]
 }
 
-// isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds
-// nothing. Such an input has an id that this package made, not the backend. Its name and its
-// arguments are those that the call has or had.
+// isFromSnapshot reports whether an input, made from a snapshot of the choice, adds nothing: its id
+// was made here, and its name and arguments are those that the call has or had.
 func (c *Choice) isFromSnapshot(in *Input) bool {
 	if in.ID == "" || c.callsByID[key{keyID, in.ID}] != nil {
 		return false

@@ -6,9 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readChatChoice reads an element of the choices of a chat.completion.chunk or of a
-// chat.completion. id is the id of that object. If the element has an index, this index is used
-// instead of the parameter choice.
+// readChatChoice reads an element of the choices of a chat.completion.chunk or chat.completion with
+// this id. An index in the element replaces the parameter choice.
 func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	if n := in.readNumber(m.index); n >= 0 {
 		choice = int(n)
@@ -21,8 +20,7 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads the function of a tool call, or a function_call. complete is true if the call
-// belongs to a complete message.
+// readFunction reads a tool call's function, or a function_call; complete: the message is.
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
@@ -37,9 +35,8 @@ func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	return input
 }
 
-// readChatCalls reads the calls of a delta or, if complete is true, of a complete message. It
-// ignores a function_call beside tool_calls, which is the same call in the older form. It returns
-// false if there is no room for the choice.
+// readChatCalls reads the calls of a delta or, if complete, of a message. It ignores a function_call
+// beside tool_calls: it is the same call. It returns false if there is no room for the choice.
 func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 	n, hasRoom := 0, true
 	for v := range m.toolCalls.Values() {
@@ -66,8 +63,7 @@ func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 	return in.applyInput(choice, &input)
 }
 
-// readChatMessage reads a complete message: its calls, and the blocks of its text if
-// the options ask for them.
+// readChatMessage reads a complete message: its calls and, by the options, the blocks of its text.
 func (in *ingestion) readChatMessage(choice int, id string, m members) {
 	if in.readChatCalls(choice, m, true) && in.opts.synthesize {
 		in.readTextCalls(choice, id, m.wholeText())
@@ -85,16 +81,14 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 		return
 	}
 	for _, b := range blocks {
-		// The name distinguishes two messages without ids that have a block at the
-		// same place.
+		// The name distinguishes messages without ids that have a block at the same place.
 		at := place{kind: placeBlock, index: b.Start, text: id + "\x00" + b.Name}
 		c.deltas = c.deltas[:0]
 		in.collect(c.addBlockCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
 	}
 }
 
-// wholeText returns the text of a message: the member text if it is a string, else the member
-// content if it is a string, else the joined texts of the parts in content.
+// wholeText returns a message's text: text or content, if it is a string, or content's joined parts.
 func (m members) wholeText() string {
 	if text, ok := m.text.AsText(); ok {
 		return text

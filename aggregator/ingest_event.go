@@ -7,8 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members has the values of the members of an object: of each member that any shape uses. A missing
-// member is nil.
+// members has an object's members that any shape uses. A missing member is nil.
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence wirejson.Value
 	callID, itemID, name, tool, arguments                  wirejson.Value // of calls
@@ -91,10 +90,9 @@ func (in *ingestion) readIdentifier(value wirejson.Value) string {
 	return id
 }
 
-// readArguments returns the text of arguments and its source. A string is text as the model wrote
-// it, and its source is textSource. An object was parsed by a backend, and its source is
-// SourceParsed. The source of any other value is SourceNone. The text is valid until the next call
-// of readArguments.
+// readArguments returns the text of arguments, valid until its next call, and its source:
+// textSource for a string, as the model wrote it, SourceParsed for an object, which a backend has
+// parsed, and SourceNone for others.
 func (in *ingestion) readArguments(value wirejson.Value, textSource Source) (string, Source) {
 	switch kind := value.Kind(); {
 	case kind == wirejson.KindString && textSource == SourceFragment:

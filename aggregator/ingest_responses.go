@@ -46,17 +46,15 @@ func (in *ingestion) readOutputItems(choice int, items wirejson.Value) {
 	}
 }
 
-// readItem reads an item of the Responses API or, if its type is in camel case, of the app-server.
-// input has the place that the event gives the item. If complete is false, the item is only
-// announced, and more of it follows. readItem ignores items of types that have no call.
+// readItem reads an item of the Responses API or, in camel case, of the app-server, at the input's
+// place. Unless complete, it is only announced. Types that have no call are ignored.
 func (in *ingestion) readItem(choice int, m members, input Input, complete bool) {
 	input.ID, input.Name = in.readIdentifier(m.callID), in.readIdentifier(m.name)
 	switch in.readTag(m.kind) {
 	case "function_call":
 		in.readFunctionCall(choice, m, input, complete)
 	case "dynamicToolCall":
-		// Codex makes this item from a call of a client's tool. The id of the item is the call_id
-		// of the raw item.
+		// Codex makes this item from a call of a client's tool. Its id is the raw item's call_id.
 		input.ID, input.ThreadItem = "", in.readID(m.id)
 		in.readParsedCall(choice, m, input, complete && in.readTag(m.status) != "inProgress")
 	case "agentMessage", "message":
@@ -66,9 +64,8 @@ func (in *ingestion) readItem(choice int, m members, input Input, complete bool)
 	}
 }
 
-// readFunctionCall reads a Responses function_call, which has the arguments as the model wrote
-// them. If the item is only announced and already has arguments, they are a first fragment. A
-// repeated announcement does not add them again.
+// readFunctionCall reads a Responses function_call with the model's arguments. In an announcement,
+// they are a first fragment, once.
 func (in *ingestion) readFunctionCall(choice int, m members, input Input, complete bool) {
 	in.foundCall = true
 	input.Item = in.readID(m.id)
@@ -109,8 +106,7 @@ func (in *ingestion) readNotification(choice int, method string, params members)
 	}
 }
 
-// readToolCall reads the params of item/tool/call, the request to run a tool. Codex sends it for
-// complete calls only.
+// readToolCall reads item/tool/call, the request to run a tool, for complete calls only.
 func (in *ingestion) readToolCall(choice int, m members) {
 	in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 }

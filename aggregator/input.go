@@ -42,15 +42,13 @@ func (c *Choice) Call(in Input, out []Part) []Part {
 	return c.applyInput(&in, out)
 }
 
-// Repeats reports whether an earlier input of the same kind has given the call the same complete
-// arguments. Call ignores such an input.
+// Repeats reports whether an input of this kind gave the call these arguments: Call ignores it.
 func (c *Choice) Repeats(in Input) bool {
 	in.markRaw()
 	found := c.find(&in)
 	return found != nil && found.receivedText(&in)
 }
 
-// markRaw marks the item of an input as a raw item of the app-server.
 func (in *Input) markRaw() {
 	if in.raw = true; in.Source == SourceItem {
 		in.completeKind = completeRawItem
@@ -117,10 +115,9 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 	return out
 }
 
-// addFragment appends the next fragment of the arguments. A fragment whose number is not above the
-// highest one seen is a repetition. A fragment without a number always counts, since two fragments
-// may have equal text. changed is false for a repetition or an empty fragment. note is the part for a
-// fragment that is refused, or 0.
+// addFragment appends the next fragment of the arguments. It is a repetition if its number is not
+// above the highest so far; without a number it always counts, since two may have equal text.
+// changed is false for repeated or empty fragments. note is the part for a refused one, or 0.
 func (c *Choice) addFragment(call *callState, in *Input) (changed bool, note PartKind) {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
 		return false, 0
@@ -213,9 +210,8 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// faultOf returns the part for an input that has not enough to make a call, or 0: an input with neither a
-// name nor an id nor a place; a nameless entry of a complete message; a chat delta with neither a name nor
-// an id nor text.
+// faultOf returns the part for an input that cannot make a call, or 0: without name, id and place;
+// a nameless entry of a complete message; a chat delta without name, id and text.
 func faultOf(in *Input) PartKind {
 	switch {
 	case in.Name != "":
@@ -227,8 +223,7 @@ func faultOf(in *Input) PartKind {
 	return 0
 }
 
-// addBlockCall makes a call of a block. A second block at the same place of a message is the same
-// call. A block without a place is always a new call.
+// addBlockCall makes a call of a block: a new one, unless the message had one at the same place.
 func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
 	c.countActions()
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}

@@ -19,27 +19,21 @@ const MaxOpener = 64
 // ErrPattern is the error for a text pattern that cannot be used because of its name or its opener.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
 
-// Pattern is a textual form of tool calls: text that a model writes instead of
-// making a structured call. Every call is one block of text, which begins with a
-// fixed opener. A [Scanner] searches the text for the opener. It then uses a BlockReader
-// to find the end of the block, and calls Parse to read the call in the block.
+// Pattern is a textual form of tool calls, which a model writes instead of structured ones: blocks
+// that begin with a fixed opener. A [Scanner] searches the text for the opener, finds the end of
+// the block with a BlockReader, and calls Parse to read the call.
 //
-// A block reader gets every byte of a block exactly once and in order, so that the
-// result does not depend on how the text is cut. It gets no more bytes than the
-// largest block may have. If its Next takes a bounded time, the time for a text is
-// linear in the length of the text.
+// A block reader gets every byte of a block once and in order, up to the largest block, so the text
+// may be cut anywhere. If its Next takes a bounded time, the time is linear in the text's length.
 //
 // The methods may be called from several goroutines at once.
 type Pattern interface {
-	// Opener returns the text with which every block begins. It is always the same text,
-	// of 1 to [MaxOpener] bytes of UTF-8.
+	// Opener returns the text, always the same, that begins a block: 1 to [MaxOpener] UTF-8 bytes.
 	Opener() string
 	// Begin returns a reader for a block whose opener has just been seen.
 	Begin() BlockReader
-	// Parse returns the call in a complete block: the name of the tool, and its arguments
-	// as JSON text. block begins with its opener, and ends with the byte for which the
-	// reader returned BlockComplete. If Parse returns an error, the block is not a call
-	// but text.
+	// Parse returns the call in a complete block, from its opener to the byte of BlockComplete: the
+	// tool's name, and its arguments as JSON text. With an error, the block is text.
 	Parse(block string) (name, arguments string, err error)
 }
 
@@ -63,14 +57,12 @@ const (
 	BlockBroken
 )
 
-// NamedPattern is a Pattern and its name. Blocks and segments of this form have the name in their
-// field Pattern.
+// NamedPattern is a Pattern with its name, which is in the field Pattern of blocks and segments.
 type NamedPattern struct {
 	Name    string
 	Pattern Pattern
 }
 
-// patternReader is the blockReader of a pattern.
 type patternReader struct{ BlockReader }
 
 // read implements blockReader.
@@ -90,8 +82,7 @@ func (r patternReader) read(block []byte, from int) readResult {
 // finish implements blockReader.
 func (patternReader) finish() readResult { return readResult{offset: 1} }
 
-// validate returns an error that wraps ErrPattern if the pattern cannot be used, either alone or
-// together with the patterns in others.
+// validate returns an error, as ErrPattern, if the pattern is unusable, alone or beside the others.
 func (p NamedPattern) validate(others []NamedPattern) error {
 	opener, problem := "", ""
 	if p.Pattern != nil {
@@ -116,8 +107,7 @@ func (p NamedPattern) validate(others []NamedPattern) error {
 	return fmt.Errorf("%w %q: %s", ErrPattern, p.Name, problem)
 }
 
-// CheckPatterns returns an error that wraps ErrPattern if the patterns cannot be used
-// together.
+// CheckPatterns returns an error, as ErrPattern, if the patterns cannot be used together.
 func CheckPatterns(patterns []NamedPattern) error {
 	for i, p := range patterns {
 		if err := p.validate(patterns[:i]); err != nil {
@@ -154,9 +144,8 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	return nil
 }
 
-// ExtractBlocks returns the complete blocks of <use_tool> and of all registered patterns in a text,
-// in order. It has no limit for the size of a block, while a Scanner has MaxBlock. ExtractBlocks
-// does not change the calls of the Aggregator.
+// ExtractBlocks returns a text's complete blocks of <use_tool> and registered patterns, in order
+// and of any size, while a Scanner has MaxBlock. It does not change the Aggregator's calls.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns

@@ -19,15 +19,13 @@ type Result struct {
 	Err     error   // wraps ErrMalformed or ErrOverLimit if a part of the input, or all of it, was ignored for that reason; else nil
 }
 
-// Delta is one change of one call: its name became known, its arguments changed, or
-// both, or the call became complete.
+// Delta is one change of one call: a known name, changed arguments, both, or completeness.
 type Delta struct {
 	Record          // the call after the change
 	Fragment string // the new end of Arguments; all fragments of a call, joined, are its Arguments
 	First    bool   // the first delta of the call, which announces its id and name
-	// Replaced is true if the text of earlier deltas was wrong (see the package
-	// documentation). Fragment is then all of Arguments, and the earlier text has to be
-	// discarded.
+	// Replaced is true if the text of earlier deltas was wrong (see the package documentation):
+	// Fragment, now all of Arguments, replaces it.
 	Replaced bool
 }
 
@@ -46,16 +44,14 @@ type Record struct {
 	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
 }
 
-// Function is the name of a call and its arguments. The arguments are JSON text as the model wrote
-// it: this package does not parse or repair it.
+// Function is a call's name and its arguments: JSON as the model wrote it, not parsed or repaired.
 type Function struct {
 	Name      string `json:"name"` // never empty
 	Arguments string `json:"arguments"`
 }
 
-// Stats counts the input of an Aggregator since New. Events counts every event and message; most
-// other fields count input that had no effect. ResetTurn keeps the counts. An event with several
-// calls may count in several fields.
+// Stats counts an Aggregator's input since New, also over ResetTurn. Events are all events and
+// messages; most other fields count input without effect, also several for one event.
 type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
@@ -65,10 +61,8 @@ type Stats struct {
 	Malformed  uint64
 	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete
-	// Conflicts counts complete texts that were refused since the call has other arguments, or that
-	// replaced arguments which the model had written.
+	// Conflicts counts complete texts that were refused for other arguments, or replaced written ones.
 	Conflicts uint64
-	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
-	// cut at the limit.
+	// OverLimit counts calls, argument texts and choices refused, or cut, at the limits.
 	OverLimit uint64
 }

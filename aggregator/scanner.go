@@ -7,33 +7,28 @@ import (
 // DefaultMaxBlock is the default of [ScannerOptions].MaxBlock, in bytes.
 const DefaultMaxBlock = 1 << 20
 
-// ScannerOptions define which blocks are calls, and how large one may be. The zero value is
-// right for Obsidian clients, which act on every <use_tool> block.
+// ScannerOptions say which blocks are calls. Zero is for Obsidian clients, which run all blocks.
 type ScannerOptions struct {
 	// MaxBlock is the most bytes of a block, from the opening to the closing tag. A larger block is
 	// given up as [usetool.AbortTooLarge]. Zero or less stands for [DefaultMaxBlock].
 	MaxBlock int
 
-	// SkipFenced means that a block is text, not a call, if it begins inside a fenced code
-	// block of Markdown (``` or ~~~). It is meant for clients that get OpenAI's tool_calls:
-	// Obsidian clients run fenced blocks, too.
+	// SkipFenced: a block in a fenced code block of Markdown (``` or ~~~) is text, as for clients
+	// that get OpenAI's tool_calls. Obsidian clients run fenced blocks, too.
 	SkipFenced bool
 
-	// Accept reports whether a complete block with this tool name is a call. If Accept returns
-	// false, the Scanner returns a [usetool.SegmentUndeclared], and then the block as text. Nil
-	// accepts every name.
+	// Accept reports whether a complete block of this tool is a call. If not, it becomes a
+	// [usetool.SegmentUndeclared], and then text. Nil accepts every name.
 	Accept func(name string) bool
 
-	// Patterns are textual forms beside <use_tool>. They must have passed
-	// [CheckPatterns].
+	// Patterns are textual forms beside <use_tool>, which have passed [CheckPatterns].
 	Patterns []NamedPattern
 }
 
-// Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text
-// outside blocks as soon as the text cannot be the beginning of a block. It holds a block back from
-// its opener to its end, and then returns the whole block. Nothing is lost or returned twice: the
-// Text of all segments, joined, is the text that was fed. The segments do not depend on how the
-// text was cut, except that text outside blocks may come as several segments.
+// Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text as
+// soon as it cannot begin a block, and a block, held back from its opener on, as a whole. The Text
+// of all segments is the text that was fed. They do not depend on how it was cut, except that text
+// outside blocks may come as several.
 //
 // What a <use_tool> block is:
 //
@@ -53,11 +48,10 @@ type ScannerOptions struct {
 //     new block. The outer block is given up as [usetool.AbortNested]: its bytes become
 //     text, unchanged. Obsidian clients search the whole text for blocks themselves.
 //
-// Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is also found
-// inside a block of another pattern. This outer block is then given up as [usetool.AbortNested].
-// Clients that search a whole text for <use_tool> blocks find the inner block, too. If the openers
-// of several patterns match, the opener that ends first begins the block. If several openers end
-// with the same byte, the longest of them begins it.
+// Patterns read only the text between <use_tool> blocks. So one within a block of another pattern
+// is found, as by clients that search a whole text for it, and the outer block is given up as
+// [usetool.AbortNested]. Of the openers that match, the one that ends first begins the block, and
+// the longest if several end there.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -81,10 +75,9 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed reads the next piece of the text, which may be cut anywhere. It appends to out the segments
-// that are already certain, and returns out. Text without the beginning of an opener is returned as
-// a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that the
-// next piece may complete.
+// Feed reads the next piece of the text, cut anywhere, appends certain segments to out, and returns
+// it. Text without the beginning of an opener is a substring of the piece. A [usetool.SegmentText]
+// never ends in a UTF-8 sequence that the next piece may complete.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
 		return s.useTool.feed(text, out)
@@ -97,10 +90,9 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 // and there are no patterns. It reports whether it has read the piece.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
-// Finish ends a message: it appends everything held to out, and returns out. A begun opener or an
-// open block becomes text. reason is the Reason of the open block's SegmentAborted; an empty reason
-// stands for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the choice,
-// whose offsets continue those of the ended message. Calling Finish again adds nothing to out.
+// Finish ends a message: it appends everything held to out, an open block as text, and returns it.
+// reason is for its SegmentAborted; empty: [usetool.AbortUnclosed]. The choice's next message,
+// whose offsets continue, may follow. Calling Finish again adds nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {
 		reason = usetool.AbortUnclosed
@@ -112,8 +104,7 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
-// forward appends the segments of the <use_tool> layer to out, and returns out. Segments of text
-// first go through the layer of the patterns.
+// forward appends the <use_tool> layer's segments to out, text by way of the patterns' layer.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]
@@ -133,14 +124,12 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// Open reports whether the Scanner holds back a block: the opener of the block is complete, but its
-// end has not come.
+// Open reports whether a block is held back: its opener is complete, but not its end.
 func (s *Scanner) Open() bool {
 	return s.useTool.reader != nil || s.patterns != nil && s.patterns.reader != nil
 }
 
-// Held returns the number of bytes held back between two calls of Feed. These are an open block,
-// the beginning of an opener, or up to three bytes of a UTF-8 sequence.
+// Held returns how many bytes are held: a block, or the beginning of an opener or a UTF-8 sequence.
 func (s *Scanner) Held() int {
 	held := len(s.useTool.held)
 	if s.patterns != nil {

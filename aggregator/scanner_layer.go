@@ -23,8 +23,7 @@ type blockForm struct {
 	prefix string // the beginning of every opener
 }
 
-// match returns the size of the opener at the beginning of a text. If there is none, more reports
-// whether the text may become an opener.
+// match returns the size of the opener at the beginning of text; more: there may be one later.
 func (f *blockForm) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.prefix))
 	switch {
@@ -40,11 +39,9 @@ func (f *blockForm) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read reads block[from:]. Earlier calls have read block[:from]. block[0] is always the first
-	// byte of the block.
+	// read reads block[from:]; earlier calls have read the rest. block[0] begins the block.
 	read(block []byte, from int) readResult
-	// finish returns the result for a block that gets no more bytes. The state of the result is
-	// BlockOpen if nothing has ended the block.
+	// finish returns the result for a block without further bytes: BlockOpen if nothing has ended it.
 	finish() readResult
 }
 
@@ -60,13 +57,11 @@ type readResult struct {
 	offset int
 }
 
-// layer separates the blocks of some forms from a text. It reads most bytes once, and the bytes of
-// a broken JSON value twice (see useToolReader). If a piece ends within an opener, the layer reads
-// the begun opener again with the next piece.
+// layer separates blocks of some forms from a text. It reads most bytes once, those of a broken
+// JSON value twice (see useToolReader), and an opener again if it was cut by the end of a piece.
 //
-// Bytes that were fed and not yet returned are pending: window[pendingStart:]. Outside of a block,
-// no opener begins in window[pendingStart:pos]. An open block begins at window[pendingStart] and is
-// read up to pos.
+// Bytes fed and not returned are pending: window[pendingStart:]. Outside a block, no opener begins
+// in window[pendingStart:pos]. A block begins at window[pendingStart] and is read up to pos.
 type layer struct {
 	forms []blockForm
 	opts  *ScannerOptions
@@ -87,8 +82,7 @@ type layer struct {
 	examined int64 // bytes examined, for the tests of linear cost
 }
 
-// feed reads the next piece. It appends to out the segments that are already certain, and returns
-// out.
+// feed reads the next piece, appends segments that are certain to out, and returns it.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
 		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
@@ -131,9 +125,8 @@ func (l *layer) isPlain(text string) bool {
 		strings.IndexByte(text, l.forms[0].prefix[0]) < 0
 }
 
-// finish ends the text: it appends everything pending to out, and returns out. An open block
-// becomes text, and reason is the Reason of its SegmentAborted. Then the layer is ready for another
-// text; fence is the Markdown state at the beginning of that text.
+// finish appends everything pending to out, an open block as text with reason in its
+// SegmentAborted, and returns it. fence is the Markdown state at the beginning of the next text.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -161,7 +154,6 @@ func partialRune(text []byte) int {
 	return 0
 }
 
-// scan reads the window from pos on.
 func (l *layer) scan() {
 	for l.pos < len(l.window) {
 		if l.reader != nil {
@@ -172,9 +164,8 @@ func (l *layer) scan() {
 	}
 }
 
-// findOpener looks for the complete opener that ends first, and begins its block. If several
-// openers end with the same byte, it picks the longest. It reports whether it found a complete
-// opener. If not, it moves pos to where an opener may have begun, or to the end of the window.
+// findOpener finds the complete opener that ends first, the longest of several, and begins its block.
+// Without one, it returns false, and pos is where one may have begun, or at the window's end.
 func (l *layer) findOpener() bool {
 	var found *blockForm
 	start, end, partial := 0, len(l.window)+1, len(l.window)
@@ -215,8 +206,7 @@ func (l *layer) findOpener() bool {
 	return false
 }
 
-// indexPrefix returns the first offset at which text has the first two bytes of start, or ends with
-// the first byte of start. It returns len(text) if there is none.
+// indexPrefix returns where text has start's first two bytes, or ends with the first; else len(text).
 func indexPrefix(text []byte, start string) int {
 	switch n := bytes.IndexByte(text, start[0]); {
 	case n < 0:
@@ -247,7 +237,6 @@ func (l *layer) moveFence(text []byte) {
 	}
 }
 
-// beginBlock begins a block of the form f, whose opener is window[start:end].
 func (l *layer) beginBlock(f *blockForm, start, end int) {
 	l.examined += int64(end - l.pos)
 	l.emitText(start)
@@ -267,7 +256,6 @@ func (l *layer) beginBlock(f *blockForm, start, end int) {
 	}
 }
 
-// readBlock reads more of the open block.
 func (l *layer) readBlock() {
 	block := l.window[l.pendingStart:min(len(l.window), l.pendingStart+l.opts.MaxBlock)]
 	from := l.pos - l.pendingStart
@@ -285,8 +273,7 @@ func (l *layer) readBlock() {
 	}
 }
 
-// endBlock ends the open block if the block is complete, or if another block begins in it. It
-// reports whether the block has ended.
+// endBlock ends the open block if it is complete or another begins in it, and reports whether.
 func (l *layer) endBlock(e readResult) bool {
 	switch e.state {
 	case BlockComplete:
@@ -299,9 +286,8 @@ func (l *layer) endBlock(e readResult) bool {
 	return true
 }
 
-// openerAtEnd is called when the open block is given up after size bytes. It looks for a begun
-// opener at the end of these bytes, but at no offset below minOffset. It returns the offset of the
-// opener, or size if it finds none. If minOffset is 0, it searches nothing and returns size.
+// openerAtEnd returns where an opener begins at the end of a block that is given up after size
+// bytes, from minOffset on; otherwise, and without a search for minOffset 0, size.
 func (l *layer) openerAtEnd(minOffset, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
 	for k := max(minOffset, size-usetool.MaxOpener); minOffset > 0 && k < size; k++ {
@@ -314,8 +300,7 @@ func (l *layer) openerAtEnd(minOffset, size int) int {
 	return size
 }
 
-// completeBlock ends the open block after its first size bytes. It returns these bytes as a block
-// if they are a call, and otherwise as text.
+// completeBlock ends the open block after size bytes: as a block if it is a call, otherwise as text.
 func (l *layer) completeBlock(size int) {
 	s := usetool.Segment{Pattern: l.form.Name, Offset: l.offset}
 	l.leaveBlock(size)
@@ -342,8 +327,7 @@ func (l *layer) completeBlock(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abortBlock gives up the open block, so that its bytes become text. The search for openers
-// continues after the first size bytes of the block.
+// abortBlock makes the open block text. The search for openers goes on after its first size bytes.
 func (l *layer) abortBlock(reason usetool.AbortReason, err error, size int) {
 	block := string(l.window[l.pendingStart : l.pendingStart+size])
 	l.emitNotice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
@@ -362,9 +346,8 @@ func (l *layer) emitNotice(s usetool.Segment) {
 	l.out = append(l.out, s)
 }
 
-// emitText returns the pending bytes before end as text. Held bytes become a segment of their own,
-// so that the bytes of the piece need no copy. If a character begins in the held bytes and ends in
-// the piece, the held bytes and the piece are one segment.
+// emitText returns the pending bytes before end as text. Held bytes are a segment of their own, so
+// that the piece's need no copy, unless a character is in both.
 func (l *layer) emitText(end int) {
 	for l.pendingStart < end {
 		n := end
@@ -376,10 +359,9 @@ func (l *layer) emitText(end int) {
 	}
 }
 
-// takePending removes size bytes from the beginning of the pending bytes, and returns them. If all
-// of them are in the piece, they are not copied. Bytes that were held from earlier pieces are
-// copied. But if they are only the first bytes of <use_tool, as in most cases, they are returned as
-// a part of that fixed string.
+// takePending removes size bytes from the beginning of the pending ones, and returns them: those of
+// the piece without a copy, held ones as a copy. But if these are only the first bytes of
+// <use_tool, as in most cases, they are a part of that fixed string.
 func (l *layer) takePending(size int) string {
 	start, tag := l.pendingStart, useToolForms[0].prefix
 	l.pendingStart += size

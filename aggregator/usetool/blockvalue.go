@@ -86,8 +86,7 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// unique returns the pairs of an object without repeated names. A name that occurs twice keeps its
-// first place and gets its last value. unique reuses the memory of pairs.
+// unique returns pairs, in the same memory, without repeated names: first place, last value.
 func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
 	members := pairs[:0]
@@ -119,10 +118,9 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 	out.WriteByte(brackets[1])
 }
 
-// writeValue writes the trimmed text between two tags as JSON. A text that consists of pairs of
-// tags becomes a list of its <item> pairs or, if it has none, an object. A JSON array or object
-// without tags stays as it is. Any other text becomes a string. This includes a text that has pairs
-// and more: as an object, it would lose what is around the pairs.
+// writeValue writes the trimmed text between two tags as JSON. Pairs of tags become a list of the
+// <item> ones or, without such, an object. A JSON array or object without tags stays. All else
+// becomes a string, also pairs with other text, which an object would lose.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	closer := m.closerOf[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])

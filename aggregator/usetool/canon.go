@@ -40,8 +40,7 @@ func required(name string) ToolParam { return ToolParam{Name: name, Required: tr
 
 func optional(name string) ToolParam { return ToolParam{Name: name} }
 
-// Canon returns the tools that Obsidian Copilot reads from text. Each caller gets a copy of
-// its own.
+// Canon returns the tools that Obsidian Copilot reads from text, as a copy for the caller.
 func Canon() []Tool {
 	tools := slices.Clone(canon)
 	for i := range tools {

@@ -21,9 +21,8 @@ const (
 	ArgsOpener = "<args>"
 )
 
-// MaxOpener is the size of the largest opening tag with its attributes, in bytes. It bounds how
-// much text is held back where a sentence mentions "<use_tool" without closing the tag. No known
-// client uses attributes.
+// MaxOpener bounds an opening tag with its attributes, in bytes, and so what is held where a
+// sentence mentions "<use_tool". No known client uses attributes.
 const MaxOpener = 256
 
 // maxNameBytes bounds the name of a tool. Codex allows names of 128 characters.
@@ -39,10 +38,8 @@ var (
 	errOpenArgs   = errors.New("usetool: the <args> of the block has no end")
 )
 
-// Parse reads one whole <use_tool …>…</use_tool> text. Attributes of the
-// opener are ignored. The arguments are the unchanged text between <args> and
-// </args>, or a JSON object with one member for each parameter tag. A block
-// without parameters has the arguments {}.
+// Parse reads one whole <use_tool …>…</use_tool> text, without the opener's attributes. The arguments
+// are the text between <args> and </args> or an object with the parameter tags, {} without any.
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
 	size, _ := Opener(wirejson.View(block))
@@ -104,8 +101,7 @@ func IsProse(text string) bool {
 // maxIndent bounds how much white space after an opening tag [IsProse] skips.
 const maxIndent = 256
 
-// cutName removes the first <name>…</name> from a body. If the body begins with <args>, the
-// name is after that element: a <name> in the JSON is data.
+// cutName removes the body's first <name>…</name>, after <args> if that comes first: its JSON is data.
 func cutName(body string) (name, rest string, err error) {
 	from := 0
 	if strings.HasPrefix(strings.TrimSpace(body), ArgsOpener) {

@@ -2,11 +2,9 @@ package usetool
 
 import "strings"
 
-// Runs counts the blocks of a text that Obsidian Copilot runs. Such a block begins with a
-// <use_tool> without attributes and has a name. It ends with the next </use_tool>, even inside a
-// JSON string, or at the end of the text. A Scanner may find other calls, since it skips a
-// </use_tool> inside a JSON string. The zero value is at the beginning of a text. A copy of a Runs
-// reads on independently.
+// Runs counts the blocks of a text that Obsidian Copilot runs: from a <use_tool> without
+// attributes, with a name, to the next </use_tool>, even inside a JSON string, where a Scanner
+// skips it, or to the end of the text. The zero value begins a text. A copy reads on independently.
 type Runs struct {
 	closedBlocks int  // blocks that have ended and that the client runs
 	open         bool // a block is open
@@ -36,8 +34,7 @@ func (r *Runs) Count() int {
 // Open reports whether a block is open, so that more text may belong to it.
 func (r *Runs) Open() bool { return r.open }
 
-// Read reads the next piece of the text, and returns the number of bytes read. It stops before the
-// byte that would raise Count above limit.
+// Read reads the next piece up to the byte that would raise Count above limit, and returns its size.
 func (r *Runs) Read(text string, limit int) int {
 	for i := range len(text) {
 		next := *r
@@ -49,9 +46,8 @@ func (r *Runs) Read(text string, limit int) int {
 	return len(text)
 }
 
-// ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block.
-// It reads nothing if no block is open. If it stops at the limit, it returns the number of bytes
-// read. Otherwise it returns the length of text, even if the block ended earlier.
+// ReadOpen is Read up to the end of the open block; without one, it reads nothing. At the limit, it
+// returns the number of bytes read, otherwise the length of text, even if the block ended earlier.
 func (r *Runs) ReadOpen(text string, limit int) int {
 	for i := 0; i < len(text) && r.open; i++ {
 		if r.Read(text[i:i+1], limit) == 0 {
@@ -61,8 +57,7 @@ func (r *Runs) ReadOpen(text string, limit int) int {
 	return len(text)
 }
 
-// Made counts one block for a call that is rendered as a block of its own. If a block is open, Made
-// first ends it.
+// Made counts a call that is rendered as a block of its own, which ends an open block.
 func (r *Runs) Made() {
 	r.endBlock()
 	r.closedBlocks++

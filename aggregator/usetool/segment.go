@@ -3,31 +3,26 @@ package usetool
 // SegmentKind is the kind of a [Segment], as a word for logs.
 type SegmentKind string
 
-// The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices for
-// counters and logs. Each SegmentStarted is followed by one SegmentBlock if the block is a call,
-// and otherwise by one SegmentAborted or SegmentUndeclared.
+// The kinds of segments. SegmentText and SegmentBlock have text; others are for counters and logs.
+// A SegmentBlock, if it is a call, SegmentAborted or SegmentUndeclared follows each SegmentStarted.
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"
-	// SegmentStarted means that an opening tag is complete. From now on, the text of the block is
-	// held.
+	// SegmentStarted: an opening tag is complete. From now on, the block's text is held.
 	SegmentStarted SegmentKind = "started"
 	// SegmentBlock is a whole block, with a name, arguments and the text as the model wrote it.
 	SegmentBlock SegmentKind = "block"
-	// SegmentAborted means that the Scanner has given up the open block; Reason is the cause. The
-	// text of the block follows as SegmentText.
+	// SegmentAborted: the open block was given up for Reason. Its text follows as SegmentText.
 	SegmentAborted SegmentKind = "aborted"
 	// SegmentUndeclared means that the block is complete and well-formed, but the option Accept of
 	// the Scanner refused Name. The text of the block follows as SegmentText.
 	SegmentUndeclared SegmentKind = "undeclared"
 )
 
-// AbortReason is why a begun block is given up. The values are few and fixed, so that they
-// can be labels of a metric.
+// AbortReason is why a begun block is given up: one of a few values, for labels of a metric.
 type AbortReason string
 
-// A Scanner itself finds the first four reasons. The others are for callers of its method Finish,
-// who know why the text ended.
+// A Scanner finds the first four. The others are for Finish, whose callers know why the text ended.
 const (
 	// AbortNested is the reason of a block in which another one was opened.
 	AbortNested AbortReason = "nested"
@@ -49,9 +44,8 @@ const (
 type Segment struct {
 	// Kind determines which of the other fields are set.
 	Kind SegmentKind
-	// Text is the text of a SegmentText or SegmentBlock, byte for byte. It is never empty in these
-	// two kinds, and always empty in the others. It may share memory with the piece of text that
-	// was fed.
+	// Text is a SegmentText's or SegmentBlock's, byte for byte, not empty; in others, it is empty.
+	// It may share memory with the fed text.
 	Text      string
 	Name      string      // of the tool, of a SegmentBlock or SegmentUndeclared
 	Arguments string      // the JSON object of a SegmentBlock
@@ -59,7 +53,6 @@ type Segment struct {
 	Err       error       // the fault of a block, if the reason is AbortMalformed
 	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
-	// Offset is the position of Text in the whole text that was fed, in bytes
-	// from 0. In a segment without Text, it is the position of the block's opening tag.
+	// Offset is where Text, or without it the block's opening tag, is in the whole text, in bytes.
 	Offset int64
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// ErrArguments is the error for arguments that are not a JSON object: they are cut off,
-// malformed, or of another type.
+// ErrArguments is for arguments that are no JSON object: cut off, malformed, or of another type.
 var ErrArguments = errors.New("usetool: the arguments are not a JSON object")
 
 // Param is one argument of a call.
@@ -27,9 +26,8 @@ type Param struct {
 //     the alias.
 //   - For any other tool, all arguments stay as they are, in their order.
 //
-// For every tool, if a name occurs twice, the last value counts. Missing parameters are not added,
-// not even required ones. If arguments is empty or null, the call has no arguments. The error wraps
-// [ErrArguments].
+// For every tool: the last value of a name counts, missing parameters are not added, even if
+// required, and empty or null arguments are none. The error wraps [ErrArguments].
 func Shape(name, arguments string) ([]Param, error) {
 	given, err := readArguments(arguments)
 	if err != nil {
@@ -84,11 +82,10 @@ func readArguments(arguments string) ([]Param, error) {
 // ActionKey identifies the action of a call; see [Action].
 type ActionKey [sha256.Size]byte
 
-// Action returns a key that is equal for two calls of the same tool with the same arguments, even
-// if one is a <use_tool> block and the other a structured call. The order of the arguments, white
-// space and null arguments make no difference. An alias in [Canon] is equal to its canonical name,
-// and a number to its text, since a block has only text. Arguments that are not a JSON object are
-// compared as they are. Two structured calls with the same key may differ, see [StructuredAction].
+// Action returns a key that is equal for two calls of the same tool with the same arguments, even for
+// a <use_tool> block and a structured call. Order, white space and null make no difference, nor do
+// aliases in [Canon], and numbers equal their text, since a block has only text. Arguments that are no
+// object are compared as they are. Structured calls with one key may differ, see [StructuredAction].
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
@@ -112,8 +109,7 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// renameAliases gives the parameters of a tool in [Canon] their canonical names. A parameter under an
-// alias keeps it if the canonical name is given as well.
+// renameAliases gives a tool's parameters the names of [Canon], unless that is given as well.
 func renameAliases(name string, params []Param) {
 	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
 	if at < 0 {
@@ -130,8 +126,7 @@ func renameAliases(name string, params []Param) {
 }
 
 // StructuredAction returns a key that is equal for two structured calls of the same tool with the same
-// arguments. The order of members and white space between the values make no difference. Arguments
-// that are not JSON are compared as they are.
+// arguments; order of members and white space do not matter. What is no JSON is compared as it is.
 func StructuredAction(name, arguments string) ActionKey {
 	decoder := json.NewDecoder(strings.NewReader(arguments))
 	decoder.UseNumber()

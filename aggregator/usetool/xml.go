@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// ErrToolName is the error for a call whose name cannot be written: it is empty, holds
-// markup, or has white space around it.
+// ErrToolName is for a name that cannot be written: empty, with markup, or with white space around it.
 var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
 // ErrParameter is the error for a call with an argument whose name cannot be a tag. Leaving the
@@ -22,13 +21,11 @@ var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in 
 type Escaping string
 
 const (
-	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing, so "R&D"
-	// stays "R&D". EscapeLiteral changes only some closing tags: a tag that would end the parameter
-	// or the block, or match an opening tag in the text, gets a space before its '>', since there
-	// is no other way to write it.
+	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing. Only
+	// closing tags that would end the parameter or the block, or match an opening tag in the text,
+	// get a space before their '>': there is no other way.
 	EscapeLiteral Escaping = "literal"
-	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
-	// them.
+	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode them.
 	EscapeEntities Escaping = "entities"
 )
 
@@ -41,9 +38,8 @@ const (
 //	<salientTerms>["planning","review"]</salientTerms>
 //	</use_tool>
 //
-// Parameters whose value is null are left out, although Shape returns them. Strings are written as
-// the Escaping demands. Arrays and objects are written as compact JSON with <, > and & as \u003c,
-// \u003e and \u0026. Numbers and booleans are written as they are.
+// Null parameters are left out, although Shape returns them. Strings are written by the Escaping,
+// arrays and objects as compact JSON with <, > and & as \u003c, \u003e and \u0026, others as they are.
 //
 // In these cases RenderXML returns no block, and its error wraps
 //   - [ErrToolName]: the name of the tool cannot be written;
@@ -77,9 +73,8 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	return out.String(), nil
 }
 
-// maxCloserSpaces bounds the spaces that spaceClosers adds to a closing tag, and so the size of a
-// text that consists of such tags. A tag that would need more spaces gets only this many, and the
-// client reads it as a closing tag.
+// maxCloserSpaces bounds the spaces that spaceClosers adds to a tag, and so a text's size. A tag
+// that would need more gets these, and the client reads it as a closing tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -106,8 +101,7 @@ func (e Escaping) text(text, name string) string {
 	return spaceClosers(text, name)
 }
 
-// compactJSON writes JSON without white space and without tags: the client reads a value
-// that contains a tag as markup, not as JSON.
+// compactJSON writes JSON without white space and tags, with which clients read it as markup.
 func compactJSON(value string) string {
 	var compact, escaped bytes.Buffer
 	// The value is valid JSON, so Compact cannot fail.
@@ -116,10 +110,9 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers adds a space to some closing tags in a text: those that for the client would end the
-// parameter, the block around the text, or an earlier tag in the text. The client does not see the
-// tag </b > as the end of <b>. If the text also has a <b >, the closing tag gets two spaces, and so
-// on.
+// spaceClosers adds a space to closing tags that for the client would end the parameter, the block
+// around the text, or an earlier tag in it. </b > does not end <b>, as the client sees it. If the
+// text also has a <b >, the tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {
 		return text
