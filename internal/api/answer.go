@@ -7,15 +7,13 @@ type Answer interface {
 	Encoder
 	// Form returns how the answer is written.
 	Form() Form
-	// NameFields returns an error with the names that the request has for its fields, where they are
-	// not those of a chat completion.
+	// NameFields returns an error with the request's own names of fields instead of chat completions'.
 	NameFields(apiErr *apierror.Error) *apierror.Error
 }
 
 // Form says how an answer is written.
 type Form struct {
-	// Ping is the data of the events of the type ping that are the keepalives of a stream. Nil: the
-	// keepalives are comments.
+	// Ping is the data of the ping events that keep a stream alive. Nil: comments do.
 	Ping []byte
 	// Line is the keepalive of a stream that has JSON lines instead of events. Nil: it has events.
 	Line []byte

@@ -89,12 +89,10 @@ type Server interface {
 type Request interface {
 	// Asked returns what all APIs have in common.
 	Asked() *prompt.Conversation
-	// WithoutSearch removes the web search from the request, since the operator does not allow it.
-	// It fails if the client needs the search.
+	// WithoutSearch removes a search, which the operator does not allow, or fails if it is needed.
 	WithoutSearch() *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// Answer returns the answer, which encodes the outputs of the turns. It also sets the fields of
-	// options that this kind of answer needs.
+	// Answer returns the encoder of the turns' outputs, and sets what it needs in options.
 	Answer(Start, *turn.Options) Answer
 }
 

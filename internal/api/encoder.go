@@ -6,16 +6,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Emit takes an event of a stream: its type, which may be empty, and its data. It must not keep
-// data after it returns.
+// Emit takes an event's type, which may be empty, and its data, which it must not keep.
 type Emit func(event string, data []byte) error
 
-// Encoder encodes the outputs of a request's turns, either as events or as one body with the same
-// content. It embeds [Events], which has Begin, Open, Idle and Done for most encoders. An Encoder is
-// not safe for concurrent use.
+// Encoder encodes the outputs of a request's turns as events or as one body of the same content.
+// Most embed [Events] for Begin, Open, Idle and Done. It is not safe for concurrent use.
 type Encoder interface {
-	// Begin is called once, before all other methods. If emit is nil, there are no events, but a
-	// body.
+	// Begin is called once, before all other methods. A nil emit means a body instead of events.
 	Begin(emit Emit)
 	// Open emits what comes before the first output. It is not called for a body.
 	Open() error
@@ -23,11 +20,9 @@ type Encoder interface {
 	// not called with failures. It ignores outputs after the end of their choice, and after Fail.
 	// The error is that of emit, or an *apierror.Error for an output that the client cannot read.
 	Write(choice int, out turn.Output) error
-	// Fail ends the events with an error, unless they have ended. It returns the first error of
-	// emit.
+	// Fail ends the events with an error, unless they have ended. It returns emit's first error.
 	Fail(apiErr *apierror.Error) error
-	// Idle releases the memory that is needed only for writing. It is called when all outputs that
-	// have come are written.
+	// Idle releases memory for writing, when all outputs that have come are written.
 	Idle()
 	// Done reports whether the last event is emitted, or the body is complete.
 	Done() bool
@@ -93,8 +88,7 @@ func (e *Events) Emit(event string, data []byte) {
 	}
 }
 
-// Last emits the event of an error, which ends the answer, unless the answer is over. It returns
-// the first error of emit.
+// Last emits an error's event as the last, unless the answer is over. It returns emit's first error.
 func (e *Events) Last(event string, data []byte) error {
 	if !e.over {
 		e.over = true

@@ -1,6 +1,5 @@
-// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status
-// and advice about retrying. The package does not depend on Codex or on turns: internal/failures
-// converts the failures of Codex and of turns to Errors.
+// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status and
+// advice about retrying. It knows neither Codex nor turns, whose failures internal/failures converts.
 package apierror
 
 import (
@@ -24,8 +23,7 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Error is an error of the API (ErrorResponse) with its HTTP status and headers. Only the code that
-// makes an Error may change it.
+// Error is an error of the API (ErrorResponse), with status and headers. Only its maker may change it.
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // for the client: Codex's own text if there is one, without what clients must not see
@@ -57,17 +55,15 @@ type errorBody struct {
 	Code    *Code   `json:"code"`
 }
 
-// Body returns the body of the response: a JSON object with the error as its member "error"
-// (ErrorResponse).
+// Body returns the body of the response: an object with the error as "error" (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {
 		Error errorBody `json:"error"`
 	}{errorBody{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}})
 }
 
-// SetHeaders sets the content type. It also sets headers for the advice about retrying and for the
-// allowed methods, if the error has these. A 401 error also gets WWW-Authenticate. Retry-After has
-// whole seconds; SDKs prefer Retry-After-Ms.
+// SetHeaders sets the content type, advice about retrying, the allowed methods, and for a 401
+// WWW-Authenticate. Retry-After has whole seconds; SDKs prefer Retry-After-Ms.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	if e.RetryAfter > 0 {
@@ -85,12 +81,10 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Encoder writes an error in the form of an API other than OpenAI's. It returns the status and the
-// body of the response, and may set headers.
+// Encoder writes an error in another API's form: it returns status and body, and may set headers.
 type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
-// EncoderKey is the key of the [Encoder] in the context of a request. If the context has no
-// Encoder, errors have OpenAI's form.
+// EncoderKey is the key of a request's [Encoder] in its context. Without one, errors are OpenAI's.
 type EncoderKey struct{}
 
 // Respond writes the error as the response to r, in the form of the [Encoder] of r. If r has no
@@ -111,9 +105,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages use, too. The other codes of this server are string
-// literals in calls of NewClass. A 400 error of the model's provider can also have a code of the
-// provider, which may be none of these.
+// The codes of this server that other packages use. Others are literals in calls of NewClass. A 400
+// of the model's provider can also have one of the provider, which may be none of these.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -141,8 +134,7 @@ const (
 	CodeUpstreamError          Code = "upstream_error"
 )
 
-// codes has all codes of this server. The codes in this literal have no class; NewClass adds the
-// codes of the classes.
+// codes has all codes of this server: those without a class, and those that NewClass adds.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
@@ -208,8 +200,7 @@ var (
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// Of returns a copy of the class, for errors about a field of a request. param is the name of the
-// field.
+// Of returns a copy of the class, for errors about the field param of a request.
 func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
@@ -256,9 +247,8 @@ func Labels() []string {
 	return all
 }
 
-// Label returns the value of a metric's label for the code. It is the code itself for the codes of
-// this server, LabelInvalid for an empty code, and LabelOther for any other code: a metric needs a
-// bounded number of values.
+// Label returns a metric's label for the code: itself if it is this server's, LabelInvalid if it is
+// empty, LabelOther else, since a metric needs a bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

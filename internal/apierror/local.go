@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// ErrCancelled is the error of a response that was cancelled. It is compared with other errors, so
-// callers must neither copy nor change it.
+// ErrCancelled is for a cancelled response. It is compared: callers must neither copy nor change it.
 var ErrCancelled = &Error{Status: http.StatusConflict, Type: TypeServer, Code: CodeResponseCancelled, Message: "The response was cancelled."}
 
-// Each variable is a function that returns an error of this server. The arguments of the function
-// are put into the message, which says the rest.
+// Each variable is a function that returns an error of this server, with its arguments in the message.
 var (
 	// BodyTimeout returns the 408 error for a slow body, with the least rate and the longest time.
 	BodyTimeout = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
@@ -31,9 +29,8 @@ var (
 	AnswerTooLarge = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	// AnswerMemory returns the 503 error if there is no memory for an answer, or none for its user.
 	AnswerMemory = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
-	// ClientGone returns the 499 error for a client that closed the connection. It is for logs and
-	// metrics. A client that closed only its sending side also gets it, since that client still
-	// reads. nginx uses the same status.
+	// ClientGone is the 499, as in nginx, for a client that closed the connection, for logs and
+	// metrics. A client that closed only its sending side gets it, too, since it still reads.
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	// QueueFull returns the 429 error for a request that finds the queue full.
@@ -116,16 +113,13 @@ func constructor2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
-// InvalidRequest returns the 400 error for a mistake in a request. param is the field with the
-// mistake; empty: the mistake is in a header or in the request as a whole.
+// InvalidRequest is the 400 for a mistake in param; empty: in a header or the request as a whole.
 func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).New(message) }
 
-// InvalidImageURL returns the 400 error for an image that could not be fetched from its URL. param
-// is the request's field with the URL.
+// InvalidImageURL is the 400 for an image that could not be fetched from the URL in param.
 func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(param).New(message) }
 
-// KeyExpired returns the 401 error for an API key that has expired. expiry is the time until which
-// the key was valid.
+// KeyExpired is the 401 for an API key that has expired. It was valid until expiry.
 func KeyExpired(expiry time.Time) *Error {
 	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", expiry.UTC().Format(time.RFC3339))
 }
@@ -172,8 +166,7 @@ func NotFound(method, path string) *Error {
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI returns the 404 error for a path that belongs neither to this API nor to another
-// handler of the site.
+// NotTheAPI is the 404 for a path that is neither of this API nor of another handler.
 func NotTheAPI(method, path, baseURL string) *Error {
 	ollama := ""
 	if strings.HasPrefix(path, "/api/") {
@@ -182,16 +175,14 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// unsupportedAPIs names the parts of OpenAI's API that Codex cannot serve. The keys are the first
-// segments of their paths.
+// unsupportedAPIs are the parts of OpenAI's API that Codex cannot serve, by their first segment.
 var unsupportedAPIs = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// WithModels returns a copy of the error whose message also lists the first 12 names. If there are
-// no names, it returns the error itself.
+// WithModels returns a copy of the error that also lists the first 12 names, if there are any.
 func (e *Error) WithModels(names []string) *Error {
 	const maxModels = 12
 	if len(names) == 0 {
@@ -210,29 +201,25 @@ func (e *Error) WithModels(names []string) *Error {
 	return &longer
 }
 
-// MethodNotAllowed returns the 405 error for a method that the path does not support. allow lists
-// the supported methods, separated by commas.
+// MethodNotAllowed is the 405 for a path that supports only allow, methods separated by commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	e := wrongMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }
 
-// NoStore returns the 400 error for a request that needs stored responses if this server stores
-// none. param is the field that needs them.
+// NoStore is the 400 for a param that needs stored responses, if this server stores none.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }
 
-// NoEvents returns the 400 error for a request to read a response's events if they are not stored.
-// The text in reason becomes a part of the message.
+// NoEvents is the 400 for reading a response's events that are not stored. reason is for the message.
 func NoEvents(param, reason string) *Error {
 	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", reason)
 }
 
-// PreviousNotFound returns the 400 error for a request whose previous_response_id cannot be
-// followed. id is that field's value. missing is the response that is not stored: id itself, or an
-// earlier response.
+// PreviousNotFound is the 400 for a previous_response_id, id, that cannot be followed. missing is
+// the response that is not stored: id itself, or an earlier one.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
 		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)

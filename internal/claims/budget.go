@@ -3,23 +3,19 @@ package claims
 import "sync"
 
 const (
-	// smallClaim is the most bytes of a small claim. A small claim may also use the reserve of a
-	// budget, see reserveDivisor.
+	// smallClaim is the most bytes of a claim that may use a budget's reserve, see reserveDivisor.
 	smallClaim = 1 << 20
 
-	// reserveDivisor: an eighth of a budget is for small claims only, so that a few large ones do
-	// not block all others.
+	// reserveDivisor: an eighth of a budget is for small claims only, so that large ones leave room.
 	reserveDivisor = 8
 )
 
-// Budget is a number of bytes, or of other units, that requests share. Each request has a [Claim]
-// on a part of it. If the budget has no room for a claim, the claim fails immediately. A Budget is
-// safe for concurrent use.
+// Budget is a number of bytes, or of other units, that requests share, each with a [Claim] on a
+// part. A claim fails immediately if there is no room. A Budget is safe for concurrent use.
 //
-// If a user shares the server with others (see [Crowd]), the user's claims together may hold at
-// most as much as is then still free. So a user gets half of the budget if nobody else uses it, or
-// a third if one other user uses as much. But each user may always use minShare units, if so many
-// are free.
+// A user who shares the server with others (see [Crowd]) may hold at most as much as is then still
+// free: half of the budget if nobody else uses it, or a third if one other user uses as much. But
+// each user may always use minShare units, if so many are free.
 type Budget struct {
 	limit, minShare int64
 	crowd           *Crowd
@@ -29,8 +25,7 @@ type Budget struct {
 	users map[string]int64 // by name: how much all claims of the user hold together, if they hold anything
 }
 
-// NewBudget returns a budget of limit units, such as bytes. Each user may always use up to minShare
-// units, if so many are free.
+// NewBudget returns a budget of limit units. Each user may always use minShare, if so many are free.
 func NewBudget(limit, minShare int64, crowd *Crowd) *Budget {
 	return &Budget{limit: limit, minShare: minShare, crowd: crowd, users: make(map[string]int64)}
 }
@@ -58,8 +53,7 @@ func (b *Budget) fits(c *Claim, n int64) bool {
 	return userTotal <= b.minShare || userTotal <= b.limit-b.used-n || !b.crowd.Shares(c.user)
 }
 
-// Claim is the part of a budget that one request or connection of a user uses. A Claim is not safe
-// for concurrent use.
+// Claim is what one request or connection of a user uses of a budget, not for concurrent use.
 type Claim struct {
 	budget *Budget
 	user   string

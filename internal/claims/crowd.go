@@ -21,8 +21,7 @@ const window = time.Hour
 // users, even if only one of them has sent requests so far. hasSeveralUsers may be nil.
 func NewCrowd(hasSeveralUsers func() bool) *Crowd { return &Crowd{hasSeveralUsers: hasSeveralUsers} }
 
-// Note records a request of a user. It ignores an empty name, since the server cannot distinguish
-// callers without a name.
+// Note records a request of a user; without a name, callers cannot be told apart, and are ignored.
 func (c *Crowd) Note(user string) {
 	if user == "" {
 		return
@@ -32,9 +31,8 @@ func (c *Crowd) Note(user string) {
 	c.recentUsers.record(user)
 }
 
-// Shares reports whether a user shares the server with others. It returns true if hasSeveralUsers
-// does, or if another user has sent a request within the window. For callers without a name, it
-// always returns false.
+// Shares reports whether a user shares the server with others: hasSeveralUsers says so, or another
+// has sent a request within the window. Callers without a name never do.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false
@@ -47,8 +45,7 @@ func (c *Crowd) Shares(user string) bool {
 	return c.recentUsers.hasOther(user)
 }
 
-// recentUsers has the two users who have sent requests most recently. The user of the latest
-// request is first.
+// recentUsers has the two users with the most recent requests, that of the latest one first.
 type recentUsers [2]struct {
 	user string
 	at   time.Time // time of this user's latest request; zero: there is no such user

@@ -41,7 +41,6 @@ func (q *Queue) useSlots(u *queueUser, weight int) {
 	u.running += weight
 }
 
-// freeSlots frees slots of a user, and grants free slots to waiting requests.
 func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.running -= weight
 	u.running -= weight
@@ -88,7 +87,6 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom makes room for a request of u, if it can refuse another one.
 func (q *Queue) makeRoom(u *queueUser) bool {
 	last := q.evictable(u)
 	if last == nil {
@@ -96,8 +94,7 @@ func (q *Queue) makeRoom(u *queueUser) bool {
 	}
 	q.dequeue(last)
 	q.endWait(last, ErrFull)
-	// grantFreeSlots need not be called: only the first request of each line can get slots, and the
-	// refused request was not the first of its line.
+	// No grantFreeSlots: only the first of a line can get slots, and the refused request was not.
 	return true
 }
 
@@ -113,9 +110,8 @@ func (q *Queue) dequeue(w *waiter) {
 }
 
 // grantFreeSlots grants free slots to waiting requests. It skips users who have reached their
-// limit, and stops at the first other request that needs more slots than are free. One pass over
-// the users is enough: while others get slots, fewer slots are free, so the limit of a skipped user
-// does not rise.
+// limit, and stops at the first other request that needs more than are free. One pass is enough:
+// while others get slots, the limit of a skipped user does not rise.
 func (q *Queue) grantFreeSlots() {
 	for e := q.waitingUsers.Front(); e != nil; {
 		u, next := e.Value.(*queueUser), e.Next()

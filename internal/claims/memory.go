@@ -21,8 +21,7 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = NewCrowd(m.hasSeveralUsers.Load)
-	// A request waits here only after it has got a slot for its turns. So the limit on turns also
-	// bounds this queue.
+	// A request waits here only with a slot for its turns, whose limit also bounds this queue.
 	m.Queue = NewQueue(QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
 	// Codex decodes an image without a pause on one of its threads, of which it has as many as the
 	// machine has processors. While all of them decode, it answers nobody.

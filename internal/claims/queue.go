@@ -10,16 +10,14 @@ import (
 )
 
 var (
-	// ErrFull is the error of a request when QueueOptions.Queue requests are waiting already. A
-	// waiting request gets this error if a request of a user with fewer waiting requests takes its
-	// place.
+	// ErrFull is for a request when QueueOptions.Queue are waiting already, and for a waiting one
+	// whose place a user with fewer waiting requests takes.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout is the error of a request that has waited too long for its slots.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy is the error of a request for more slots than the queue has, or than one user may
-	// hold.
+	// ErrTooHeavy is for a request for more slots than the queue has, or than one user may hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
@@ -35,17 +33,15 @@ type QueueOptions struct {
 // Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
 // limited time. A Queue is safe for concurrent use and has no goroutines of its own.
 //
-// The queue serves the users in turn, and the requests of one user in their order: that of their
-// calls of Acquire, or with AcquireInOrder that of their arrival. A request gets all its slots
-// together. While the next request waits for enough free slots, no other request is served. So
-// requests for few slots do not starve a request for many slots. But the queue skips a user who has
-// reached the limit of slots.
+// The queue serves the users in turn, and one user's requests in the order of their calls of
+// Acquire, or with AcquireInOrder of their arrival. A request gets all its slots together. While
+// the next one waits for enough free slots, no other is served, so that few slots do not starve
+// many. But a user who has reached the limit of slots is skipped.
 //
-// The limit of a user is QueueOptions.PerUser. If PerUser is 0, a user may hold at most
-// [shareOfFree] times as many slots as are still free after the grant. So some slots are left for
-// the next user. Of 64 slots, one user gets at most 56; two get about 30 each, and three about 20.
-// A user who holds no slots may get any number. A user who shares the server with nobody (see
-// [Crowd]) has no limit.
+// A user's limit is QueueOptions.PerUser. If that is 0, it is [shareOfFree] times what is still
+// free after the grant, so that some slots are left for the next user: of 64, one user gets at most
+// 56, two about 30 each, three about 20. A user who holds no slots may get any number, as does one
+// who shares the server with nobody (see [Crowd]).
 type Queue struct {
 	opts QueueOptions
 
@@ -82,17 +78,15 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 
-// Slots are the slots that a request has got. Do not call Release or Shrink on two copies of Slots,
-// since each copy would give the slots back.
+// Slots are a request's slots. Two copies must not be released or shrunk: each would give them back.
 type Slots struct {
 	queue  *Queue
 	user   *queueUser // nil: the slots were given back; the lock of the queue guards this field
 	weight int
 }
 
-// Acquire gets weight slots (at least one) for a request of a user, and waits for them if
-// necessary. The caller must call Release at the end. The error is ErrFull, ErrTimeout,
-// ErrTooHeavy, or the cause of the end of ctx.
+// Acquire gets weight slots (at least one) for a request of a user, waiting if necessary. The caller
+// must call Release. Errors: ErrFull, ErrTimeout, ErrTooHeavy, or the cause of the end of ctx.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, error) {
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
@@ -102,9 +96,8 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, time
 	return q.acquire(ctx, user, weight, timeout, time.Time{})
 }
 
-// AcquireInOrder gets one slot for a request of a user, and waits for it as long as necessary. Of
-// the requests of one user, the one that arrived first gets the next slot. AcquireInOrder is for a
-// queue in which any number of requests may wait, and whose slots are held for milliseconds.
+// AcquireInOrder gets one slot for a request of a user, however long that takes. A user's requests get
+// theirs in the order of arrival. It is for unbounded queues whose slots are held for milliseconds.
 func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
 	slots, _ := q.acquire(context.Background(), user, 1, math.MaxInt64, arrived) // cannot fail in such a queue
 	return slots
@@ -182,8 +175,7 @@ func (s *Slots) Release() {
 	}
 }
 
-// Shrink keeps weight slots and gives the others back. It does nothing if there are no others, or
-// after Release.
+// Shrink keeps weight slots and gives others back, if there are any. After Release, it does nothing.
 func (s *Slots) Shrink(weight int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package field reads the fields of a request's body. An [Error] has the path of the
-// field and what is wrong with it.
+// Package field reads the fields of a body. An [Error] has a field's path and what is wrong with it.
 package field
 
 import (
@@ -62,8 +61,7 @@ func Refused[R any](why string) func(R, wirejson.Value) *Error {
 // Missing returns the error for a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
-// In puts the name of a member before the path of the error. If name is empty, the path stays as it
-// is.
+// In puts the name of a member before the path of the error. An empty name changes nothing.
 func (f *Error) In(name string) *Error {
 	if f == nil || name == "" {
 		return f
@@ -197,8 +195,7 @@ func NonEmpty(v wirejson.Value) *Error {
 	return nil
 }
 
-// Body reads a request's body, which must be a JSON object. It calls read, which reads that object
-// into r, and returns r.
+// Body returns r, into which read has read a request's body, which must be a JSON object.
 func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
 	root, syntaxErr := wirejson.Parse(body)
 	if syntaxErr == nil && root.Kind() == wirejson.KindObject {
@@ -223,8 +220,7 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed does the same as [Object] for an object with a member named "type", which must be a string.
-// Typed stores this member in kind.
+// Typed is [Object] for an object with a member "type", a string, which it stores in kind.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f

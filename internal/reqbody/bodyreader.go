@@ -16,20 +16,17 @@ const (
 	maxSilence = 15 * time.Second
 	// MaxTime is how long a body may take in all. OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// minCheckInterval is the least time between two checks of a body. Without it, each byte of a
-	// slow client could cause a check, since a byte gives the client only 1/MinRate seconds more
-	// (see bodyReader).
+	// minCheckInterval is the least time between two checks of a body: each byte gives a slow
+	// client only 1/MinRate seconds more (see bodyReader), and could cause a check.
 	minCheckInterval = 100 * time.Millisecond
 )
 
 // bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send
-// bytes. Each byte adds 1/MinRate seconds to this time, but the client never has more than
-// maxSilence left. So a body may come in bursts.
+// bytes. Each gives it 1/MinRate seconds more, up to maxSilence. So a body may come in bursts.
 //
-// A slow body is ended by a deadline, which is set with the response writer. No deadline must be
-// set after the handler has returned: over HTTP/2 this would crash the process, and over HTTP/1 the
-// deadline would apply to the next request of the connection. So the writer is used only while mu
-// is locked, and never after close.
+// A slow body is ended by a deadline of the response writer. None must be set after the handler has
+// returned: over HTTP/2 this would crash the process, over HTTP/1 it would apply to the
+// connection's next request. So the writer is used only while mu is locked, and never after close.
 type bodyReader struct {
 	body     io.Reader
 	start    time.Time
@@ -41,9 +38,8 @@ type bodyReader struct {
 	open       bool // between begin and close
 	aborted    bool // a deadline was set
 
-	// timer calls checkFunc, which is check. A reader is used for one body after another, so that
-	// neither of them is made for each body. A call of check that comes late, from an earlier body,
-	// does no harm.
+	// timer calls checkFunc, which is check. Both are made once for many bodies: a late call of an
+	// earlier one does no harm.
 	timer     *time.Timer
 	checkFunc func()
 }
@@ -86,14 +82,12 @@ func (r *bodyReader) check() {
 		return
 	}
 	r.aborted = true
-	// The error is ignored: a writer without deadlines does not write to a connection, so there is
-	// no client that can be slow.
+	// Ignored: a writer without deadlines has no connection, and so no client that can be slow.
 	_ = r.controller.SetReadDeadline(time.Now())
 }
 
-// close waits for a running check, and prevents later ones. It reports whether the reader was
-// aborted. If so, the connection cannot be used any more, even if the body was complete just before
-// the abort.
+// close waits for a running check, prevents later ones, and reports whether the reader was aborted.
+// If so, the connection is unusable, even if the body was complete just before.
 func (r *bodyReader) close() (aborted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,14 +29,12 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
 
-// Encoding returns the Content-Encoding of a request. If there are several such headers, it joins
-// them with commas.
+// Encoding returns the Content-Encoding of a request, or several joined with commas.
 func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
 }
 
-// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. For any other encoding,
-// the error is ErrEncoding.
+// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. Others: ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(Encoding(r))) {
 	case "", "identity":

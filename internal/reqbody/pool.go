@@ -41,9 +41,8 @@ type Pool struct {
 	readers   sync.Pool     // of *bodyReader
 }
 
-// NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
-// memory bytes, of which maxSize are reserved to join a body. crowd finds out whether a user has to
-// leave a part of the memory to others.
+// NewPool returns a pool of bodies of at most maxSize bytes each, memory bytes together, with
+// maxSize reserved to join one. crowd finds out whether a user has to leave memory to others.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
@@ -118,8 +117,7 @@ func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, clai
 }
 
 const (
-	// largeBody is the size in bytes above which a body is large: at most maxLargeCopies large
-	// bodies are copied at the same time.
+	// largeBody is the size in bytes above which at most maxLargeCopies are copied at once.
 	largeBody = 1 << 20
 	// maxLargeCopies is how many large bodies are copied at the same time.
 	maxLargeCopies = 2
@@ -128,11 +126,10 @@ const (
 	maxCopyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of size bytes may be copied. A body that is not large does
-// not wait. The copies are the prompt.Plan, the calls to the app-server, and the JSON of these
-// calls. Together they take several times the size of the body. The caller calls done when the
-// copies are gone; more calls of done have no effect. The error is ErrCopyWait or the cause of the
-// end of ctx.
+// WaitToCopy waits until a user's body of size bytes, if it is large, may be copied. The copies are
+// the prompt.Plan, the calls to the app-server, and their JSON, together several times its size.
+// The caller calls done when they are gone; more calls have no effect. The error is ErrCopyWait or
+// the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= largeBody {
 		return func() {}, nil
@@ -147,14 +144,12 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 	return slot.Release, nil
 }
 
-// maxSkipped is how many bytes of a body Skip reads. If the body is longer, the server closes the
-// connection.
+// maxSkipped is how many bytes of a body Skip reads. After a longer one, the connection ends.
 const maxSkipped = 256 << 10
 
-// Skip reads and drops the body of an HTTP/1 request whose handler needs no body. It reads at most
-// maxSkipped bytes, and reports whether they came in time. Without Skip, the server would read the
-// body before it writes the answer, and would wait for the body without a limit of time. For
-// HTTP/2, Skip does nothing and returns true.
+// Skip reads and drops at most maxSkipped bytes of an HTTP/1 body that the handler does not need,
+// and reports whether they came in time. Otherwise the server would read the body before it writes
+// the answer, without a limit of time. For HTTP/2, Skip does nothing and returns true.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
@@ -169,12 +164,10 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	return err == nil
 }
 
-// LimitDiscard limits how long the server goes on reading a body that was refused. Over HTTP/1 the
-// server reads a part of such a body, since many clients read the answer only after they have sent
-// the whole body.
+// LimitDiscard limits how long the server reads on in a refused body: over HTTP/1 it reads a part,
+// since many clients read the answer only after they have sent it all.
 func LimitDiscard(w http.ResponseWriter) {
-	// The error is ignored: a writer without deadlines does not write to a connection, so there is
-	// no client that can be slow.
+	// Ignored: a writer without deadlines has no connection, and so no client that can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }
 
@@ -184,9 +177,8 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. contentLength is the length of the body; below 0: not known. The
-// first piece has room for contentLength bytes and one more, but at most for chunkSize bytes. If
-// the length is not known, the piece has room for chunkSize bytes. Most bodies fit into it.
+// read reads a body of contentLength (below 0: unknown) to its end. The first piece, into which
+// most fit, has room for that and one more byte, at most chunkSize, or chunkSize if it is unknown.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one byte more, so that a read returns the end of the body
 	if contentLength >= 0 {
@@ -210,7 +202,6 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	return first[:n], nil
 }
 
-// readMore reads the rest of a body, after its first piece.
 func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {

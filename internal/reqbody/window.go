@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxWindow bounds how many decoded bytes the zstd decoder keeps to refer back to. RFC 8878
-	// recommends this bound.
+	// maxWindow bounds the decoded bytes to which zstd may refer back, as RFC 8878 recommends.
 	maxWindow = 8 << 20
 	// The decoder's buffer is as much larger than a window of at least largeWindow, in bytes. That of a
 	// smaller window is twice as large as the window.

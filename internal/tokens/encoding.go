@@ -20,9 +20,8 @@ var encoding = sync.OnceValue(codec.NewO200kBase)
 // word. No language has words that long.
 const maxPart = 1 << 10
 
-// Count returns the number of tokens in a text, in linear time. Special tokens of the encoding, such as
-// <|endoftext|>, count as text. More than maxPart bytes without the end of a word are counted in
-// parts, which changes the count a little.
+// Count returns the number of tokens in a text, in linear time. Special ones, such as <|endoftext|>,
+// are text. More than maxPart bytes without a word's end are counted in parts, a little inexactly.
 func Count(text string) (n int) {
 	for text != "" {
 		part := FirstPart(text)
@@ -52,8 +51,7 @@ func FirstPart(text string) string {
 	return part
 }
 
-// endsToken reports whether a token always ends before text[i], whatever surrounds the two bytes there: it is
-// behind an ASCII word or number.
+// endsToken reports whether a token always ends before text[i]: it is behind an ASCII word or number.
 func endsToken(text string, i int) bool {
 	b := text[i]
 	return isWord(text[i-1]) && !isWord(b) && b != '\'' && b < utf8.RuneSelf // it's is one token
@@ -61,8 +59,7 @@ func endsToken(text string, i int) bool {
 
 func isWord(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' }
 
-// Prefix returns the first n bytes of a text, without an incomplete rune at their end, or all of a shorter
-// text. n is at least the size of a rune.
+// Prefix returns a text's first n bytes, at least a rune, without an incomplete one at the end.
 func Prefix(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -70,8 +67,7 @@ func Prefix(text string, n int) string {
 	return text[:wholeRunesLen(text[:n])]
 }
 
-// makeValid replaces each invalid byte by one valid byte. The library reads runes, so an invalid
-// byte would become a longer rune.
+// makeValid replaces each invalid byte by one valid byte: as a rune, the library makes it longer.
 func makeValid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -87,8 +83,7 @@ func makeValid(text string) string {
 	return string(b)
 }
 
-// prefixLen returns the length in bytes of the first n tokens of a text, without an incomplete rune
-// at the end.
+// prefixLen returns how many bytes the first n tokens have, without an incomplete rune at the end.
 func prefixLen(text string, n int) int {
 	_, all, _ := encoding().Encode(makeValid(text)) // Encode cannot fail
 	length := 0

@@ -1,15 +1,13 @@
 package tokens
 
 const (
-	// maxUncounted bounds the text that is kept without being counted, in bytes. Above this bound, text is
-	// counted even if the limit is far away.
+	// maxUncounted bounds the text that is kept uncounted, in bytes, even if the limit is far away.
 	maxUncounted = 1 << 20
 	// maxOpen bounds the end of a text that is counted again with each piece, in bytes.
 	maxOpen = 128
 )
 
-// Limit cuts texts at a total number of tokens. The texts come in pieces, and the limit holds none of
-// them back.
+// Limit cuts texts, which come in pieces, at a total number of tokens, and holds none of them back.
 //
 // A token has at least one byte. So as long as the texts have no more bytes than tokens are left, Limit
 // only keeps them. When they have more, it counts them together. Near the limit it counts each piece, with
@@ -29,8 +27,7 @@ func NewLimit(tokens int) *Limit { return &Limit{left: tokens} }
 // Raise raises the limit by a number of tokens.
 func (l *Limit) Raise(tokens int) { l.left += tokens }
 
-// Add adds the next piece of a text, and returns as much of it as the limit allows. exceeded is true if
-// that is not all.
+// Add adds the next piece, and returns as much as the limit allows. exceeded: that is not all.
 func (l *Limit) Add(piece string) (within string, exceeded bool) {
 	if l.Fits(len(piece)) {
 		l.uncounted = append(l.uncounted, piece...)
@@ -76,8 +73,7 @@ func (l *Limit) End() {
 	}
 }
 
-// Fits reports whether n more bytes are certainly within the limit. To find out, it may count earlier
-// output.
+// Fits reports whether n more bytes are certainly within the limit. It may count earlier output.
 func (l *Limit) Fits(n int) bool {
 	if len(l.uncounted) > 0 && len(l.uncounted)+n > min(l.left, maxUncounted) {
 		l.count()
@@ -91,8 +87,7 @@ func (l *Limit) Count() int {
 	return l.counted + Count(string(l.uncounted))
 }
 
-// count counts the output that was not counted yet. It leaves the last word of a text that has not ended,
-// since the next piece may continue a token.
+// count counts new output but the last word of an open text, since a token there may continue.
 func (l *Limit) count() {
 	start := 0
 	for _, end := range l.ends {
@@ -105,8 +100,7 @@ func (l *Limit) count() {
 	l.uncounted, l.ends = append(l.uncounted[:0], last[closed:]...), l.ends[:0]
 }
 
-// openLen returns the length of the end of a text in which a token may continue. If that is more than
-// maxOpen, it returns 0.
+// openLen returns the length of a text's end in which a token may continue; 0: above maxOpen.
 func openLen(text string) int {
 	for i := len(text) - 1; i > max(0, len(text)-maxOpen); i-- {
 		if endsToken(text, i) {

@@ -2,8 +2,7 @@ package wirejson
 
 import "bytes"
 
-// IsBase64 reports whether data is standard base64 with its padding. Such data need no escaping in a
-// JSON string.
+// IsBase64 reports whether data is standard, padded base64: a JSON string needs no escapes for it.
 func IsBase64(data []byte) bool {
 	if len(data)%4 != 0 {
 		return false

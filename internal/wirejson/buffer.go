@@ -2,9 +2,8 @@ package wirejson
 
 import "sync"
 
-// Buffer is reusable memory for output. A stream holds the memory only while it writes, and most
-// streams wait most of the time. So thousands of streams need only the memory of the few that
-// write. The zero value is ready to use. A Buffer must not be copied.
+// Buffer is reusable memory for output, held only while a stream writes: thousands of streams, most
+// of which wait, need only that of the few that write. Zero is ready. A Buffer must not be copied.
 type Buffer struct {
 	memory *[]byte // nil: no memory is borrowed
 }
@@ -22,12 +21,10 @@ func (b *Buffer) Take() []byte {
 	return (*b.memory)[:0]
 }
 
-// Keep makes the next [Buffer.Take] return the memory of p. p must be the result of the last Take,
-// perhaps grown by append.
+// Keep makes the next [Buffer.Take] return p's memory. p is the last one's result, perhaps grown.
 func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
-// Release gives the memory back to the pool, unless it is too large. The result of Take must not be
-// used any more.
+// Release gives small memory back to the pool. The result of Take must not be used any more.
 func (b *Buffer) Release() {
 	if b.memory != nil && cap(*b.memory) <= maxPooled {
 		memoryPool.Put(b.memory)

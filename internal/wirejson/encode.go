@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends the JSON of v as encoding/json encodes it, but without the escapes that only HTML
-// needs. The type of v must be one that can be encoded. If v cannot be encoded, Append returns dst
-// unchanged.
+// Append appends v's JSON as encoding/json encodes it, without the escapes that only HTML needs.
+// The type of v must be one that can be encoded; if v cannot be, Append returns dst unchanged.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)

@@ -14,9 +14,8 @@ const (
 	lexerHex                           // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token. The lexer uses it to notice a surplus quote. Such a
-// quote begins a string where JSON does not allow one, or ends a string too early, so that the next
-// token is wrong.
+// lexerToken is the kind of the last token, to notice a surplus quote: it begins a string where
+// JSON allows none, or ends one too early, so that the next token is wrong.
 type lexerToken uint8
 
 const (
@@ -37,10 +36,9 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte. It is no parser: it checks only the
-// characters of each token, and which tokens are next to a string. That is enough to notice soon
-// that a quote is missing or surplus. Open brackets are only counted, so a deep value needs no more
-// memory. The zero value ignores all bytes; [Lexer.Begin] starts it.
+// Lexer finds the end of a JSON value that comes byte by byte. It only checks the characters of each
+// token, and which tokens are next to a string: enough to notice a missing or surplus quote soon.
+// Brackets are only counted, whatever the depth. The zero value ignores all bytes until [Lexer.Begin].
 type Lexer struct {
 	state lexerState
 	last  lexerToken
@@ -54,9 +52,8 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBeforeValue} }
 // Active reports whether the lexer is inside a JSON value.
 func (l *Lexer) Active() bool { return l.state > lexerBeforeValue }
 
-// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off: it ignores all
-// bytes until the next Begin. The lexer also turns off if the first byte of a value begins no
-// object, array or string, since such a value counts as plain text.
+// Step looks at the next byte. After a verdict other than MoreJSON, it ignores all bytes until Begin.
+// So it does after a first byte of no object, array or string: such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBeforeValue:
@@ -130,8 +127,7 @@ func (l *Lexer) token(b byte) Verdict {
 	return MoreJSON
 }
 
-// valueEnded records the end of a string, object or array. If nothing is open any more, the whole
-// value has ended.
+// valueEnded records the end of a string, object or array, the whole value's if nothing is open.
 func (l *Lexer) valueEnded() Verdict {
 	l.last = tokenValue
 	if l.depth == 0 {

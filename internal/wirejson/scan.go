@@ -9,7 +9,6 @@ import (
 	"unsafe"
 )
 
-// text is a text, as a string or as bytes.
 type text interface{ string | []byte }
 
 // spaceEnd returns the offset of the first byte at or after start that is no white space.
@@ -20,8 +19,7 @@ func spaceEnd(s []byte, start int) int {
 	return start
 }
 
-// valueEnd returns the offset of the first byte after the value that begins at start. s must be
-// valid JSON.
+// valueEnd returns the offset after the value that begins at start. s must be valid JSON.
 func valueEnd(s []byte, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {
@@ -49,9 +47,8 @@ func valueEnd(s []byte, start int) int {
 	return len(s)
 }
 
-// stringEnd returns the offset of the first byte after the string whose opening quote is at start.
-// It jumps from quote to quote. A quote that follows an odd number of backslashes is part of the
-// string.
+// stringEnd returns the offset after the string whose opening quote is at start. It jumps from
+// quote to quote; one after an odd number of backslashes is part of the string.
 func stringEnd(s []byte, start int) int {
 	for from := start + 1; ; {
 		n := bytes.IndexByte(s[from:], '"')
@@ -86,12 +83,10 @@ func decodeEscape[T text](s T) (char rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// escapes maps the second character of an escape, such as the n of \n, to the character for which
-// the escape stands.
+// escapes maps the second character of an escape, such as the n of \n, to the escaped one.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// codeUnit reads the code unit of an escape \uXXXX at the start of s. ok is false if s does not
-// start with such an escape.
+// codeUnit reads the code unit of an escape \uXXXX at the start of s; ok: there is one.
 func codeUnit[T text](s T) (unit rune, ok bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -119,9 +114,8 @@ func PlainEnd(s []byte, start int) int {
 	for ; i <= len(s)-8; i += 8 {
 		word := binary.LittleEndian.Uint64(s[i : i+8])
 		quote, slash := word^everyByte*'"', word^everyByte*'\\'
-		// The lowest set bit belongs to the first byte that is not plain. Higher bits may be wrong:
-		// a byte that is not plain may change the results of the bytes after it, by a carry or a
-		// borrow.
+		// The lowest set bit belongs to the first byte that is not plain. Higher ones may be wrong:
+		// such a byte may change the results of those after it, by a carry or a borrow.
 		special := word | (word + everyByte) | (word - everyByte*' ') | (quote - everyByte) | (slash - everyByte)
 		if special &= topBits; special != 0 {
 			return i + bits.TrailingZeros64(special)/8

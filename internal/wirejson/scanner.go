@@ -8,12 +8,10 @@ import (
 )
 
 const (
-	// maxDepth is how deep the arrays and objects of a message to Codex may be nested. Codex drops
-	// deeper messages without an answer.
+	// maxDepth is how deep a message to Codex may be nested. It drops deeper ones without an answer.
 	maxDepth = 127
-	// maxBodyDepth is how deep the arrays and objects of a body may be nested. A part of a body,
-	// such as the schema of a tool, is at most one level deeper in the message to Codex than in the
-	// body.
+	// maxBodyDepth is how deep a body may be nested. Its parts, such as a tool's schema, are at
+	// most one level deeper in the message to Codex.
 	maxBodyDepth = maxDepth - 1
 )
 
@@ -26,9 +24,8 @@ type SyntaxError struct {
 // Error returns the problem and the offset.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
 
-// Scanner reads and checks a JSON text in one pass. The text must follow RFC 8259, be UTF-8, and
-// not be nested too deeply. After an error, the scanner is at the end of the text. The returned
-// strings may share the memory of the text.
+// Scanner reads and checks a JSON text in one pass. It must follow RFC 8259, be UTF-8, and not be
+// nested too deeply. After an error, the scanner is at the end. Strings may share the text's memory.
 type Scanner struct {
 	data       []byte
 	pos        int
@@ -44,8 +41,7 @@ type Scanner struct {
 // objects may be nested: the scanner recurses, and without a bound it could exhaust the stack.
 func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, depthLimit: levels} }
 
-// ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most depth levels of
-// arrays and objects.
+// ValidWithin reports whether a text is one JSON value, in UTF-8 and nested at most depth deep.
 func ValidWithin(depth int, text []byte) bool {
 	_, err := check(text, depth)
 	return err == nil
@@ -57,7 +53,6 @@ func Readable(text []byte) bool {
 	return err == nil && len(loneHalves) == 0
 }
 
-// check checks data and returns the offsets of lone surrogate escapes in it.
 func check(data []byte, depth int) (loneHalves []int, err *SyntaxError) {
 	s := NewScanner(data, depth)
 	s.Value()
@@ -71,8 +66,7 @@ func check(data []byte, depth int) (loneHalves []int, err *SyntaxError) {
 // OK reports whether the scanner has found no error yet.
 func (s *Scanner) OK() bool { return s.err.problem == "" }
 
-// End reports whether only white space is left to read, and no error has been found. If anything
-// else is left, the scanner fails.
+// End reports whether only white space is left, without an error before. Else, the scanner fails.
 func (s *Scanner) End() bool {
 	if s.skipSpace(); s.OK() && s.pos < len(s.data) {
 		s.fail("unexpected data after the JSON value")
@@ -94,8 +88,7 @@ func (s *Scanner) fail(problem string) {
 	s.pos = len(s.data)
 }
 
-// unexpected fails with an error about the next byte, or about the end of the text. wanted
-// describes what should have come instead.
+// unexpected fails with an error about the next byte or the end; wanted should have come instead.
 func (s *Scanner) unexpected(wanted string) {
 	switch {
 	case !s.OK():
@@ -140,8 +133,7 @@ func (s *Scanner) Expect(text string) {
 	}
 }
 
-// Object enters an object and reports whether it has a member. Any other value is skipped. This
-// loop reads all members:
+// Object enters an object and reports whether it has a member. It skips other values. To read all:
 //
 //	for more := s.Object(); more; more = s.More('}') {
 //
@@ -170,9 +162,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, and reports whether there is one. If
-// there is none, More goes past the closing bracket, which is end. The scanner fails if neither a
-// comma nor end comes next.
+// More goes to the next element of an array or object, or past end, its closing bracket, and
+// reports which. The scanner fails if neither a comma nor end comes next.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -223,9 +214,8 @@ func (s *Scanner) plainString() (text string, ok bool) {
 	return Text(data[start:end]), true
 }
 
-// Find goes to the value at the end of a path of members. If several members have the same name,
-// Find uses the first. It reports false if there is no such value. It reads neither the value nor
-// the text after it.
+// Find goes to the value at the end of a path of members, the first of each name, and reads neither
+// it nor the text after it. It reports false if there is none.
 func (s *Scanner) Find(path ...string) bool {
 next:
 	for _, name := range path {
@@ -296,7 +286,6 @@ func (s *Scanner) Text() string {
 	return Text(raw)
 }
 
-// skipString skips a string.
 func (s *Scanner) skipString() {
 	s.pos++
 	for s.pos < len(s.data) {
@@ -325,8 +314,7 @@ func (s *Scanner) skipString() {
 	s.fail("unexpected end in a string")
 }
 
-// skipEscape skips the escape that begins with the next byte, a backslash. It records the escape if
-// it is only one half of a surrogate pair.
+// skipEscape skips the escape that begins here, and records it if it is half a surrogate pair.
 func (s *Scanner) skipEscape() {
 	if s.pos+1 >= len(s.data) {
 		s.pos = len(s.data)
@@ -348,8 +336,7 @@ func (s *Scanner) skipEscape() {
 	s.pos += size
 }
 
-// Integer reads an integer. Other numbers lose their fraction, and values of other kinds are read
-// as 0.
+// Integer reads an integer. Other numbers lose their fraction; values of other kinds are 0.
 func (s *Scanner) Integer() int64 {
 	s.Peek()
 	if n, ok := s.plainInteger(); ok {
@@ -363,9 +350,8 @@ func (s *Scanner) Integer() int64 {
 	return int64(min(max(n, -1<<62), 1<<62))
 }
 
-// plainInteger reads the next number if the number has only digits, at most 18, and if a comma or a
-// closing brace follows. Nearly all numbers have this form. Otherwise plainInteger reads nothing
-// and returns false.
+// plainInteger reads the next number if it has only digits, at most 18, before a comma or a closing
+// brace, as nearly all have. Otherwise it reads nothing and returns false.
 func (s *Scanner) plainInteger() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {
@@ -394,7 +380,6 @@ func (s *Scanner) skipNumber() {
 	}
 }
 
-// skipDigits skips digits and reports whether there were any.
 func (s *Scanner) skipDigits() bool {
 	start := s.pos
 	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {

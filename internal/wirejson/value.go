@@ -1,9 +1,8 @@
 // Package wirejson reads JSON by walking its text instead of decoding it into Go values. So reading
 // a member allocates nothing, and a value can be passed on exactly as it was written.
 //
-// [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
-// of bytes that were checked, for the bodies of requests, events and tool calls. [AppendString] and
-// [Append] write JSON.
+// [Scanner] reads and checks a text in one pass, for lines of the app-server. [Value] is a view of
+// checked bytes: bodies, events and tool calls. [AppendString] and [Append] write JSON.
 package wirejson
 
 import (
@@ -15,18 +14,15 @@ import (
 	"unsafe"
 )
 
-// Value is the text of a JSON value, without white space around it. It is a part of a text that
-// [Parse] has checked, not a copy. A nil Value stands for an absent value. Methods for one kind of
-// value must not be called on another kind.
+// Value is a JSON value in the text that [Parse] has checked, not a copy, without white space
+// around it. Nil: it is absent. Methods for one kind must not be called on another.
 type Value []byte
 
-// Parse checks a JSON text and returns its value. It is an error if the text is no JSON, no UTF-8
-// or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
-// the text. Clients that cut a text within an emoji send such escapes.
+// Parse returns the value of a JSON text, or an error if it is no JSON, no UTF-8 or nested too deeply.
+// Escapes of half a surrogate pair, by clients that cut within an emoji, become U+FFFD in a copy.
 func Parse(text []byte) (Value, *SyntaxError) { return ParsePart(text, 0) }
 
-// ParsePart is like [Parse], for a text that a client will send back as a part of a body. outer is
-// the number of arrays and objects of the body around the text.
+// ParsePart is [Parse] for a part that a client will send back in outer arrays and objects of a body.
 func ParsePart(text []byte, outer int) (Value, *SyntaxError) {
 	loneHalves, err := check(text, maxBodyDepth-outer)
 	if err != nil {
@@ -101,8 +97,7 @@ func (v Value) Holds(part Value) bool {
 // IsSame reports whether a part of v is all of v.
 func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
 
-// offset returns how many bytes after the beginning of v the other value begins. If it begins before v, the
-// result is larger than any value.
+// offset returns how many bytes after v's beginning the other begins; if before, it exceeds any value.
 func offset(v, other Value) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
 }
@@ -119,8 +114,7 @@ func (v Value) Text() string {
 	return unescaped(raw)
 }
 
-// Bytes returns the text of a string. The result is a part of the value if there are no escapes,
-// else a copy.
+// Bytes returns the text of a string: a part of the value if there are no escapes, else a copy.
 func (v Value) Bytes() []byte {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -168,8 +162,7 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Values iterates over the elements of an array, or over the values of the members of an object. Any
-// other value has none.
+// Values iterates over an array's elements or an object's members' values, and else over nothing.
 func (v Value) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		kind := v.Kind()
@@ -192,9 +185,8 @@ func (v Value) Values() iter.Seq[Value] {
 // most parsers use the last one. Names are bytes, so that looking one up allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
-// MembersKnowing is [Value.Members] for callers that know the value of one member already, such as
-// a long one from [Value.Pick]. known is that value, as a part of v. MembersKnowing does not read
-// its text again. known may be nil.
+// MembersKnowing is [Value.Members] for callers that know one member's value, such as a long one of
+// [Value.Pick]. It does not read the text of known, a part of v, again. known may be nil.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -215,8 +207,7 @@ type Member struct {
 // Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) Member { return Member{name, v} }
 
-// Pick looks for the wanted members of an object, and sets their variables. If a member is absent,
-// its variable does not change.
+// Pick sets the variables of the wanted members of an object. Those of absent ones do not change.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)

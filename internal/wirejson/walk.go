@@ -2,8 +2,7 @@ package wirejson
 
 import "bytes"
 
-// AsText returns the text of a string, and false for any other value. The text is a part of the value
-// if there are no escapes, else a copy.
+// AsText returns a string's text, a copy only if there are escapes; false for other values.
 func (v Value) AsText() (text string, ok bool) {
 	if v.Kind() != KindString {
 		return "", false
@@ -11,10 +10,9 @@ func (v Value) AsText() (text string, ok bool) {
 	return Text(v.Bytes()), true
 }
 
-// Part returns the text of a string that may be a part of a longer one, cut within a character. If
-// the string begins or ends with half of a surrogate pair, this half does not become U+FFFD: Part
-// encodes it in three bytes, as if it were a character. The result may share the memory of buf, so
-// it is valid until buf changes.
+// Part returns the text of a string that may be cut out of a longer one. Half of a surrogate pair
+// at its beginning or end does not become U+FFFD: Part encodes it in three bytes, as if it were a
+// character. The result may share the memory of buf, valid until that changes.
 func (v Value) Part(buf *[]byte) string {
 	raw, high := v.RawText(), rune(0)
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -37,8 +35,7 @@ func (v Value) Part(buf *[]byte) string {
 	return Text(dst)
 }
 
-// isEscaped reports whether the backslash at an offset of a text is escaped by a backslash before
-// it.
+// isEscaped reports whether the backslash at an offset is escaped by one before it.
 func isEscaped(raw []byte, at int) bool {
 	slashes := 0
 	for slashes < at && raw[at-1-slashes] == '\\' {
@@ -52,8 +49,7 @@ func appendHalf(dst []byte, unit rune) []byte {
 	return append(dst, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
 
-// Cursor goes over the text of a checked value from front to back and reads each byte once,
-// however deep the value is nested:
+// Cursor goes over the text of a checked value and reads each byte once, however deep it is nested:
 //
 //	for c.Enter(); c.Next(); {
 //		name := c.Name() // in an object
@@ -74,8 +70,7 @@ func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 // Enter goes into the array or the object at the cursor.
 func (c *Cursor) Enter() { c.pos++ }
 
-// Next goes to the next element, or to the name of the next member. After the last one, it goes
-// past the closing bracket and reports false.
+// Next goes to the next element or member's name, or past the closing bracket, and reports false.
 func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
 	}
@@ -112,8 +107,7 @@ func (c *Cursor) Pick(wanted ...Member) Value {
 	return c.PickTyped(&kind, wanted...)
 }
 
-// PickTyped does the same as Pick, and also sets kind to the value of the member "type". See
-// [Value.PickTyped].
+// PickTyped is Pick, and sets kind to the value of the member "type". See [Value.PickTyped].
 func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	if c.Kind() != KindObject {
 		return c.Skip()
@@ -134,8 +128,7 @@ func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	return c.text[start:c.pos:c.pos]
 }
 
-// Read calls the function read, which must move the cursor past the value at the cursor. Read
-// returns this value.
+// Read calls read, which must move past the value at the cursor, and returns this value.
 func (c *Cursor) Read(read func()) Value {
 	start := c.pos
 	read()
