@@ -235,8 +235,7 @@ func TestOverloadThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestOverloadPauseEnds checks that the pause before a retry ends with the context and
-// with the connection.
+// The pause before a retry ends with the context and with the connection.
 func TestOverloadPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, end := range map[string]func(*Conn, context.CancelFunc){
@@ -258,8 +257,7 @@ func TestOverloadPauseEnds(t *testing.T) {
 	})
 }
 
-// TestCallThatWasNeverSent checks that a call whose context ends before it is written
-// is not sent.
+// A call whose context ends before it is written is not sent.
 func TestCallThatWasNeverSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

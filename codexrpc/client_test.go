@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 )
 
-// TestCall checks a call of any method, and how its answer and its refusal come back.
 func TestCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -33,7 +32,6 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// TestNotify checks a notification with and without parameters, and one after the end.
 func TestNotify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// TestIDSpacesAreSeparate checks that a request of the server's may have the id of a
-// call of the client's.
+// A request of the server's may have the id of a call of the client's.
 func TestIDSpacesAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -38,8 +37,7 @@ func TestIDSpacesAreSeparate(t *testing.T) {
 	})
 }
 
-// TestServerIDsAreEchoedVerbatim checks that a reply has the request's id byte for
-// byte, be it a number or a string.
+// A reply has the request's id byte for byte, be it a number or a string.
 func TestServerIDsAreEchoedVerbatim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, p := dial(t)
@@ -170,8 +168,7 @@ func TestOddLinesAreLogged(t *testing.T) {
 	})
 }
 
-// TestFallbackReachesTheTurn checks that the warning of a retry over HTTP, which names
-// no turn, reaches the thread's turn.
+// The warning of a retry over HTTP, which names no turn, reaches the thread's turn.
 func TestFallbackReachesTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -185,8 +182,7 @@ func TestFallbackReachesTheTurn(t *testing.T) {
 	})
 }
 
-// TestEndOfTransport checks that the end of the transport ends every call and turn,
-// with its reason.
+// The end of the transport ends every call and turn, with its reason.
 func TestEndOfTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -217,8 +213,7 @@ func TestEndOfTransport(t *testing.T) {
 	})
 }
 
-// TestStuckInputEndsTheConnection checks that the write timeout ends the connection to
-// an app-server that does not read its input.
+// The write timeout ends the connection to an app-server that does not read its input.
 func TestStuckInputEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t) // nobody hears
@@ -302,8 +297,7 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestLongIDs checks that the id of a request, which the reply repeats, has a bound, and
-// that of a call, which is kept.
+// The id of a request, which the reply repeats, has a bound, and of a call, which is kept.
 func TestLongIDs(t *testing.T) {
 	c := newTestConn()
 	thread := openTestTurn(c, "thr-1", "trn-1")
@@ -398,7 +392,6 @@ func benchTurnLines() (lines []string) {
 	return lines
 }
 
-// source repeats a text without end.
 type source struct {
 	text string
 	at   int
@@ -481,14 +474,12 @@ func FuzzDispatch(f *testing.F) {
 	})
 }
 
-// isObject reports whether encoding/json decodes a line as an object.
 func isObject(line []byte) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal(line, &object) == nil && object != nil
 }
 
-// FuzzStdio checks that the messages are the lines of the stream, however reads cut
-// it.
+// FuzzStdio checks that messages are the stream's lines, however reads cut it.
 func FuzzStdio(f *testing.F) {
 	f.Add([]byte("{\"a\":1}\n{\"b\":2}\r\n\n{\"cut"), uint8(3))
 	f.Add([]byte("\n \n\x00\nx"), uint8(1))

@@ -42,7 +42,6 @@ var deltaLines = []string{
 	`{"method":"item/reasoning/summaryTextDelta","params":{"threadId":"t","turnId":"u","itemId":"r","delta":"x"}}`,
 }
 
-// TestDeltasOfCodex checks that lines in Codex's own form are read in one pass.
 func TestDeltasOfCodex(t *testing.T) {
 	for _, line := range deltaLines {
 		if !checkDelta(t, line) {
@@ -51,8 +50,7 @@ func TestDeltasOfCodex(t *testing.T) {
 	}
 }
 
-// TestDamagedDeltas cuts and changes a line at every byte: it is read as JSON or not at
-// all.
+// TestDamagedDeltas cuts and changes a line at every byte: it is JSON or not read.
 func TestDamagedDeltas(t *testing.T) {
 	for _, line := range deltaLines {
 		for at := range line {

@@ -8,7 +8,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// sameJSON checks that two texts are JSON of the same value.
 func sameJSON(t *testing.T, got, want []byte) {
 	t.Helper()
 	var a, b any
@@ -78,7 +77,6 @@ func TestEncodeCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkEncodeStart encodes thread/start.
 func BenchmarkEncodeStart(b *testing.B) {
 	instructions := "You are a helpful assistant."
 	params := ThreadStartParams{Model: "gpt-5", BaseInstructions: &instructions, Config: Config{Fixed: `"limit":1`, Own: map[string]any{
@@ -92,7 +90,6 @@ func BenchmarkEncodeStart(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeTurn encodes turn/start with a long prompt.
 func BenchmarkEncodeTurn(b *testing.B) {
 	text := strings.Repeat("A line of a note, with \"quotes\".\n", 7000)
 	params := TurnStartParams{ThreadID: "t", Input: []UserInput{{Type: "text", Text: text}}}

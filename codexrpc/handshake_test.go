@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 )
 
-// shake runs a handshake with the given answers.
 func shake(t *testing.T, userAgent, login string) (version string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +95,6 @@ func TestHandshakeRefused(t *testing.T) {
 	})
 }
 
-// TestInitializeParams checks what initialize asks for.
 func TestInitializeParams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -148,8 +146,7 @@ func TestSupportedVersion(t *testing.T) {
 	}
 }
 
-// TestModelsAreListedToTheLastPage checks that each model is listed once, and none that
-// cannot be read.
+// Each model is listed once, and none that cannot be read.
 func TestModelsAreListedToTheLastPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -189,8 +186,7 @@ func TestModelsHaveAnEnd(t *testing.T) {
 	})
 }
 
-// TestConfiguredModel checks where the configured model comes from, and that it is asked for
-// only until it is known.
+// TestConfiguredModel checks where it comes from, and that it is asked for until it is known.
 func TestConfiguredModel(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
 		"configured":   {`{"config":{"model":"own"}}`, "own"},

@@ -10,8 +10,7 @@ import (
 
 var testHeartbeat = Heartbeat{Every: 2 * time.Second, Wait: 4 * time.Second, MaxMissed: 3}
 
-// TestTimeoutProbesAtOnce checks that a call that times out causes a probe, and that
-// the second one in a row is reported.
+// A call that times out causes a probe, and the second one in a row is reported.
 func TestTimeoutProbesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -68,8 +67,7 @@ type moving struct {
 
 func (m moving) Progress() uint64 { return m.moved() }
 
-// TestProgressIsAnAnswer checks that probes are not missed while the transport makes
-// progress.
+// Probes are not missed while the transport makes progress.
 func TestProgressIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
@@ -98,8 +96,7 @@ func TestProgressIsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestSilentAppServer checks that the connection to a silent app-server ends after so
-// many probes.
+// The connection to a silent app-server ends after so many probes.
 func TestSilentAppServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

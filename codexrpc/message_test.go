@@ -28,8 +28,7 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// TestMessagesOwnTheirText checks that nothing that is kept of a message shares the memory
-// of its line, which the next line replaces.
+// Nothing that is kept of a message shares the memory of its line, which the next line replaces.
 func TestMessagesOwnTheirText(t *testing.T) {
 	const ids = `"threadId":"thr-1","turnId":"trn-1"`
 	item := func(method, item string) string {
@@ -113,8 +112,7 @@ func TestEncodeInjectedItems(t *testing.T) {
 	}
 }
 
-// TestNesting: values that are nested without end are no message, and do not exhaust the
-// stack of the reader.
+// Values that are nested without end are no message, and do not exhaust the reader's stack.
 func TestNesting(t *testing.T) {
 	c, log := newTestConn(), new(logBuffer)
 	c.opts.Logger = log.logger

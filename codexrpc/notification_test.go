@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// TestDecodeNotifications checks each notification that is used, in the app-server's
-// own shape.
+// TestDecodeNotifications checks each notification that is used, in its own shape.
 func TestDecodeNotifications(t *testing.T) {
 	const ids = `"threadId":"thr-1","turnId":"trn-1"`
 	for _, test := range []struct {
@@ -198,8 +197,7 @@ func TestOddAnnotations(t *testing.T) {
 	}
 }
 
-// TestTurnErrorShapes checks that codexErrorInfo may be a name, or an object whose key
-// is the name.
+// TestTurnErrorShapes: codexErrorInfo is a name, or an object whose key is the name.
 func TestTurnErrorShapes(t *testing.T) {
 	for text, want := range map[string]*TurnError{
 		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                          {Message: "m", Code: "contextWindowExceeded"},
@@ -372,8 +370,7 @@ func TestIsEcho(t *testing.T) {
 	}
 }
 
-// TestEchoIsNotCopied checks that echoed history costs no memory in proportion to its
-// size.
+// Echoed history costs no memory in proportion to its size.
 func TestEchoIsNotCopied(t *testing.T) {
 	c := newTestConn()
 	thread := openTestTurn(c, "thr-1", "trn-1")
@@ -396,8 +393,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestEchoedCallsDoNotFillTheQueue checks that echoed function calls are dropped even
-// before the turn's id is known.
+// Echoed function calls are dropped even before the turn's id is known.
 func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 	c := newTestConn()
 	thread := openTestThread(c, "thr-1")

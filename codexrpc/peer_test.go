@@ -15,9 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// peer is a Transport whose other end, the app-server's, is played by the test over
-// channels. In a synctest bubble a message that never comes is a deadlock and not a
-// hanging test.
+// peer is a Transport whose other end, the app-server's, is played by the test over channels. In a
+// synctest bubble a message that never comes is a deadlock and not a hanging test.
 type peer struct {
 	t          *testing.T
 	last       []byte // the line that Read has returned last
@@ -65,13 +64,11 @@ func (p *peer) Write(message []byte, timeout time.Duration) error {
 	}
 }
 
-// Close ends the transport.
 func (p *peer) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-// heard is a message of the client's.
 type heard struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -91,7 +88,6 @@ func (p *peer) hear() heard {
 	return h
 }
 
-// expect receives a call of a method.
 func (p *peer) expect(method string) heard {
 	p.t.Helper()
 	h := p.hear()
@@ -101,7 +97,6 @@ func (p *peer) expect(method string) heard {
 	return h
 }
 
-// silent checks that the client sends nothing.
 func (p *peer) silent() {
 	p.t.Helper()
 	synctest.Wait()
@@ -112,7 +107,6 @@ func (p *peer) silent() {
 	}
 }
 
-// say sends one line.
 func (p *peer) say(format string, args ...any) {
 	p.t.Helper()
 	line := fmt.Appendf(nil, format, args...)
@@ -129,25 +123,21 @@ func (p *peer) answer(h heard, result string) {
 	p.say(`{"id":%s,"result":%s}`, h.ID, result)
 }
 
-// refuse answers a call with an error.
 func (p *peer) refuse(h heard, code int, message string) {
 	p.t.Helper()
 	p.say(`{"id":%s,"error":{"code":%d,"message":%q}}`, h.ID, code, message)
 }
 
-// notify sends a notification.
 func (p *peer) notify(method, params string) {
 	p.t.Helper()
 	p.say(`{"method":%q,"params":%s,"emittedAtMs":0}`, method, params)
 }
 
-// delta sends a text delta.
 func (p *peer) delta(thread, turn, text string) {
 	p.t.Helper()
 	p.notify(methodTextDelta, fmt.Sprintf(`{"threadId":%q,"turnId":%q,"itemId":"msg-1","delta":%q}`, thread, turn, text))
 }
 
-// completed ends a turn.
 func (p *peer) completed(thread, turn, status string) {
 	p.t.Helper()
 	p.notify(methodTurnCompleted, fmt.Sprintf(`{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}`, thread, turn, status))
@@ -201,14 +191,12 @@ func dialLogged(t *testing.T) (*Conn, *peer, *logBuffer) {
 	return c, p, log
 }
 
-// async runs a call of the client while the test plays the peer.
 func async(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	return done
 }
 
-// openThread starts a thread with the given id.
 func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
 	t.Helper()
 	var thread *Thread
@@ -221,7 +209,6 @@ func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
 	return thread
 }
 
-// openTurn starts a thread and a turn on it.
 func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 	t.Helper()
 	thread := openThread(t, c, p, id)

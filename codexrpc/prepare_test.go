@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// prepared is what PrepareThread has said.
 type prepared struct {
 	mu      sync.Mutex
 	threads []*Thread
@@ -23,8 +22,7 @@ func (p *prepared) ready(thread *Thread) {
 	}
 }
 
-// TestPrepareThread checks that a prepared thread runs turns as another does, and that each
-// way in which there is none is told once.
+// A prepared thread runs turns as another does, and each way in which there is none is told once.
 func TestPrepareThread(t *testing.T) {
 	for name, test := range map[string]struct {
 		play    func(p *peer, start heard)
@@ -70,8 +68,7 @@ func TestPrepareThread(t *testing.T) {
 	}
 }
 
-// TestPrepareThreadAtTheEnd checks that a connection that has ended tells it at once, and one
-// that never reads when it ends.
+// A connection that has ended tells it at once, and one that never reads when it ends.
 func TestPrepareThreadAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t)
@@ -86,8 +83,7 @@ func TestPrepareThreadAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestPrepareThreadTakesNoCallersPlace checks that no thread is prepared while all slots are
-// taken, and that a prepared one gives its slot back.
+// No thread is prepared while all slots are taken, and a prepared one gives its slot back.
 func TestPrepareThreadTakesNoCallersPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

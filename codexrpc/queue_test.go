@@ -15,8 +15,7 @@ func newQueue() *queue {
 	return q
 }
 
-// TestSlowConsumerEndsItsOwnTurnOnly checks that a consumer that never reads loses its
-// own turn and no other.
+// A consumer that never reads loses its own turn and no other.
 func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -89,8 +88,7 @@ func TestQueueSwapsBatches(t *testing.T) {
 	}
 }
 
-// TestQueueGivesTheRestBeforeItsError checks that the events before a failure are
-// received before the error.
+// The events before a failure are received before the error.
 func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	q := newQueue()
 	cause, later := errors.New("cause"), errors.New("later")
@@ -198,9 +196,8 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	}
 }
 
-// TestBeginWakesOnce checks that the caller of turn/start is woken at once, the consumer when
-// all lines are read that have arrived with the answer, and nobody by the begin of a turn that
-// is known.
+// The caller of turn/start is woken at once, the consumer when all lines are read that have arrived
+// with the answer, and nobody by the begin of a turn that is known.
 func TestBeginWakesOnce(t *testing.T) {
 	c := newTestConn()
 	c.in.wakeList.transport = hasNext(true)

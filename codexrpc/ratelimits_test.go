@@ -58,13 +58,11 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// update sends a notification of the limits.
 func update(p *peer, snapshot string) {
 	p.t.Helper()
 	p.notify(methodRateLimitsUpdated, `{"rateLimits":`+snapshot+`}`)
 }
 
-// ask calls RateLimits and lets the peer answer.
 func ask(t *testing.T, c *Conn, p *peer, answer func(heard)) (RateLimits, error) {
 	t.Helper()
 	var got RateLimits
@@ -134,8 +132,7 @@ func TestWindowName(t *testing.T) {
 	}
 }
 
-// TestAllowed checks that the permission to use the plan is that of the last answer to a
-// question, and that credits stay known.
+// The permission to use the plan is that of the last answer to a question, and credits stay known.
 func TestAllowed(t *testing.T) {
 	var l limits
 	allowed := true

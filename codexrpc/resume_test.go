@@ -44,8 +44,7 @@ func TestNextTurn(t *testing.T) {
 	})
 }
 
-// TestEventsOfEarlierTurns checks that no event of any earlier turn reaches a turn whose id
-// is not known yet, not even the end of one.
+// No event of any earlier turn reaches a turn whose id is not known yet, not even the end of one.
 func TestEventsOfEarlierTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -72,8 +71,7 @@ func TestEventsOfEarlierTurns(t *testing.T) {
 
 const parkedCallOf = `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"%s","tool":"find","arguments":{}}}`
 
-// TestAnswerCalls checks that the results of all calls of a burst reach it, whenever
-// its requests come.
+// The results of all calls of a burst reach it, whenever its requests come.
 func TestAnswerCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -150,8 +148,7 @@ func TestTurnThatWentOn(t *testing.T) {
 	}
 }
 
-// TestParkedAfterTheEnd checks that Parked does not wait for calls of a turn that has
-// ended.
+// Parked does not wait for calls of a turn that has ended.
 func TestParkedAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

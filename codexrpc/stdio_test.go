@@ -50,8 +50,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnyChunkingGivesTheSameMessages checks that the messages do not depend on how
-// reads cut the stream.
+// The messages do not depend on how reads cut the stream.
 func TestAnyChunkingGivesTheSameMessages(t *testing.T) {
 	var want []string
 	var stream bytes.Buffer
@@ -92,8 +91,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestHugeLineIsSkipped checks that a line that is too long is skipped without being
-// kept, and that the next one is read.
+// A line that is too long is skipped without being kept, and the next one is read.
 func TestHugeLineIsSkipped(t *testing.T) {
 	r := io.MultiReader(strings.NewReader("first\n"), &endless{left: 10 * maxKeptLine}, strings.NewReader("\nlast\n"))
 	s := NewStdio(io.NopCloser(r), nil)
@@ -110,8 +108,7 @@ func TestHugeLineIsSkipped(t *testing.T) {
 	}
 }
 
-// TestAnyChunkingGivesTheSameEnds: what is kept of a message that is too large does not
-// depend on how it is read.
+// What is kept of a message that is too large does not depend on how it is read.
 func TestAnyChunkingGivesTheSameEnds(t *testing.T) {
 	message := make([]byte, 3*keptBytes+17)
 	for i := range message {
@@ -141,8 +138,7 @@ func TestLineAtTheBound(t *testing.T) {
 	}
 }
 
-// TestLongLineIsNotKept checks that the buffer of a long line is freed with the next
-// Read.
+// The buffer of a long line is freed with the next Read.
 func TestLongLineIsNotKept(t *testing.T) {
 	s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: 4 * maxKeptLine}, strings.NewReader("\nnext\n"))), nil)
 	if line, err := s.Read(); err != nil || len(line) != 4*maxKeptLine {
@@ -166,8 +162,7 @@ func TestReadErrorIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestLongLastLineWithoutAnEnd checks that the last line may be long and without a
-// line end.
+// The last line may be long and without a line end.
 func TestLongLastLineWithoutAnEnd(t *testing.T) {
 	s := NewStdio(io.NopCloser(&endless{left: 2 * readBuffer}), nil)
 	got, _, err := readAll(s)
@@ -215,8 +210,7 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestWriteWithoutDeadlines checks that a regular file, which has no deadlines, can be
-// written to.
+// A regular file, which has no deadlines, can be written to.
 func TestWriteWithoutDeadlines(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "out")
 	must.OK(t, err)
@@ -229,7 +223,6 @@ func TestWriteWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// TestCloseEndsRead checks that Close ends a Read under way.
 func TestCloseEndsRead(t *testing.T) {
 	fromChild, _ := pipe(t)
 	_, toChild := pipe(t)
@@ -258,8 +251,7 @@ func chunked(t *testing.T, stream []byte, most int) []string {
 	return lines
 }
 
-// TestProgressOfPipes checks that writes count as progress only when the peer must
-// have read, and reads also within a message.
+// Writes count as progress only when the peer must have read, and reads also within a message.
 func TestProgressOfPipes(t *testing.T) {
 	r, toChild := pipe(t)
 	fromChild, w := pipe(t)

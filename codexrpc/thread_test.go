@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestTurnOnTheWire checks the messages of a whole turn, from the parameters to the
-// last event.
+// TestTurnOnTheWire checks a whole turn, from the parameters to the last event.
 func TestTurnOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -55,8 +54,7 @@ func TestTurnOnTheWire(t *testing.T) {
 	})
 }
 
-// TestEventsBeforeTheAnswer checks that the notifications of a turn may come before
-// the answer to turn/start.
+// The notifications of a turn may come before the answer to turn/start.
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		t.Run(fmt.Sprintf("turn_started_%t", started), func(t *testing.T) {
@@ -87,7 +85,6 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// drain receives an element of a channel, if there is one.
 func drain(c <-chan struct{}) {
 	select {
 	case <-c:
@@ -118,8 +115,7 @@ func TestReplaysAreDropped(t *testing.T) {
 	})
 }
 
-// TestEventsReachTheirThreadOnly checks that each of two threads gets its own events,
-// in order, and no others.
+// Each of two threads gets its own events, in order, and no others.
 func TestEventsReachTheirThreadOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -138,8 +134,7 @@ func TestEventsReachTheirThreadOnly(t *testing.T) {
 	})
 }
 
-// TestThreadIDInUse checks that a thread id that is in use is refused: it would mix up
-// two callers.
+// A thread id that is in use is refused: it would mix up two callers.
 func TestThreadIDInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -161,8 +156,7 @@ func TestThreadIDInUse(t *testing.T) {
 	})
 }
 
-// TestLateThreadIsUnloaded checks that a thread is unloaded if its caller has left
-// during thread/start.
+// A thread is unloaded if its caller has left during thread/start.
 func TestLateThreadIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -188,8 +182,7 @@ func TestLateThreadIsUnloaded(t *testing.T) {
 	})
 }
 
-// TestThreadAfterTheTimeoutIsUnloaded is the same for an answer after the timeout of
-// the call.
+// TestThreadAfterTheTimeoutIsUnloaded is the same after the timeout of the call.
 func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -229,8 +222,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestRefusedTurn checks that closing a thread whose turn was refused interrupts
-// nothing.
+// Closing a thread whose turn was refused interrupts nothing.
 func TestRefusedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -257,8 +249,7 @@ func TestTurnWithoutAnID(t *testing.T) {
 	})
 }
 
-// TestBrokenItemsAreNotSent checks that an item of invalid JSON, which would break the
-// stream, is not sent.
+// An item of invalid JSON, which would break the stream, is not sent.
 func TestBrokenItemsAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -272,8 +263,7 @@ func TestBrokenItemsAreNotSent(t *testing.T) {
 	})
 }
 
-// TestFailBeginning checks that a turn ends if the model has said nothing in it, and that others
-// go on.
+// A turn ends if the model has said nothing in it, and others go on.
 func TestFailBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

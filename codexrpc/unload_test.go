@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// closing closes a thread and returns a channel that counts its releases.
 func closing(thread *Thread) <-chan struct{} {
 	released := make(chan struct{}, 2)
 	thread.Close(func() { released <- struct{}{} })
@@ -44,8 +43,7 @@ func TestCloseOfAnIdleThread(t *testing.T) {
 	})
 }
 
-// TestCloseAfterTheTurn checks that a turn that has ended is not interrupted, whether
-// or not its last event was received.
+// A turn that has ended is not interrupted, whether or not its last event was received.
 func TestCloseAfterTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -58,8 +56,7 @@ func TestCloseAfterTheTurn(t *testing.T) {
 	})
 }
 
-// TestCloseReleasesOnce checks that a thread whose turn has ended is unloaded and released once,
-// whatever the app-server does.
+// A thread whose turn has ended is unloaded and released once, whatever the app-server does.
 func TestCloseReleasesOnce(t *testing.T) {
 	for name, end := range map[string]func(c *Conn, p *peer, unload heard){
 		"answered": func(_ *Conn, p *peer, unload heard) { p.answer(unload, `{}`) },
@@ -139,8 +136,7 @@ func TestCloseInATurn(t *testing.T) {
 	})
 }
 
-// TestInterruptBeforeTheTurnHasAnID checks that a turn without a known id is
-// interrupted.
+// A turn without a known id is interrupted.
 func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -166,8 +162,7 @@ func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
 	})
 }
 
-// TestRefusalAfterTheCallerLeft checks that Close does not wait for the end of a turn
-// whose turn/start was refused after its caller had left.
+// Close does not wait for the end of a turn whose turn/start was refused after its caller had left.
 func TestRefusalAfterTheCallerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -190,8 +185,7 @@ func TestRefusalAfterTheCallerLeft(t *testing.T) {
 	})
 }
 
-// TestRefusedInterrupt checks that the end of a turn that refuses its interruption is
-// awaited for a moment.
+// The end of a turn that refuses its interruption is awaited for a moment.
 func TestRefusedInterrupt(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("end_comes_%t", late), func(t *testing.T) {
@@ -215,8 +209,7 @@ func TestRefusedInterrupt(t *testing.T) {
 	}
 }
 
-// TestTurnThatDoesNotEnd checks that a turn that does not end is unloaded after a
-// while.
+// A turn that does not end is unloaded after a while.
 func TestTurnThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -239,8 +232,7 @@ func TestTurnThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestCloseOnADeadConnection checks that the release is called when the connection
-// ends or has ended.
+// The release is called when the connection ends or has ended.
 func TestCloseOnADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -253,7 +245,6 @@ func TestCloseOnADeadConnection(t *testing.T) {
 	})
 }
 
-// TestReleaseMayCloseTheConnection checks that the release may close the connection.
 func TestReleaseMayCloseTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -266,8 +257,7 @@ func TestReleaseMayCloseTheConnection(t *testing.T) {
 	})
 }
 
-// TestInterruptThatIsAwaited checks that a caller can receive the end of a turn that
-// it has interrupted.
+// A caller can receive the end of a turn that it has interrupted.
 func TestInterruptThatIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// TestAcceptance checks that what is recorded of a provider is kept for each connection, and
-// dropped when the login changes.
+// What is recorded of a provider is kept for each connection, and dropped when the login changes.
 func TestAcceptance(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		in, err := p.Instance(t.Context())

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestAccount checks that a process is ready without an account, and what it says of one that
-// it does not get.
+// A process is ready without an account, and says why it does not get one.
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{

@@ -17,9 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// scriptConfig returns a configuration whose program is a shell script. The shell
-// reads the script: a file that was just written cannot be executed while another fork
-// has it open.
+// scriptConfig returns a configuration whose program is a shell script. The shell reads the script:
+// a file that was just written cannot be executed while another fork has it open.
 func scriptConfig(t *testing.T, body string) *Config {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "codex.sh")
@@ -36,8 +35,7 @@ func (cfg *Config) print(dir string, env ...string) ([]byte, error) {
 	return run.wait()
 }
 
-// changeAll returns the models of a list that have a name, and for each the catalogue of it
-// alone.
+// changeAll returns the models of a list that have a name, with the catalogue of each alone.
 func changeAll(list []byte) (models []Model, contents []string, err error) {
 	parsed, err := parseModels(list)
 	for _, model := range parsed {
@@ -125,7 +123,6 @@ func FuzzChangeCatalogue(f *testing.F) {
 	})
 }
 
-// TestCatalogueRun checks the arguments and the environment of the run.
 func TestCatalogueRun(t *testing.T) {
 	cfg := scriptConfig(t, `
 		printf '%s\n' "$@" >args
@@ -274,8 +271,7 @@ func TestCatalogueCommand(t *testing.T) {
 	}
 }
 
-// TestCatalogueOfAProgramThatHangs checks that a program that hangs is ended with its
-// children, by the timeout or earlier.
+// A program that hangs is ended with its children, by the timeout or earlier.
 func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -300,8 +296,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	}
 }
 
-// TestCatalogueWithAnOpenEnd checks that output that a child keeps open is not waited
-// for.
+// Output that a child keeps open is not waited for.
 func TestCatalogueWithAnOpenEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -350,7 +345,6 @@ func TestStartHasForked(t *testing.T) {
 	}
 }
 
-// childrenOfThis counts the running children of the test.
 func childrenOfThis(t *testing.T) (n int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

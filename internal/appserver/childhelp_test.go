@@ -19,7 +19,6 @@ const (
 	pathEnv  = "CODEXRPC_TEST_PATH"  // a file for what it has to tell
 )
 
-// The methods that the app-servers of the tests treat in a way of their own.
 const (
 	methodInitialize        = "initialize"
 	methodAuthStatus        = "getAuthStatus"
@@ -35,7 +34,6 @@ const (
 	methodLoginStart        = "account/login/start"
 )
 
-// turnCompleted returns the notification that a turn has ended.
 func turnCompleted(thread, turn, status string) string {
 	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
 }
@@ -99,7 +97,6 @@ func runChild(mode string) int {
 	return 0
 }
 
-// answerCalls answers requests until the input ends.
 func answerCalls(is map[string]bool) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -153,7 +150,6 @@ func answerCalls(is map[string]bool) {
 	}
 }
 
-// threadsStarted counts the threads of one child.
 var threadsStarted int
 
 // childRefusal returns the message with which the back end's calls fail; empty: they do not.

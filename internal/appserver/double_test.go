@@ -13,8 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// doubles are app-servers within this process, so that a Process can be tested in
-// virtual time.
+// doubles are app-servers within this process, for a Process in virtual time.
 type doubles struct {
 	mu      sync.Mutex
 	started []*double
@@ -36,8 +35,7 @@ type double struct {
 	killed bool
 }
 
-// newDoubles makes a process of doubles that is not started. It belongs in a synctest
-// bubble.
+// newDoubles makes a process of doubles that is not started, in a synctest bubble.
 func newDoubles(t *testing.T) (*Process, *doubles) {
 	d := &doubles{}
 	p := New(Config{Start: d.start, stopTimeout: time.Second}, nil)
@@ -45,14 +43,12 @@ func newDoubles(t *testing.T) (*Process, *doubles) {
 	return p, d
 }
 
-// last returns the double that was started last.
 func (d *doubles) last() *double {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.started[len(d.started)-1]
 }
 
-// start starts a double.
 func (d *doubles) start() (*Program, error) {
 	stdin, toProgram := io.Pipe()
 	fromProgram, stdout := io.Pipe()
@@ -83,7 +79,6 @@ func (d *doubles) start() (*Program, error) {
 	}, nil
 }
 
-// serve answers calls until the input ends.
 func (d *double) serve(stdin io.Reader) {
 	in := bufio.NewScanner(stdin)
 	for in.Scan() {
@@ -123,17 +118,14 @@ func (d *double) result(method string) string {
 	return childResult(nil, method)
 }
 
-// say writes a line.
 func (d *double) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.stdout, format+"\n", args...) // it may have been killed
 }
 
-// completed ends a turn.
 func (d *double) completed(n int) {
 	d.say("%s", turnCompleted(fmt.Sprint("thr-", n), fmt.Sprint("trn-", n), "completed"))
 }
 
-// freeze stops the double as SIGSTOP does.
 func (d *double) freeze() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +142,6 @@ func (d *double) thaw() {
 	}
 }
 
-// kill ends it as SIGKILL does.
 func (d *double) kill() {
 	d.mu.Lock()
 	d.killed = true
@@ -170,7 +161,6 @@ func (d *double) wasKilled() bool {
 	return d.killed
 }
 
-// called counts the calls of a method.
 func (d *double) called(method string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestEnvironment checks that a program gets the variables that it may have, and no
-// others.
+// A program gets the variables that it may have, and no others.
 func TestEnvironment(t *testing.T) {
 	operator, temp := t.TempDir(), t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), "[model_providers.p]\nenv_key = \"PROVIDER_KEY\"\nenv_http_headers = { X = \"PROVIDER_HEADER\" }\n")
@@ -146,8 +145,7 @@ func newCertificate(t *testing.T, name string, authority bool) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// aTrustStore is a trust store like those of Linux distributions, in a directory of the
-// test.
+// aTrustStore is a trust store like those of Linux distributions.
 type aTrustStore struct {
 	*trustStore
 	dir, bundle        string
@@ -203,8 +201,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfTheOperator checks that the certificates which the operator has
-// chosen are trusted, and no others.
+// The certificates which the operator has chosen are trusted, and no others.
 func TestCertificatesOfTheOperator(t *testing.T) {
 	s := newTrustStore(t)
 	own := filepath.Join(t.TempDir(), "own.pem")

@@ -18,9 +18,8 @@ const (
 	givenUp = probeEvery + maxMissed*probeWait
 )
 
-// TestHungProcess checks that an app-server that hangs becomes unresponsive, is killed
-// and started again, that its turns end, and that a waiting caller gets the new
-// connection.
+// TestHungProcess checks that an app-server that hangs becomes unresponsive, is killed and started
+// again, that its turns end, and that a waiting caller gets the new connection.
 func TestHungProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		var seen []State
@@ -57,8 +56,7 @@ func TestHungProcess(t *testing.T) {
 	})
 }
 
-// TestHungProcessGoesOn checks that an app-server that answers again in time keeps its
-// turns.
+// An app-server that answers again in time keeps its turns.
 func TestHungProcessGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		c := conn(t, p)
@@ -83,8 +81,7 @@ func TestHungProcessGoesOn(t *testing.T) {
 	})
 }
 
-// TestHungWhileItDrains checks that a draining app-server that hangs is killed and its
-// turns end.
+// A draining app-server that hangs is killed and its turns end.
 func TestHungWhileItDrains(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		old := d.last()
@@ -116,8 +113,7 @@ func TestHungProcessIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRefusedProbes checks that a refusal counts as an answer: not every release knows
-// server/diagnostics.
+// A refusal counts as an answer: not every release knows server/diagnostics.
 func TestRefusedProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
@@ -134,8 +130,7 @@ func TestRefusedProbes(t *testing.T) {
 	})
 }
 
-// TestMuteMethods checks that an app-server that leaves calls of one method unanswered
-// is replaced.
+// An app-server that leaves calls of one method unanswered is replaced.
 func TestMuteMethods(t *testing.T) {
 	use := map[string]func(t *testing.T, c *codexrpc.Conn){
 		methodThreadStart: func(t *testing.T, c *codexrpc.Conn) {
@@ -204,8 +199,7 @@ func startThread(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 	return thread
 }
 
-// TestUnansweredForGood checks that replacements are limited if each fresh app-server
-// leaves calls unanswered, too.
+// Replacements are limited if each fresh app-server leaves calls unanswered, too.
 func TestUnansweredForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
@@ -222,8 +216,7 @@ func TestUnansweredForGood(t *testing.T) {
 	})
 }
 
-// TestMuteProbes checks that an app-server that never answers probes is kept as long
-// as it does other things.
+// An app-server that never answers probes is kept as long as it does other things.
 func TestMuteProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// entries returns the names in a directory.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -23,9 +22,8 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestInstallationIDStays checks that all homes of a login have one installation id, also if
-// several processes start with a login that has none, and that a home which cannot be written to
-// does not keep Codex from starting.
+// All homes of a login have one installation id, also if several processes start with a login that
+// has none, and a home which cannot be written to does not keep Codex from starting.
 func TestInstallationIDStays(t *testing.T) {
 	operator := t.TempDir()
 	cfg := Config{Home: operator}
@@ -101,7 +99,6 @@ func writeNested(t *testing.T, path, content string) {
 	writeTestFile(t, path, content)
 }
 
-// TestOperatorHome checks which CODEX_HOME is used.
 func TestOperatorHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
@@ -122,8 +119,7 @@ func TestOperatorHome(t *testing.T) {
 	}
 }
 
-// TestPrivateHomeOfNothing checks that the operator's home may be empty: the login may
-// come later.
+// The operator's home may be empty: the login may come later.
 func TestPrivateHomeOfNothing(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "none")
 	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
@@ -150,8 +146,7 @@ func TestPrivateHomeFails(t *testing.T) {
 	}
 }
 
-// TestNotLoggedIn checks that the error for a missing login has the place of the
-// login.
+// The error for a missing login has the place of the login.
 func TestNotLoggedIn(t *testing.T) {
 	operator := t.TempDir()
 	for config, want := range map[string]string{
@@ -168,8 +163,7 @@ func TestNotLoggedIn(t *testing.T) {
 	}
 }
 
-// TestStartWithABrokenConfig checks that nothing starts with a broken config.toml
-// until it is repaired.
+// Nothing starts with a broken config.toml until it is repaired.
 func TestStartWithABrokenConfig(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), "model = [")
@@ -190,8 +184,7 @@ func TestStartWithABrokenConfig(t *testing.T) {
 	}
 }
 
-// TestHomesOfInstances checks that each instance has a home of its own, which is
-// removed with it.
+// Each instance has a home of its own, which is removed with it.
 func TestHomesOfInstances(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), `model = "one"`)

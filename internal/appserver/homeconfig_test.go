@@ -26,7 +26,6 @@ func privateConfigOf(t *testing.T, home, config string) (text string, variables 
 	return string(private), variables
 }
 
-// decoded decodes TOML.
 func decoded(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var data map[string]any
@@ -156,8 +155,7 @@ func TestSystemProxyIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestBrokenConfig checks that a config.toml that cannot be parsed is an error:
-// without it Codex would use another provider.
+// A config.toml that cannot be parsed is an error: without it Codex would use another provider.
 func TestBrokenConfig(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, configFile)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPipesInTheHome checks that a pipe in the place of a file is refused and not
-// waited for.
+// A pipe in the place of a file is refused and not waited for.
 func TestPipesInTheHome(t *testing.T) {
 	for name, fatal := range map[string]bool{configFile: true, variablesFile: true, installationIDFile: false} {
 		operator := t.TempDir()

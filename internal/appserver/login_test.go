@@ -44,7 +44,6 @@ func TestLoginFiles(t *testing.T) {
 	}
 }
 
-// TestLoginCommand checks how codex is called for a login.
 func TestLoginCommand(t *testing.T) {
 	cfg := Config{Command: []string{"npx", "codex", "-c", "a=b", "app-server", "--x"}, Home: "/home/of", Env: map[string]string{"A": "1", "CODEX_HOME": "/other"}}
 	cmd, err := cfg.LoginCommand(context.Background(), "login", "--device-auth")
@@ -62,8 +61,7 @@ func TestLoginCommand(t *testing.T) {
 	}
 }
 
-// TestCheckLoginFiles checks that a login is refused if Codex would renew it and could not
-// store it, and no other.
+// A login is refused if Codex would renew it and could not store it, and no other.
 func TestCheckLoginFiles(t *testing.T) {
 	const renewed = `{"tokens":{"access_token":"a","refresh_token":"r"}}`
 	readOnly := func(name string) func(t *testing.T, home string) {
@@ -117,7 +115,6 @@ func TestCheckLoginFiles(t *testing.T) {
 	}
 }
 
-// writeLogin writes a login whose access token ends at a time.
 func writeLogin(t *testing.T, home string, end time.Time) {
 	t.Helper()
 	claims := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, end.Unix()))
@@ -145,8 +142,7 @@ func TestTokenEnd(t *testing.T) {
 	}
 }
 
-// TestFailedLoginIsTriedAgain checks that a login with which no app-server could be started counts as new
-// again after a pause.
+// A login with which no app-server could be started counts as new again after a pause.
 func TestFailedLoginIsTriedAgain(t *testing.T) {
 	home := t.TempDir()
 	write := func(key string) LoginFile {

@@ -43,8 +43,7 @@ func parsed(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// TestStore checks that the target of a link is replaced, for its user alone, and that nothing else is
-// left in its directory.
+// The target of a link is replaced, for its user alone, and nothing else is left in its directory.
 func TestStore(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link.json")
 	path := filepath.Join(dir, "auth.json")

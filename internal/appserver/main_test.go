@@ -11,8 +11,7 @@ import (
 // is left if it is killed.
 var parents = map[string]func() int{ownsPrivateDir: ownPrivateDir}
 
-// TestMain lets the test binary be the child process of the tests, and checks
-// that no goroutine outlives them.
+// TestMain is the child process of the tests, or checks that no goroutine outlives them.
 func TestMain(m *testing.M) {
 	// Set, if empty: a child that ran the tests would start children of its own.
 	if mode, ok := os.LookupEnv(childEnv); ok {

@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestModelsOfAReplaced checks that a request for the models of an app-server fails if that ends
-// before it has answered.
+// A request for the models of an app-server fails if that ends before it has answered.
 func TestModelsOfAReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, doubles := newDoubles(t)

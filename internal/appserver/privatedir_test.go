@@ -14,7 +14,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// ownsPrivateDir is the mode in which the test binary runs ownPrivateDir.
 const ownsPrivateDir = "owns a private directory"
 
 // ownPrivateDir is the test binary as a program with a private directory. It prints
@@ -30,7 +29,6 @@ func ownPrivateDir() int {
 	return 0
 }
 
-// startOwner starts a program with a private directory.
 func startOwner(t *testing.T) (owner *exec.Cmd, path string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -54,8 +52,7 @@ func endOwner(owner *exec.Cmd) {
 	_ = owner.Wait() // a second wait fails, which is no matter
 }
 
-// TestSweep checks that a start removes the private directory of a killed program, and
-// no other directory.
+// A start removes the private directory of a killed program, and no other directory.
 func TestSweep(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -88,8 +85,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestNoPrivateDir checks that nothing starts while a private directory cannot be
-// made.
+// Nothing starts while a private directory cannot be made.
 func TestNoPrivateDir(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	p := startProcess(t, "", nil)
@@ -137,8 +133,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 	}
 }
 
-// TestPrivateDirThatIsTaken checks that a locked directory can neither be locked again
-// nor be removed.
+// A locked directory can neither be locked again nor be removed.
 func TestPrivateDirThatIsTaken(t *testing.T) {
 	path := t.TempDir()
 	first, err := lockPrivate(path)

@@ -75,8 +75,7 @@ func TestMissingProgram(t *testing.T) {
 	}
 }
 
-// checkRemedy checks the remedy of a process that is not ready, which must contain
-// nothing private.
+// checkRemedy checks a process's remedy, which must contain nothing private.
 func checkRemedy(t *testing.T, p *Process, want string) {
 	t.Helper()
 	s := p.Status()
@@ -85,8 +84,7 @@ func checkRemedy(t *testing.T, p *Process, want string) {
 	}
 }
 
-// TestFailuresAtTheStart checks that each failure of a start has a reason for the
-// operator.
+// Each failure of a start has a reason for the operator.
 func TestFailuresAtTheStart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -135,15 +133,13 @@ func TestFailuresAtTheStart(t *testing.T) {
 	}
 }
 
-// TestStartIsTriedAgain checks that a failed start is retried.
 func TestStartIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "fails", nil)
 	await(t, p, "restarted three times", func(s Status) bool { return s.Restarts >= 3 })
 }
 
-// TestConnWaitsForAStart checks that Conn waits for a start that is under way, or for
-// its context.
+// Conn waits for a start that is under way, or for its context.
 func TestConnWaitsForAStart(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)

@@ -30,8 +30,7 @@ func startProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	return p
 }
 
-// newTestProcess is startProcess without the start. The pauses between its starts are
-// short.
+// newTestProcess is startProcess without the start, with short pauses between starts.
 func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	t.Helper()
 	program, err := os.Executable()
@@ -109,13 +108,11 @@ func alive(pid int) bool {
 	return !bytes.HasPrefix(state, []byte("Z"))
 }
 
-// kill sends SIGKILL to a process.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	must.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// conn waits for the connection of a process.
 func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -125,7 +122,6 @@ func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	return c
 }
 
-// takeToEnd receives a turn's events until it fails.
 func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 	t.Helper()
 	deadline := time.After(patience)

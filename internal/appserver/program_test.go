@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestProgramOfTheCaller checks an app-server that runs within this process.
 func TestProgramOfTheCaller(t *testing.T) {
 	var started int
 	p := New(Config{stopTimeout: time.Second, Start: func() (*Program, error) {
@@ -47,8 +46,7 @@ func TestProgramRefused(t *testing.T) {
 	}
 }
 
-// withinProcess is an app-server that answers what a start needs and ends with its
-// input.
+// withinProcess is an app-server that answers a start and ends with its input.
 func withinProcess() *Program {
 	stdin, toProgram := io.Pipe()
 	fromProgram, stdout := io.Pipe()

@@ -57,7 +57,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// next is the refresh token after the first.
 func (w *world) next() string { return "next-" + w.token }
 
 // renewed is an answer with the next refresh token.
@@ -82,7 +81,6 @@ func (w *world) ask(ctx context.Context, refresh string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// await waits until the issuer was asked n times.
 func (w *world) await(n int64) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); w.asked.Load() < n; time.Sleep(time.Millisecond) {
@@ -192,8 +190,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that the issuer is asked for nobody but who knows the secret, and for renewals
-// alone.
+// The issuer is asked only for who knows the secret, and only for renewals.
 func TestStrangers(t *testing.T) {
 	w := newWorld(t)
 	body := `{"client_id":"client","refresh_token":"r1"}`

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// newReplaced makes a process that is probed all the time and whose replaced instances
-// have no grace period.
+// newReplaced makes a process that is probed all the time and replaces without a grace period.
 func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *logBook) {
 	t.Helper()
 	p := newTestProcess(t, mode, change)
@@ -37,7 +36,6 @@ func open(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 	return thread
 }
 
-// closed closes a thread and waits until it is unloaded.
 func closed(thread *codexrpc.Thread) {
 	released := make(chan struct{})
 	thread.Close(func() { close(released) })
@@ -54,8 +52,7 @@ func awaitDrained(t *testing.T, p *Process) Status {
 	return await(t, p, "drained", func(s Status) bool { return s.Draining == 0 })
 }
 
-// TestReplacedForMemory checks that a child above the memory limit is replaced and
-// ends with its last thread.
+// A child above the memory limit is replaced and ends with its last thread.
 func TestReplacedForMemory(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
@@ -94,8 +91,7 @@ func TestReplacedForMemory(t *testing.T) {
 	}
 }
 
-// TestTooLowALimit checks that a fresh child above the limit is not replaced again at
-// once.
+// A fresh child above the limit is not replaced again at once.
 func TestTooLowALimit(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
@@ -110,8 +106,7 @@ func TestTooLowALimit(t *testing.T) {
 	}
 }
 
-// TestReplacedAsItGrows checks that a child that grew to the limit is replaced when
-// the one before has drained.
+// A child that grew to the limit is replaced when the one before has drained.
 func TestReplacedAsItGrows(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
@@ -163,7 +158,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartOfNone checks that Restart ends a backoff.
 func TestRestartOfNone(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "fails", nil)
@@ -178,8 +172,7 @@ func TestRestartOfNone(t *testing.T) {
 	}
 }
 
-// TestReplacementUnderWay checks that the old child serves until the next one is
-// ready, and that there is one replacement at a time.
+// The old child serves until the next one is ready, and there is one replacement at a time.
 func TestReplacementUnderWay(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -229,8 +222,7 @@ func TestReplacementFails(t *testing.T) {
 	awaitReplacements(t, p, 1)
 }
 
-// TestDrainLimit checks that a draining child is stopped at the limit and its turns
-// fail.
+// A draining child is stopped at the limit and its turns fail.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "", nil)
@@ -245,8 +237,7 @@ func TestDrainLimit(t *testing.T) {
 	awaitDrained(t, p)
 }
 
-// TestDrainingIsBounded checks the number of draining children, and that Stop ends
-// them all.
+// TestDrainingIsBounded checks the number of draining children, all ended by Stop.
 func TestDrainingIsBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -274,8 +265,7 @@ func TestDrainingIsBounded(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForCallers checks the grace period for callers that have the
-// connection and no thread yet.
+// TestDrainWaitsForCallers checks the grace period for callers that have no thread yet.
 func TestDrainWaitsForCallers(t *testing.T) {
 	p, _ := newReplaced(t, "", nil)
 	p.times.drainGrace = time.Hour
@@ -289,8 +279,7 @@ func TestDrainWaitsForCallers(t *testing.T) {
 	}
 }
 
-// TestDrainingOneDies checks that the exit of a draining child is no failure of the
-// process.
+// The exit of a draining child is no failure of the process.
 func TestDrainingOneDies(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -308,8 +297,7 @@ func TestDrainingOneDies(t *testing.T) {
 	}
 }
 
-// TestObserver checks that the observer gets each change, in order and without locks
-// held.
+// The observer gets each change, in order and without locks held.
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -375,8 +363,7 @@ func TestRestartAfterACompletedTurn(t *testing.T) {
 	})
 }
 
-// TestRestartAfterALongTime checks that an app-server that was ready for long is
-// started again without a pause.
+// An app-server that was ready for long is started again without a pause.
 func TestRestartAfterALongTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		seen := statesOf(p)
@@ -389,8 +376,7 @@ func TestRestartAfterALongTime(t *testing.T) {
 	})
 }
 
-// TestRestartPauses checks that the pauses grow for an app-server that completes no
-// turn, and that Conn waits for short ones only.
+// The pauses grow for an app-server that completes no turn, and Conn waits for short ones only.
 func TestRestartPauses(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		for n, most := range []time.Duration{
@@ -419,8 +405,7 @@ func TestRestartPauses(t *testing.T) {
 	})
 }
 
-// TestConnDuringTheStop checks that Conn fails at once while the process is being
-// stopped.
+// Conn fails at once while the process is being stopped.
 func TestConnDuringTheStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		d.last().freeze() // it takes its time

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestRemedies checks the classes of errors. A program that exits while it is written
-// to was started.
+// TestRemedies checks classes of errors. A program that exits while it is written to was started.
 func TestRemedies(t *testing.T) {
 	brokenPipe := &fs.PathError{Op: "write", Path: "|1", Err: errors.New("broken pipe")}
 	for want, err := range map[string]error{
@@ -32,8 +31,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestFinalRemedies checks which errors stay until somebody acts: with these, clients are
-// not told to try again.
+// TestFinalRemedies checks which errors stay until somebody acts: clients do not try again.
 func TestFinalRemedies(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {

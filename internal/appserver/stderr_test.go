@@ -34,8 +34,7 @@ func TestStderrLines(t *testing.T) {
 	}
 }
 
-// TestLongStderrLines checks that a long line is cut in the log, and that the next one
-// is a line of its own.
+// A long line is cut in the log, and the next one is a line of its own.
 func TestLongStderrLines(t *testing.T) {
 	for _, n := range []int{maxLogLine - 1, maxLogLine, maxLogLine + 1, 3 * maxLogLine, 40*maxLogLine + 7} {
 		logged, tail := copyStderr("<" + strings.Repeat("é", n/2) + ">\nnext\n")
@@ -129,7 +128,6 @@ func checkLogged(t *testing.T, book *logBook, what string, times int) {
 	}
 }
 
-// TestStderrTail checks that only the last lines are kept.
 func TestStderrTail(t *testing.T) {
 	var text strings.Builder
 	for i := range 100 {

@@ -27,8 +27,7 @@ func TestKilledWhileIdle(t *testing.T) {
 	}
 }
 
-// TestKilledInATurn checks that a turn whose child is killed ends with ErrClosed, and
-// that the next child takes turns.
+// A turn whose child is killed ends with ErrClosed, and the next child takes turns.
 func TestKilledInATurn(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", nil)
@@ -59,8 +58,7 @@ func TestKilledInACall(t *testing.T) {
 	awaitRestarts(t, p, 1)
 }
 
-// TestKillsInALoop checks that a child that is killed again and again is started again
-// and again, and that the failures are counted.
+// A child that is killed again and again is started again and again, and the failures are counted.
 func TestKillsInALoop(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", nil)
@@ -75,8 +73,7 @@ func TestKillsInALoop(t *testing.T) {
 	}
 }
 
-// TestStableProcessIsForgiven checks that failures are forgotten once a child was
-// ready for long enough.
+// Failures are forgotten once a child was ready for long enough.
 func TestStableProcessIsForgiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
@@ -93,8 +90,7 @@ func TestStableProcessIsForgiven(t *testing.T) {
 	}
 }
 
-// TestExitWithOpenPipes checks that the exit of a program is noticed though a process that has
-// left its group keeps its pipes open.
+// The exit of a program is noticed though a process that has left its group keeps its pipes open.
 func TestExitWithOpenPipes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pid")
@@ -119,8 +115,7 @@ func TestClosedOutput(t *testing.T) {
 	awaitGone(t, first.PID)
 }
 
-// TestDeadConnectionIsNotGiven checks that Conn does not return a connection that has
-// ended.
+// Conn does not return a connection that has ended.
 func TestDeadConnectionIsNotGiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
@@ -141,9 +136,8 @@ func shell(script, program string) []string {
 	return []string{"/bin/sh", "-c", `[ "$1" = debug ] && exec "$0" "$@"; ` + script, program, appServerCommand}
 }
 
-// launcher starts a process whose program is a shell that starts the test binary, as
-// the launcher from npm starts codex. inner returns the process id of the next test
-// binary.
+// launcher starts a process whose program is a shell that starts the test binary, as the launcher
+// from npm starts codex. inner returns the process id of the next test binary.
 func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pid")
@@ -163,7 +157,6 @@ func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) 
 // does. A shell gives background jobs an empty one.
 const inBackground = `exec 3<&0; "$0" <&3 3<&- & exec 3<&-; echo $! >"$` + pathEnv + `.new"; mv "$` + pathEnv + `.new" "$` + pathEnv + `"; wait`
 
-// TestKilledLauncher checks that the child of a killed launcher ends with it.
 func TestKilledLauncher(t *testing.T) {
 	t.Parallel()
 	p, inner := launcher(t, "stubborn", inBackground)
@@ -180,8 +173,7 @@ func TestKilledLauncher(t *testing.T) {
 	awaitGone(t, second)
 }
 
-// TestStopEndsGrandchildren checks that Stop ends everything that the program has
-// started, also if the program itself exits at once.
+// Stop ends everything that the program has started, also if the program itself exits at once.
 func TestStopEndsGrandchildren(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -286,8 +278,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	}
 }
 
-// TestLoggerIsReplaced checks that SetLogger changes the logger of stderr and of the
-// connection.
+// SetLogger changes the logger of stderr and of the connection.
 func TestLoggerIsReplaced(t *testing.T) {
 	t.Parallel()
 	first, logger := newLogBook()

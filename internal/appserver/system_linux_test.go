@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// ownsProgram is the mode in which the test binary runs ownProgram.
 const ownsProgram = "owns a program"
 
 func init() { parents[ownsProgram] = ownProgram }
@@ -39,8 +38,7 @@ func ownProgram() int {
 	return 0
 }
 
-// TestKilledParent checks that programs that do not read the end of their input end when their
-// parent is killed.
+// Programs that do not read the end of their input end when their parent is killed.
 func TestKilledParent(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
