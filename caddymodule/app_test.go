@@ -38,7 +38,6 @@ func site(t testing.TB, address string, handlers ...*Handler) []byte {
 	})
 }
 
-// anyPort is an address at which a site can always be served.
 const anyPort = "127.0.0.1:0"
 
 // load lets Caddy run a configuration, instead of the previous one, until the end of the test.
@@ -90,8 +89,7 @@ func TestReloadReplacesTheProcess(t *testing.T) {
 	}
 }
 
-// A configuration that is refused starts nothing, and does not affect the process of the
-// running one.
+// A configuration that is refused starts nothing, and leaves the running one's process alone.
 func TestRefusedReload(t *testing.T) {
 	u := load(t, site(t, anyPort, fakeHandler(t, "running")))
 	before := pid(t, u)
@@ -133,8 +131,7 @@ func TestReloadThatFailsToStart(t *testing.T) {
 	}
 }
 
-// Two sites with the directive, loaded twice: nothing is registered a second time, and one
-// process serves both.
+// Two sites, loaded twice: nothing is registered a second time, and one process serves both.
 func TestTwoSites(t *testing.T) {
 	server := fakeServer(t, "two sites")
 	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\n}\n}\n", server.Command[0], fakeserver.NameEnv)
@@ -168,7 +165,6 @@ func TestTwoSites(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address with a free port.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	addr, err := ports.Free()
@@ -189,8 +185,7 @@ func TestExitWatch(t *testing.T) {
 	}
 }
 
-// TestExitEvent checks that the event of a configuration that stops is enough to detect the
-// exit, and that it is none by itself.
+// The event of a configuration that stops is enough to detect the exit, and it is none by itself.
 func TestExitEvent(t *testing.T) {
 	var exiting bool
 	defer func(before *exitWatch) { exit = before }(exit)

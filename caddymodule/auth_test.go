@@ -28,7 +28,6 @@ func prepared(method, target string) (*http.Request, *caddy.Replacer) {
 	return caddyhttp.PrepareRequest(r, repl, nil, nil), repl
 }
 
-// ringOf returns a keyring of valid keys.
 func ringOf(t testing.TB, keys ...APIKey) keyring {
 	t.Helper()
 	ring, err := newKeyring(keys, caddy.NewReplacer())
@@ -144,8 +143,7 @@ func TestKeyringKeepsHashes(t *testing.T) {
 	}
 }
 
-// An empty key, and a key with a variable that is not set, is refused. The error does not
-// contain the key.
+// An empty key, or one with a variable that is not set, is refused, by an error without the key.
 func TestRefusedKeys(t *testing.T) {
 	const secret = "sk-very-secret"
 	t.Setenv("CADDYMODULE_EMPTY", "")

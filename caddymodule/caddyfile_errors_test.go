@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/option"
 )
 
-// An error in a directive has the file and the line, from the directive itself and through
-// the adapter.
+// An error has the file and the line, from the directive itself and through the adapter.
 func TestDirectiveErrors(t *testing.T) {
 	const wrongCount = "wrong argument count or unexpected line ending after "
 	for name, test := range map[string]struct {
@@ -164,8 +163,7 @@ func TestErrorsOfEachOption(t *testing.T) {
 	}
 }
 
-// checkOptionErrors checks the errors of options that stand on the second line of a
-// Caddyfile.
+// checkOptionErrors checks errors of options on the second line of a Caddyfile.
 func checkOptionErrors(t *testing.T, errorOf map[string]string) {
 	t.Helper()
 	for options, want := range errorOf {

@@ -194,8 +194,7 @@ func handlersIn(t testing.TB, config []byte) []map[string]any {
 	return found
 }
 
-// checkOptions checks the JSON that options in a Caddyfile become, and that a
-// handler accepts it.
+// checkOptions checks the JSON of options in a Caddyfile, which a handler accepts.
 func checkOptions(t *testing.T, jsonOf map[string]string) {
 	t.Helper()
 	for options, want := range jsonOf {

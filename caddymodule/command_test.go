@@ -20,7 +20,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// runCommand runs `caddy codex` with arguments.
 func runCommand(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	root := &cobra.Command{Use: "codex", SilenceUsage: true, SilenceErrors: true}
@@ -33,7 +32,6 @@ func runCommand(t *testing.T, args ...string) (output string, err error) {
 	return text.String(), err
 }
 
-// writeProgram writes a shell script and returns its path.
 func writeProgram(t *testing.T, lines string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "codex")
@@ -50,7 +48,6 @@ func writeConfig(t *testing.T, admin, site string) string {
 	return path
 }
 
-// unanswered is an address at which nobody answers.
 const unanswered = "127.0.0.1:1"
 
 // TestCommandStatusWithoutCaddy checks what the status says if no Caddy runs: each
@@ -122,8 +119,7 @@ func TestCommandDirectory(t *testing.T) {
 	}
 }
 
-// TestConfiguredAppServers checks that the ids are those of the admin API, and which
-// configurations are refused.
+// TestConfiguredAppServers checks the ids, those of the admin API, and what is refused.
 func TestConfiguredAppServers(t *testing.T) {
 	config := `{"apps":{"http":{"servers":{"b":{"routes":[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"codex","app_servers":[{"command":["/no/such"]}]}]}]}]}]},
 		"a":{"routes":[{"handle":[{"handler":"codex","app_servers":[{"home":"/a"},{"command":["/no/such"]}]}]}]}}}}}`
@@ -201,7 +197,6 @@ func TestCommandIsQuiet(t *testing.T) {
 	}
 }
 
-// TestCommandKeyErrors checks what the command refuses.
 func TestCommandKeyErrors(t *testing.T) {
 	for _, args := range [][]string{{"revok"}, {"key", "revok"}} {
 		if output, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), `unknown command "revok"`) {

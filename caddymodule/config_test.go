@@ -113,7 +113,6 @@ func TestRefusedConfigurations(t *testing.T) {
 	}
 }
 
-// The app has no options.
 func TestAppTakesNoOptions(t *testing.T) {
 	ctx, _ := newContext(t)
 	if _, err := ctx.LoadModuleByID("codex", json.RawMessage(`{}`)); err != nil {

@@ -51,7 +51,6 @@ func TestRefusedOrigins(t *testing.T) {
 	}
 }
 
-// asks returns a request of a page.
 func asks(method, origin string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/v1/chat/completions", nil)
 	r.Host = "localhost"

@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestOptionsAreDocumented compares the options with the tables of docs/configuration.md and
-// docs/tool-calls.md.
+// TestOptionsAreDocumented compares the options with the tables of the documentation.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for block, customOptions := range map[any]map[string]option.Custom{
@@ -59,7 +58,6 @@ func TestCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// tableOptions returns the options in the tables of a page.
 func tableOptions(t *testing.T, path string) (options []string) {
 	for _, row := range optionRows(readText(t, path)) {
 		options = append(options, row.option)
@@ -125,8 +123,7 @@ func TestOptionsHaveAnchors(t *testing.T) {
 	}
 }
 
-// TestContents checks that each page with four sections or more lists them, and that the README
-// leads to each page.
+// Each page with four sections or more lists them, and the README leads to each page.
 func TestContents(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil || len(pages) < 20 {
@@ -233,8 +230,7 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// TestLinks: each relative link in the documentation leads to a file and, with a
-// fragment, to a heading.
+// Each relative link in the documentation leads to a file and, with a fragment, to a heading.
 func TestLinks(t *testing.T) {
 	for _, page := range documentation(t) {
 		for _, match := range link.FindAllStringSubmatch(readText(t, page), -1) {

@@ -28,8 +28,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// TestExposedAt: a handler with keys is not exposed, nor one behind a handler that asks who a
-// client is.
+// A handler with keys is not exposed, nor one behind a handler that asks who a client is.
 func TestExposedAt(t *testing.T) {
 	asking := caddyhttp.RouteList{{HandlersRaw: []json.RawMessage{json.RawMessage(`{"handler":"authentication"}`)}}}
 	for name, c := range map[string]struct {
@@ -82,8 +81,7 @@ func exposedServers(t *testing.T, text string) (listen []string, uses bool) {
 	return listen, uses
 }
 
-// TestExamplesAreNotExposed: whoever copies an example, or a Caddyfile of the docs, does not open
-// a login to the network.
+// Whoever copies an example, or a Caddyfile of the docs, does not open a login to the network.
 func TestExamplesAreNotExposed(t *testing.T) {
 	block := regexp.MustCompile(`(?m)(^(?: {4}.*)?\n)+`) // and the empty lines between
 	checked := 0

@@ -85,8 +85,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// holdsObserver observes what a gateway holds while the body of a request is read, and while its answer
-// is written.
+// holdsObserver observes what a gateway holds while it reads a body and writes an answer.
 type holdsObserver struct {
 	*httptest.ResponseRecorder
 	body *strings.Reader
@@ -117,7 +116,6 @@ func (o *holdsObserver) Write(p []byte) (int, error) {
 	return o.ResponseRecorder.Write(p)
 }
 
-// observe returns what a request of a route holds, and as what it counts.
 func observe(t *testing.T, h *Handler, method, pattern string) (holds []string, counts string) {
 	t.Helper()
 	ids := storedFor(t, h)

@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// registered is what handlers have registered globally.
 type registered struct {
 	handlers int
 	memory   bool // a handler uses the store in memory
@@ -65,8 +64,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedLeavesNothing: a configuration that fails to provision, or is dropped before it
-// starts, leaves nothing behind.
+// A configuration that fails to provision, or is dropped before it starts, leaves nothing behind.
 func TestRefusedLeavesNothing(t *testing.T) {
 	before := nowRegistered()
 	for _, config := range []string{
@@ -92,8 +90,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCleanups: a handler releases its references once, and one that was never provisioned
-// releases nothing.
+// A handler releases its references once, and one that was never provisioned releases nothing.
 func TestCleanups(t *testing.T) {
 	c := provision(t, fakeHandler(t, t.Name()), fakeHandler(t, t.Name()))
 	one := c.handlers[0]
@@ -121,8 +118,7 @@ func TestCleanups(t *testing.T) {
 	}
 }
 
-// TestBelowAPath: the API may be served below a path, with handle_path; HEAD
-// has no body.
+// The API may be served below a path, with handle_path; HEAD has no body.
 func TestBelowAPath(t *testing.T) {
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)

@@ -84,7 +84,6 @@ func childless() error {
 	return fmt.Errorf("a child process: %d, %v", pid, err)
 }
 
-// pooled counts the processes of the pool.
 func pooled() int { return len(supervisor.All()) }
 
 // fakeProgram builds the fake app-server. The test binary could be one, but it has all of Caddy in it
@@ -98,7 +97,6 @@ var fakeProgram = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// fakeServer returns the configuration of a fake app-server.
 func fakeServer(t testing.TB, name string) *AppServer {
 	t.Helper()
 	command, env := fakeserver.Command(t, name)
@@ -174,7 +172,6 @@ func (c *configuration) start(t testing.TB) {
 	must.OK(t, c.app.Start())
 }
 
-// sole returns the only process of a handler that runs.
 func sole(t testing.TB, h *Handler) *pool.Process {
 	t.Helper()
 	all := h.pool.Processes()

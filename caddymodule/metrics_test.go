@@ -27,8 +27,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// counters returns the module's counters in the registry of a configuration, with a value for
-// each combination of labels.
+// counters returns the module's counters of a configuration, for each combination of labels.
 func counters(t *testing.T, c *configuration) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
@@ -56,8 +55,7 @@ func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
 	}
 }
 
-// TestErrorsBeginAtZero checks that each code is there before its first error, so that an
-// alert notices the first one.
+// Each code is there before its first error, so that an alert notices the first one.
 func TestErrorsBeginAtZero(t *testing.T) {
 	values := counters(t, provision(t, new(Handler)))
 	for _, code := range apierror.Labels() {
@@ -67,7 +65,6 @@ func TestErrorsBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestBuildInfo checks the versions, with one value for each release of Codex.
 func TestBuildInfo(t *testing.T) {
 	release, _ := caddy.Version()
 	for _, test := range []struct{ known, want []string }{
@@ -133,8 +130,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Each request is counted once, by the answer to the client, and no label has a value that a
-// client can choose.
+// Each request is counted once, by its answer, and no label has a value that a client can choose.
 func TestRequestMetrics(t *testing.T) {
 	h := fakeHandler(t, t.Name())
 	h.APIKeys = []APIKey{{Key: "k"}}
@@ -266,8 +262,7 @@ func histograms(t *testing.T, c *configuration) map[string][2]float64 {
 	return values
 }
 
-// exported returns the names of all metrics, as they are scraped, by the names of their
-// families.
+// exported returns the names of all metrics, as scraped, by their families' names.
 func exported(t *testing.T) map[string]string {
 	t.Helper()
 	names := make(map[string]string)
@@ -290,8 +285,7 @@ func exported(t *testing.T) map[string]string {
 
 var metricName = regexp.MustCompile(`\b(codex|gen_ai)_[a-z_]+[a-z]`)
 
-// TestExamplesNameMetrics: the dashboard and the alerts use metrics that exist, and the
-// dashboard uses all of them.
+// The dashboard and the alerts use metrics that exist, and the dashboard all of them.
 func TestExamplesNameMetrics(t *testing.T) {
 	names := exported(t)
 	labels := []string{labelModel, labelTokenType}
@@ -367,8 +361,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestModelsWithoutTurns: the metrics of a model exist from its first turn on, and are looked up
-// once.
+// The metrics of a model exist from its first turn on, and are looked up once.
 func TestModelsWithoutTurns(t *testing.T) {
 	c := provision(t, new(Handler))
 	modelLabels.add("silent")

@@ -25,8 +25,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// TestTrace checks the attributes of the span of a request with two choices, one of which
-// has failed.
+// TestTrace checks the span of a request with two choices, one of which has failed.
 func TestTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")

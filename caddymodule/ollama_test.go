@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
 )
 
-// startedOllama returns a handler with Ollama's API and these options, before an app-server that
-// runs.
+// startedOllama returns a handler with Ollama's API and a running app-server.
 func startedOllama(t *testing.T, change func(*Handler)) *Handler {
 	t.Helper()
 	h := fakeHandler(t, t.Name())

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-// TestPage checks the routes of the page: they exist with the option only, the files need
-// no key, and the state does.
+// The page's routes exist with the option only, the files need no key, and the state does.
 func TestPage(t *testing.T) {
 	h := started(t, APIKey{Key: "k", User: "ann"})
 	for _, path := range []string{"/codex", "/codex/", "/codex/main.js", "/codex/status"} {
@@ -53,8 +52,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPublicStatus checks for every field of the status that somebody has decided whether
-// every caller may see it.
+// Somebody has decided for every field of the status whether every caller may see it.
 func TestPublicStatus(t *testing.T) {
 	private := []string{"Program", "Home", "Reason", "PID"}
 	var all status.AppServer
@@ -98,7 +96,6 @@ func hasPageFile(name string) bool {
 	return ok
 }
 
-// pageContents are the contents of the files by their names.
 var pageContents = func() map[string]string {
 	all := make(map[string]string)
 	entries, _ := pageFiles.ReadDir("page")
@@ -137,14 +134,12 @@ func TestFiles(t *testing.T) {
 // parses matches what would make HTML or a program of a text.
 var parses = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|\.style\b|javascript:`)
 
-// foreign matches addresses elsewhere.
 var foreign = regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]+`)
 
 // vendored are the files of others, whose comments name their authors' sites.
 var vendored = []string{"marked.js", "marked.txt"}
 
-// TestFilesAreSafe checks that no file parses a text, has a script or a style within HTML,
-// or names another host.
+// No file parses a text, has a script or a style within HTML, or names another host.
 func TestFilesAreSafe(t *testing.T) {
 	for name, body := range pageContents {
 		text := strings.ReplaceAll(body, "http://www.w3.org/2000/svg", "")

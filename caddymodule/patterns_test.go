@@ -20,8 +20,7 @@ func init() {
 	caddy.RegisterModule(hermesPattern{})
 }
 
-// LinePattern is an example of a guest module: calls that a model writes as a line
-// of their own,
+// LinePattern is an example of a guest module: calls that a model writes as a line of their own,
 //
 //	CALL readNote {"notePath": "a.md"}
 //

@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
-// TestPoolOption checks the values of pool.
 func TestPoolOption(t *testing.T) {
 	for text, want := range map[string]Pool{
 		"pool spread":  {Policy: pool.PolicySpread},
@@ -115,7 +114,6 @@ func (p *loginPool) ask(stream bool) (status int, header http.Header, body strin
 	return w.Code, w.Header(), w.Body.String()
 }
 
-// works sends requests of both kinds, all of which are to succeed.
 func (p *loginPool) works(what string) {
 	p.t.Helper()
 	for i := range 6 {
@@ -129,8 +127,7 @@ func (p *loginPool) works(what string) {
 // spent one reset in an hour. A missing one is signed out, like one that is refused.
 var loginKinds = []string{"fine", "spent 3600", "refused", "dead", "missing"}
 
-// combinations returns all sequences of n kinds or, if different is set, each set of n different
-// ones.
+// combinations returns all sequences of n kinds or, with different, sets of n different ones.
 func combinations(kinds []string, n int, different bool) (all [][]string) {
 	if n == 0 {
 		return [][]string{nil}
@@ -193,7 +190,6 @@ func TestLoginCombinations(t *testing.T) {
 	}
 }
 
-// checkReadiness checks /readyz.
 func (p *loginPool) checkReadiness(unavailable bool) {
 	p.t.Helper()
 	w, err := ask(p.handler, http.MethodGet, "/readyz", "", nil)
@@ -239,7 +235,6 @@ func TestLoginsComeBack(t *testing.T) {
 	}
 }
 
-// state returns the state of a login.
 func (p *loginPool) state(i int) loginstate.State {
 	return p.handler.pool.Processes()[i].Login().State
 }
@@ -260,8 +255,7 @@ func TestSpentLoginComesBack(t *testing.T) {
 	eventually(t, "it works", func() bool { p.works("the plan is reset"); return p.state(0) == loginstate.Fine })
 }
 
-// TestMissingLoginComesBack checks that an app-server without a login is used as soon as
-// somebody signs in.
+// An app-server without a login is used as soon as somebody signs in.
 func TestMissingLoginComesBack(t *testing.T) {
 	p := newLoginPool(t, "missing")
 	if status, _, body := p.ask(false); status != http.StatusServiceUnavailable || !strings.Contains(body, "codex_unauthorized") {

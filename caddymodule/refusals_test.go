@@ -62,7 +62,6 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// listed returns the entries with a request id.
 func listed(raw usage.Raw, id string) (found []usage.Entry) {
 	for _, e := range raw.Data {
 		if e.RequestID == id {
@@ -145,8 +144,7 @@ func TestRefusalFlood(t *testing.T) {
 	}
 }
 
-// TestWrongKeyLog checks that a wrong key is a line of the log without the key, and that
-// many are few lines.
+// A wrong key is a line of the log without the key, and many are few lines.
 func TestWrongKeyLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	begin := time.Now().Unix() / 60

@@ -31,7 +31,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// errNext is returned by the next handler.
 var errNext = errors.New("the next handler was asked")
 
 // ask sends a request to a handler and returns the error of the next handler.
@@ -357,8 +356,7 @@ func TestOtherHandlers(t *testing.T) {
 	}
 }
 
-// A wrong base URL is no way around the key; and a key may come in the headers of other
-// APIs.
+// A wrong base URL is no way around the key; and a key may come in the headers of other APIs.
 func TestKeyHeaders(t *testing.T) {
 	h := started(t, APIKey{Key: "k"})
 	for _, c := range []struct {
@@ -398,8 +396,7 @@ func (t *timedResponse) SetWriteDeadline(time.Time) error {
 	return nil
 }
 
-// TestOwnDeadlines checks that Caddy sets no deadlines for the writes of a stream, unless
-// its operator wants stricter ones.
+// Caddy sets no deadlines for the writes of a stream, unless its operator wants stricter ones.
 func TestOwnDeadlines(t *testing.T) {
 	for name, test := range map[string]struct {
 		deadline caddyhttp.IdleDeadline
@@ -522,9 +519,8 @@ func TestRequestIDOfLog(t *testing.T) {
 	}
 }
 
-// FuzzRoute: a path leads to the one route whose pattern it is, and the parts of the path
-// are those that stand for * there. Any other path of the API leads to a route as well,
-// without a second try.
+// FuzzRoute: a path leads to the one route whose pattern it is, and the parts of the path are those
+// that stand for * there. Any other path of the API leads to a route as well, without a second try.
 func FuzzRoute(f *testing.F) {
 	for _, path := range []string{
 		"/v1/responses/resp_1/input_items", "/v1/responses/input_tokens", "/v1/responses//cancel", "/v1/models/a/b", "/v1/conversations/c/items/i",

@@ -201,8 +201,7 @@ func TestRefusedHosts(t *testing.T) {
 	}
 }
 
-// TestRealm checks whose account a request of alice is, by the site that leads to the
-// handler.
+// TestRealm checks whose account a request of alice is, by the site that leads to the handler.
 func TestRealm(t *testing.T) {
 	host := func(names ...string) caddyhttp.MatcherSet {
 		m := caddyhttp.MatchHost(names)
