@@ -17,9 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// pipes is a listener whose connections are pipes within the process, so that
-// both ends can be in a synctest bubble. A pipe has no buffer: a client that does
-// not read blocks the server at once.
+// pipes is a listener whose connections are pipes within the process, so that both ends can be in a
+// synctest bubble. A pipe has no buffer: a client that does not read blocks the server at once.
 type pipes struct {
 	conns chan net.Conn
 	dials atomic.Int64

@@ -140,8 +140,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestEnd checks that the end of a stream is written with a deadline and without a flush,
-// also by Close.
+// The end of a stream is written with a deadline and without a flush, also by Close.
 func TestEnd(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		r := newResponse()
@@ -184,8 +183,7 @@ func TestEventTypeWithLineBreak(t *testing.T) {
 	}
 }
 
-// TestFailures checks that the first error is kept and nothing is written after
-// it.
+// The first error is kept and nothing is written after it.
 func TestFailures(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -231,8 +229,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestNoDeadlines checks that a response writer may lack deadlines but must be
-// able to flush.
+// A response writer may lack deadlines but must be able to flush.
 func TestNoDeadlines(t *testing.T) {
 	r := newResponse()
 	flushes := 0
@@ -480,8 +477,7 @@ func (u unlimited) FlushError() error { return u.flush() }
 var chunk = []byte(`{"id":"chatcmpl-0123456789","object":"chat.completion.chunk","created":1795249642,"model":"gpt-5",` +
 	`"choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}]}`)
 
-// discard is a response writer that has every method a Writer uses and does
-// nothing.
+// discard is a response writer that has every method a Writer uses and does nothing.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header            { return d.header }

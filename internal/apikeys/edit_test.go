@@ -42,7 +42,6 @@ func TestEditAtOnce(t *testing.T) {
 	}
 }
 
-// TestEdit makes keys, lists and revokes them.
 func TestEdit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	key, err := Add(path, "ann", []Option{{"user", `Ann "A" \ {x}`}, {"models", "gpt-5.5", "fast"}, {"tokens", "1_000", "5h"}})

@@ -90,7 +90,6 @@ func TestFileChanges(t *testing.T) {
 	f.Close()
 }
 
-// TestOpenErrors checks what is refused at the start.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	for name, prepare := range map[string]func(path string){
@@ -119,8 +118,7 @@ func TestLastKeyIsRevoked(t *testing.T) {
 	}
 }
 
-// TestFileBeingWritten checks that an empty file counts only once it stays so: some editors
-// empty a file before they write it.
+// An empty file counts only once it stays so: some editors empty a file before they write it.
 func TestFileBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write(t, path, entry("a", "one"))

@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// hashOf returns the option hash of a key.
 func hashOf(key string) string {
 	return fmt.Sprintf("hash %s%x", hashPrefix, sha256.Sum256([]byte(key)))
 }

@@ -49,8 +49,7 @@ func chain(t *testing.T, id Identity, in []codexrpc.UserInput, history ...string
 	return c
 }
 
-// asked is the chain of a question with a call as its answer, and what the client
-// was given.
+// asked is the chain of a question that a call answers, as the client was given it.
 func asked(t *testing.T, id Identity) Hash {
 	t.Helper()
 	a := &Answer{}

@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// TestRemedies checks which remedies fit a failure, in the order in which they are tried.
 func TestRemedies(t *testing.T) {
 	refused := &codexrpc.TurnError{Message: "unexpected status 400 Bad Request: no", Code: "badRequest", HTTPStatus: 400}
 	unreadable := &codexrpc.TurnError{Message: `unexpected status 400 Bad Request: {"error":{"code":"invalid_encrypted_content","message":"no"}}`, Code: "badRequest", HTTPStatus: 400}

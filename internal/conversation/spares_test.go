@@ -101,7 +101,6 @@ func newTestThreads(t *testing.T, spares int) *Threads {
 	return c
 }
 
-// encoded returns the parameters of thread/start.
 func encoded(t *testing.T, s *settings) codexrpc.Constant {
 	t.Helper()
 	params, err := s.params.AppendJSON(nil)
@@ -165,8 +164,7 @@ func TestSpareThreads(t *testing.T) {
 	})
 }
 
-// TestSpareParameters checks that a spare thread is started with the parameters of the one
-// before it, also if they are long.
+// A spare thread is started with the parameters of the one before it, also if they are long.
 func TestSpareParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
@@ -186,8 +184,7 @@ func TestSpareParameters(t *testing.T) {
 	})
 }
 
-// TestSpareThreadsExpire checks that each spare thread waits as long as the others, whenever
-// these have come or were used.
+// Each spare thread waits as long as the others, whenever these have come or were used.
 func TestSpareThreadsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, on := newAppServer(t)
@@ -293,8 +290,7 @@ func TestFewerSpareThreads(t *testing.T) {
 	})
 }
 
-// TestFewerSpareThreadsThanStarted checks that threads which are being started when fewer may
-// wait are unloaded.
+// Threads which are being started when fewer may wait are unloaded.
 func TestFewerSpareThreadsThanStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
@@ -319,7 +315,6 @@ func TestFewerSpareThreadsThanStarted(t *testing.T) {
 	})
 }
 
-// TestSpareThreadRefused checks that threads which are refused do not count.
 func TestSpareThreadRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)

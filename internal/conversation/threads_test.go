@@ -52,7 +52,6 @@ func keeping(unload func(*keptThread)) *Threads {
 	return k
 }
 
-// dropNow drops the threads for which match returns true, as those of an app-server that has ended.
 func dropNow(k *Threads, match func(*keptThread) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

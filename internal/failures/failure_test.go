@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// want is what a failure must become. A retry below zero means that trying again
-// is no use.
+// want is what a failure must become. A retry below zero means that trying again is no use.
 type want struct {
 	status      int
 	kind        string
@@ -414,8 +413,7 @@ func TestWithoutPaths(t *testing.T) {
 	}
 }
 
-// TestRedactGrowth checks that texts which look like URLs and paths at every byte
-// become at most four times as long.
+// Texts which look like URLs and paths at every byte become at most four times as long.
 func TestRedactGrowth(t *testing.T) {
 	const size = maxClientMessage / 8
 	for _, part := range []string{

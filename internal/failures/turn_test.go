@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// TestRejectsRequest checks that a 400 is about the form of the request, unless it is about what the
-// request contains.
+// A 400 is about the form of the request, unless it is about what the request contains.
 func TestRejectsRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		failure error

@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 )
 
-// TestChoiceOrder checks which of two members is better, whatever the policy says, and in
-// which order they are.
+// TestChoiceOrder checks which of two members is better, in either order.
 func TestChoiceOrder(t *testing.T) {
 	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Minute)
 	order := []candidate{ // best first

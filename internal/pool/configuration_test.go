@@ -43,7 +43,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Pools with different app-servers have separate processes.
 func TestStartOfSeveral(t *testing.T) {
 	c, _ := newConfiguration(t, newSupervisor(t), fakes(t, "one", 1), fakes(t, "other", 1))
 	c.Start()
@@ -165,8 +164,7 @@ func TestLogOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// The key of a process differs if anything in its configuration does, and is the same
-// otherwise.
+// The key of a process differs if anything in its configuration does, and is the same otherwise.
 func TestKey(t *testing.T) {
 	base := func() appserver.Config {
 		return appserver.Config{
@@ -200,7 +198,6 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// logBook is the output of a log.
 type logBook struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -75,7 +75,6 @@ func newConfiguration(t testing.TB, s *Supervisor, pools ...[]Server) (*configur
 	return c, all
 }
 
-// poolOf returns a pool of a configuration.
 func poolOf(t testing.TB, c *configuration, servers []Server) *Pool {
 	t.Helper()
 	p, err := c.Pool(servers, Policy{})
@@ -106,7 +105,6 @@ func fakes(t testing.TB, name string, processes int) []Server {
 	}}
 }
 
-// sole returns the only member of a configuration.
 func sole(t testing.TB, c *configuration) *member {
 	t.Helper()
 	if len(c.members) != 1 {

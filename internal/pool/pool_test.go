@@ -24,8 +24,7 @@ func leaseOf(t *testing.T, p *Pool) conversation.Lease {
 	return l
 }
 
-// pick calls Pick repeatedly. It returns how often each member was picked, and a function that
-// releases all.
+// pick calls Pick repeatedly, and returns each member's count and what releases all.
 func pick(t *testing.T, l conversation.Lease, times int) (counts map[*appserver.Process]int, done func()) {
 	t.Helper()
 	counts = make(map[*appserver.Process]int)
@@ -281,8 +280,7 @@ func TestLeaseAndReload(t *testing.T) {
 	}
 }
 
-// If the options of a pool change, missing processes are started and surplus ones stopped; the
-// others continue.
+// With other options of a pool, missing processes start, surplus ones stop, and others continue.
 func TestReloadOfAPool(t *testing.T) {
 	s := newSupervisor(t)
 	pids := func(config *configuration) map[int]bool {
@@ -357,8 +355,7 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// TestMemoryOfPools checks that pools with the same processes, also of two configurations, have
-// the memory of these together.
+// Pools with the same processes, also of two configurations, have the memory of these together.
 func TestMemoryOfPools(t *testing.T) {
 	servers := func(command string, limit int64) []Server {
 		return []Server{{Config: appserver.Config{Command: []string{command}, MaxMemory: limit}}}

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Functions may be added while Wait waits, and Wait returns only when all functions that
-// started before it have ended.
+// Functions may be added while Wait waits, which returns once all that started before have ended.
 func TestStops(t *testing.T) {
 	s := new(backgroundTasks)
 	s.Wait()

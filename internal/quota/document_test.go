@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestRestart checks that counts survive the end of a process, also one that is killed in
-// the middle of a turn.
+// Counts survive the end of a process, also one that is killed in the middle of a turn.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "codex", "keys.json")

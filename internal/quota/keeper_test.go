@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// tally is a book with one count.
 type tally struct {
 	mu      sync.Mutex
 	n       int
@@ -55,7 +54,6 @@ func (b *tally) Restore(content []byte) error {
 	return nil
 }
 
-// stored returns the count in a file, -1 if there is none.
 func stored(t *testing.T, file string) int {
 	t.Helper()
 	content, err := os.ReadFile(file)

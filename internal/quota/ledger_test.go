@@ -184,8 +184,7 @@ func TestRefusedCountNothing(t *testing.T) {
 	})
 }
 
-// TestShares checks that a turn does not take what the others need as long as there is enough
-// for all.
+// A turn does not take what the others need as long as there is enough for all.
 func TestShares(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
 		k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
@@ -421,7 +420,6 @@ func TestNeverExceeded(t *testing.T) {
 	})
 }
 
-// begin counts a request without turns.
 func begin(l *Limits, k *Key) error {
 	r, err := l.Begin(k)
 	if err != nil {
@@ -430,15 +428,12 @@ func begin(l *Limits, k *Key) error {
 	return r.Reserve(context.Background(), nil, 0)
 }
 
-// statesOf returns the states of the limits of a key.
 func statesOf(l *Limits, k *Key) []State { return l.States(context.Background(), []*Key{k})[0] }
 
-// acquire takes places.
 func acquire(l *Limits, k *Key, turns int) ([]*Grant, error) {
 	return (&Request{limits: l, key: k}).Acquire(turns)
 }
 
-// reserveAll takes tokens for the input of turns.
 func reserveAll(grants []*Grant, input int64) error {
 	return grants[0].request.Reserve(context.Background(), grants, input)
 }
@@ -449,7 +444,6 @@ type event struct {
 	n  int64
 }
 
-// checkEvents checks that no window has more than a limit.
 func checkEvents(t *testing.T, seed uint64, limit Limit, events []event) {
 	t.Helper()
 	for i, last := range events {

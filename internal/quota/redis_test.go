@@ -237,8 +237,7 @@ func TestHoldsOfLongTurns(t *testing.T) {
 	used("undone", 3, 350)
 }
 
-// TestAnswersLost does operations whose answers are lost and that the client does again: they are
-// done once.
+// TestAnswersLost does operations again whose answers are lost: they are done once.
 func TestAnswersLost(t *testing.T) {
 	engine := newRedis(t, redisserver.Start(t), newClock())
 	run := engine.run
@@ -467,8 +466,7 @@ func TestUndoOpen(t *testing.T) {
 	}
 }
 
-// TestLateTake checks that an operation of a turn that arrives after the turn was settled reserves
-// nothing.
+// An operation of a turn that arrives after the turn was settled reserves nothing.
 func TestLateTake(t *testing.T) {
 	engine, n := openNetwork(t, redisserver.Start(t))
 	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}

@@ -51,8 +51,7 @@ func TestThresholdsForgotten(t *testing.T) {
 	}
 }
 
-// TestThresholdsBounded checks that a limit is remembered as long as there is room, and that there
-// is an end to it.
+// A limit is remembered as long as there is room, and there is an end to it.
 func TestThresholdsBounded(t *testing.T) {
 	now := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
 	var all Thresholds

@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// TestOddUsers checks that users with odd names have accounts of their own, also
-// after a restart.
+// Users with odd names have accounts of their own, also after a restart.
 func TestOddUsers(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	users := []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "Jürgen", "J\ufffdrgen", othersAccount, "others", long + "a", long + "b", "a\nb", `a"b`, "<a>", "a b", "ann#1"}
@@ -49,8 +48,7 @@ func restore(t *testing.T, into, from *Book) {
 	}
 }
 
-// TestSharedAccountAndOthers checks that a user named "others" does not get the
-// shared account.
+// A user named "others" does not get the shared account.
 func TestSharedAccountAndOthers(t *testing.T) {
 	b := New()
 	b.Add(record("others", "1"))

@@ -25,7 +25,6 @@ func run(t *testing.T, file string, turns int) (after Account, raw Raw) {
 	return b.Account("alice"), b.Raw("alice")
 }
 
-// TestRestarts checks that counts survive restarts.
 func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "usage.json")

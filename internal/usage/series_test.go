@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestSeries checks that a turn is counted in its part, or not at all if that is
-// too old, in whatever order turns come.
+// A turn is counted in its part, or not at all if that is too old, in whatever order turns come.
 func TestSeries(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
-// newNode returns the usage as a node counts it. Each script runs twice, as if its first answer were
-// lost.
+// newNode returns a node's usage. Each script runs twice, as if its first answer were lost.
 func newNode(t *testing.T, server *redisserver.Server) *Shared {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
@@ -159,8 +158,7 @@ func TestSharedOutage(t *testing.T) {
 	}
 }
 
-// TestSharedRefusals checks that refused requests at one node are counted and listed at another,
-// and displace no turns.
+// Refused requests at one node are counted and listed at another, and displace no turns.
 func TestSharedRefusals(t *testing.T) {
 	server := redisserver.Cluster(t)
 	one, other := newNode(t, server), newNode(t, server)
