@@ -47,7 +47,6 @@ func recording(t testing.TB, name string) [][]byte {
 	return events
 }
 
-// feed ingests events one after the other and returns all deltas.
 func feed(a *Aggregator, choice int, events ...string) []Delta {
 	var deltas []Delta
 	for _, e := range events {
@@ -77,7 +76,6 @@ func wantNothing(t testing.TB, r Result) {
 	}
 }
 
-// one returns the only delta of a result.
 func one(t testing.TB, r Result) Delta {
 	t.Helper()
 	if !r.Updated || len(r.Deltas) != 1 {
@@ -128,7 +126,6 @@ func wantFolded(t testing.TB, a *Aggregator, choice int, deltas []Delta) {
 	}
 }
 
-// object writes JSON from alternating keys and values.
 func object(pairs ...any) string {
 	var out strings.Builder
 	out.WriteByte('{')
@@ -282,8 +279,7 @@ func TestFragmentCost(t *testing.T) {
 	}
 }
 
-// TestLargeArgumentCost: an argument of a megabyte costs a few copies of itself, whole
-// or in parts.
+// TestLargeArgumentCost: an argument of a megabyte costs a few copies of itself, whole or in parts.
 func TestLargeArgumentCost(t *testing.T) {
 	text := `{"content":"` + strings.Repeat("line\n", testArgument/5) + `"}`
 	whole := []byte(rawItem("call_1", "writeToFile", text))

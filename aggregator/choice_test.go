@@ -322,8 +322,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 	if got := found(New(Options{}), text); got != "use_tool:g" {
 		t.Errorf("another aggregator knows the pattern: %s", got)
 	}
-	// A pattern hides no <use_tool> block, not even one that begins within a block of
-	// its own.
+	// A pattern hides no <use_tool> block, not even one that begins within a block of its own.
 	if got := found(a, `@f(<use_tool><name>g</name></use_tool>)`); got != "use_tool:g" {
 		t.Errorf("overlapping blocks: %s", got)
 	}

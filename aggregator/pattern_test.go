@@ -61,7 +61,6 @@ func (r *quotedReader) Next(b byte) BlockState {
 	return BlockOpen
 }
 
-// toolCall is the form of <tool_call> blocks.
 var toolCall Pattern
 
 // SetToolCall sets toolCall before the tests begin.
@@ -76,7 +75,6 @@ func (longer) Parse(block string) (name, arguments string, err error) {
 	return atPattern{}.Parse(strings.TrimPrefix(block, "<tool_calls"))
 }
 
-// testPatterns are all of them.
 func testPatterns() []NamedPattern {
 	return []NamedPattern{
 		{Name: "at", Pattern: atPattern{}}, {Name: "quoted", Pattern: quoted{}},
@@ -188,7 +186,6 @@ var patternTokens = []string{
 	"s@", "@", "f(", ")", "a", "«", "»", "\xc2", "\xab", "\xbb", "<", ">", "{", "}", `"`, "\\", ",", ":", " ", "\n", "```\n", "~~~", "é", "😀", "\xff",
 }
 
-// patternOptions makes options of a byte.
 func patternOptions(flags byte) ScannerOptions {
 	opts := ScannerOptions{Patterns: testPatterns()[flags>>6:]}
 	opts.MaxBlock = []int{0, 3, 12, 40}[flags&3]
@@ -288,8 +285,7 @@ func TestPatternMessages(t *testing.T) {
 	checkScanned(t, testPatterns(), "a @f()<tool_call>@g()", segments)
 }
 
-// TestScannerWithoutPatterns: without patterns the segments are those of the
-// <use_tool> scanner.
+// TestScannerWithoutPatterns: without patterns the segments are those of the <use_tool> scanner.
 func TestScannerWithoutPatterns(t *testing.T) {
 	text := "a @f() " + useToolG + toolCallF
 	if got, want := show(scan(t, ScannerOptions{}, "", text)), "|a @f() | + [g {\"x\":\"1\"}] |"+toolCallF+"|"; got != want {
@@ -423,8 +419,7 @@ func TestToolCall(t *testing.T) {
 	}
 }
 
-// TestToolCallIsJSON: the reader takes for complete what encoding/json takes for an
-// object.
+// TestToolCallIsJSON: the reader takes for complete what encoding/json takes for an object.
 func TestToolCallIsJSON(t *testing.T) {
 	values := []string{`{}`, `{"a":1.5e+3,"b":[true,false,null,{"c":"\u0041\\\""}]}`, "{ }", `{"a":{"b":{"c":[[[]]]}}}`}
 	for _, value := range values {

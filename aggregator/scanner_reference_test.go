@@ -173,7 +173,6 @@ func refValue(text string, from int) (end int, valid bool) {
 	return len(text), false
 }
 
-// whole gives out a closed block.
 func (r *reference) whole(start, end int) {
 	block := r.text[start:end]
 	name, arguments, err := usetool.Parse(block)

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// cuttings calls f with the text cut in two at every place, and into pieces of
-// several sizes.
+// cuttings calls f with the text cut in two at every place, and into pieces of several sizes.
 func cuttings(text string, f func(how string, pieces []string)) {
 	f("whole", []string{text})
 	for i := range len(text) + 1 {
@@ -37,8 +36,7 @@ func useTool(name, inner string) string {
 	return "<use_tool><name>" + name + "</name>" + inner + "</use_tool>"
 }
 
-// runCases runs each case over every cutting, against the expectation and
-// against the reference.
+// runCases runs each case over every cutting, against the expectation and against the reference.
 func runCases(t *testing.T, cases []scanCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -485,8 +483,7 @@ func TestScannerLooksOnce(t *testing.T) {
 	}
 }
 
-// Behind a broken value the text from its first tag on is looked at again, be
-// it held or new.
+// Behind a broken value the text from its first tag on is looked at again, be it held or new.
 func TestScannerLooksAgain(t *testing.T) {
 	const block, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
 	for _, size := range []int{1, 5, len(block), len(block) + len(tail)} {
@@ -510,7 +507,6 @@ func TestScannerManySmallPieces(t *testing.T) {
 	}
 }
 
-// benchmarkScan feeds a text in pieces of size bytes.
 func benchmarkScan(b *testing.B, text string, size int, opts ScannerOptions) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
@@ -715,7 +711,6 @@ func checkScanned(t testing.TB, patterns []NamedPattern, text string, segments [
 	}
 }
 
-// joined joins adjacent segments of text.
 func joined(segments []usetool.Segment) []usetool.Segment {
 	var whole []usetool.Segment
 	for _, segment := range segments {
@@ -764,7 +759,6 @@ func pieces[T int | byte](text string, sizes ...T) []string {
 	return append(parts, text)
 }
 
-// tokenText makes a text of one token a byte.
 func tokenText(tokens []string, program []byte) string {
 	var text strings.Builder
 	for _, b := range program {

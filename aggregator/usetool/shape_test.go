@@ -108,7 +108,6 @@ func FuzzAction(f *testing.F) {
 	})
 }
 
-// members writes parameters as a JSON object.
 func members(params []Param) string {
 	var written []string
 	for _, p := range params {

@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// object writes JSON from alternating names and texts.
 func object(pairs ...string) string {
 	var members []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -192,10 +191,9 @@ func checkReadBack(t testing.TB, name string, arguments map[string]any) {
 	}
 }
 
-// checkValue compares a value with what came back. Arrays and objects are the
-// same. So is text, but for the white space around it and the spaces that closing
-// tags gained. Text that is an array or an object in JSON comes back as that: the
-// client's grammar has no other way to write one.
+// checkValue compares a value with what came back. Arrays and objects are the same. So is text, but
+// for the white space around it and the spaces that closing tags gained. Text that is an array or
+// an object in JSON comes back as that: the client's grammar has no other way to write one.
 func checkValue(t testing.TB, block string, sent, got any) {
 	t.Helper()
 	text, isText := sent.(string)
@@ -384,7 +382,6 @@ func clientPairs(text string) [][2]string {
 	}
 }
 
-// clientValue reads the value of a parameter.
 func clientValue(text string) any {
 	text = strings.TrimSpace(text)
 	if !clientAny.MatchString(text) {

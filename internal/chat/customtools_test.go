@@ -42,8 +42,7 @@ func TestCustomTools(t *testing.T) {
 	}
 }
 
-// TestCustomCallsInHistory gives the model back what it wrote, in whichever form the
-// call comes.
+// TestCustomCallsInHistory gives the model back what it wrote, in whichever form the call comes.
 func TestCustomCallsInHistory(t *testing.T) {
 	const tool = `,"tools":[{"type":"custom","name":"patch"}]`
 	for call, more := range map[string]string{

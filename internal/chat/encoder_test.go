@@ -27,14 +27,12 @@ func finishOut(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 
-// newStream returns an encoder of chunks.
 func newStream(meta Meta, emit func(data []byte) error) *Encoder {
 	e := NewEncoder(meta)
 	e.Begin(func(_ string, data []byte) error { return emit(data) })
 	return e
 }
 
-// newBody returns an encoder of a body.
 func newBody(meta Meta) *Encoder {
 	e := NewEncoder(meta)
 	e.Begin(nil)
@@ -57,7 +55,6 @@ type said struct {
 	out    turn.Output
 }
 
-// alone are the outputs of the only choice.
 func alone(outs []turn.Output) []said {
 	all := make([]said, len(outs))
 	for i, out := range outs {
@@ -235,8 +232,7 @@ func TestChatStreamChoices(t *testing.T) {
 	}
 }
 
-// TestChatStreamAfterAChoice: a choice that has finished says nothing more, while
-// others do.
+// TestChatStreamAfterAChoice: a choice that has finished says nothing more, while others do.
 func TestChatStreamAfterAChoice(t *testing.T) {
 	count := 0
 	meta := testMeta

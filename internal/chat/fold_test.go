@@ -22,7 +22,6 @@ type wireCall struct {
 	} `json:"function"`
 }
 
-// wireMessage is a message of a body, or the delta of a chunk.
 type wireMessage struct {
 	Role         string     `json:"role"`
 	Content      *string    `json:"content"`
@@ -34,7 +33,6 @@ type wireMessage struct {
 	} `json:"function_call"`
 }
 
-// add puts a delta to a message.
 func (m *wireMessage) add(delta wireMessage) {
 	if delta.Role != "" {
 		m.Role = delta.Role
@@ -63,7 +61,6 @@ func (m *wireMessage) add(delta wireMessage) {
 	}
 }
 
-// wireCompletion is a body or a chunk.
 type wireCompletion struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -151,8 +148,7 @@ func parseBody(t *testing.T, data []byte) folded {
 	return all
 }
 
-// checkFold compares the answer that a client puts together from a stream with the
-// body.
+// checkFold compares the answer that a client puts together from a stream with the body.
 func checkFold(t *testing.T, meta Meta, all []said) folded {
 	t.Helper()
 	whole, frames, body := fold(t, meta, all)

@@ -12,25 +12,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pngURL is a valid data URL of an image.
 const pngURL = "data:image/png;base64,iVBORw0KGgo="
 
-// withFields is a valid request with more fields.
 func withFields(fields string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}],` + fields + `}`
 }
 
-// withMessages is a valid request but for its messages.
 func withMessages(messages string) string {
 	return `{"model":"m","messages":[` + messages + `]}`
 }
 
-// withTool is a request that declares one tool.
 func withTool(function, more string) string {
 	return withFields(`"tools":[{"type":"function","function":` + function + `}]` + more)
 }
 
-// manyTools are n tools with names of their own.
 func manyTools(n int) string {
 	tools := make([]string, n)
 	for i := range tools {
@@ -39,7 +34,6 @@ func manyTools(n int) string {
 	return strings.Join(tools, ",")
 }
 
-// manyFunctions are n functions with names of their own.
 func manyFunctions(n int) string {
 	functions := make([]string, n)
 	for i := range functions {

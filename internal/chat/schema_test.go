@@ -8,9 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// required are the fields that OpenAI's OpenAPI description (2.3.0) requires of
-// what this package writes, by the place in the body: [] stands for each element
-// of an array.
+// required are the fields that OpenAI's OpenAPI description (2.3.0) requires of what this package
+// writes, by the place in the body: [] stands for each element of an array.
 var required = map[string]map[string]string{
 	"CreateChatCompletionResponse": {
 		"":                               "choices created id model object",
@@ -29,7 +28,6 @@ var required = map[string]map[string]string{
 	},
 }
 
-// at returns the values at a place in a body.
 func at(v any, place string) []any {
 	if place == "" {
 		return []any{v}

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// hoard takes single slots for a user until none is given at once, and returns
-// how many it got.
+// hoard takes single slots for a user until none is given at once, and returns how many it got.
 func hoard(t *testing.T, q *Queue, user string) (slots int) {
 	t.Helper()
 	q.opts.Crowd.Note(user)
@@ -64,8 +63,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareEnds: who has not asked for an hour leaves all slots to the one who
-// has.
+// TestShareEnds: who has not asked for an hour leaves all slots to the one who has.
 func TestShareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(QueueOptions{Concurrent: 8, Queue: 1, Wait: time.Minute})

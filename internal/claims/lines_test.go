@@ -13,7 +13,6 @@ func newOrder(n int) *Queue {
 	return NewQueue(QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
 }
 
-// inOrder runs f in a slot.
 func inOrder(q *Queue, user string, arrived time.Time, f func()) {
 	slots := q.AcquireInOrder(user, arrived)
 	defer slots.Release()

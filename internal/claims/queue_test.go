@@ -97,9 +97,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// order lets requests, written as USER or USER*WEIGHT, wait behind a full queue
-// of so many slots, and tells in which order they get theirs, each giving them
-// back before the next can.
+// order lets requests, written as USER or USER*WEIGHT, wait behind a full queue of so many slots,
+// and tells in which order they get theirs, each giving them back before the next can.
 func order(t *testing.T, slots int, requests string) string {
 	var served []string
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +147,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A request for many slots gets them when it is its turn, whatever else would
-// fit meanwhile.
+// A request for many slots gets them when it is its turn, whatever else would fit meanwhile.
 func TestHeavyIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(QueueOptions{Concurrent: 3, Queue: 1000, Wait: time.Hour})
@@ -256,10 +254,9 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// TestRandomly: whoever comes, waits, gives up and goes at whatever moment,
-// there are never more running than allowed, nor more waiting, no request waits
-// while it may have its slots, Full says what Acquire then does, and in the end
-// no slot is lost.
+// TestRandomly: whoever comes, waits, gives up and goes at whatever moment, there are never more
+// running than allowed, nor more waiting, no request waits while it may have its slots, Full says
+// what Acquire then does, and in the end no slot is lost.
 func TestRandomly(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) { randomly(t, rand.New(rand.NewPCG(seed, 1))) })

@@ -21,13 +21,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// backgroundServer serves the Responses API with a recording.
 func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url string, g *Gateway) {
 	t.Helper()
 	return responsesServer(t, newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: faults}), opts)
 }
 
-// responsesServer serves the Responses API with an app-server.
 func responsesServer(t *testing.T, u *fakeUpstream, opts Options) (url string, g *Gateway) {
 	t.Helper()
 	if opts.Responses == nil {
@@ -54,7 +52,6 @@ func responsesServer(t *testing.T, u *fakeUpstream, opts Options) (url string, g
 	return server.URL + "/v1/responses", g
 }
 
-// waitForAll waits until no response is under way.
 func waitForAll(t *testing.T, g *Gateway) {
 	ctx, end := context.WithTimeout(context.Background(), patience)
 	defer end()
@@ -95,7 +92,6 @@ func call(t *testing.T, method, url, body string, events int) (status int, answe
 	return response.StatusCode, answer
 }
 
-// idIn returns the id of the response in an answer.
 func idIn(t *testing.T, answer string) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(answer, `"id":"`)
@@ -106,7 +102,6 @@ func idIn(t *testing.T, answer string) string {
 	return id
 }
 
-// ended polls a response until it has ended.
 func ended(t *testing.T, url string) (status, body string) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -204,7 +199,6 @@ type slowEngine struct {
 	goOn  chan struct{}
 }
 
-// writing is a write that waits.
 type writing struct {
 	name string
 	ends time.Time // its deadline
@@ -399,7 +393,6 @@ func TestBackgroundPanics(t *testing.T) {
 	}
 }
 
-// panickingObserver panics when turns have started.
 type panickingObserver struct{ noObserver }
 
 func (panickingObserver) AnswerBegan(bool) func() { panic("broken") }

@@ -74,8 +74,7 @@ type brokenRequest struct{ chat.Request }
 func (*brokenRequest) Encoded() int64          { panic("broken") }
 func (*brokenRequest) Encode() *apierror.Error { return nil }
 
-// TestPanicBeforeTurns: a slot is not lost with a request that panics while it
-// is prepared.
+// TestPanicBeforeTurns: a slot is not lost with a request that panics while it is prepared.
 func TestPanicBeforeTurns(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 2})
 	g.upstream = noUpstream{}

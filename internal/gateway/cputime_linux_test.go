@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is the time for which the calling thread has run.
 func cpuTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

@@ -80,7 +80,6 @@ func TestDeleteUnread(t *testing.T) {
 	})
 }
 
-// puts is an engine that counts what is put.
 type puts struct {
 	store.Engine
 	count int

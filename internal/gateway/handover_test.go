@@ -71,8 +71,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// without removes a text from lines, so that an app-server in this process does not
-// keep it.
+// without removes a text from lines, so that an app-server in this process does not keep it.
 func without(text string, from io.Reader) io.Reader {
 	r, w := io.Pipe()
 	go func() {

@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// limitedGateway returns a gateway whose requests all have one key.
 func limitedGateway(t *testing.T, u conversation.Upstream, key *quota.Key) *Gateway {
 	t.Helper()
 	return newGateway(u, Options{
@@ -69,7 +68,6 @@ func TestKeyLimitsHold(t *testing.T) {
 	}
 }
 
-// anyRequest sends a random request, which its client may leave.
 func anyRequest(t *testing.T, g *Gateway, r *rand.Rand) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()

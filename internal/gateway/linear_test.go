@@ -83,7 +83,6 @@ func (m measured) larger(other measured) bool {
 	return perByte(m) > mostGrowth*(perByte(other)+readBytes)
 }
 
-// least is the smaller of either cost of two measurements.
 func (m measured) least(other measured) measured {
 	m.cpu, m.bytes = min(m.cpu, other.cpu), min(m.bytes, other.bytes)
 	return m
@@ -115,8 +114,7 @@ func BenchmarkHostileBodies(b *testing.B) {
 	}
 }
 
-// storedLinks is how many responses are kept for the bodies: each follows the
-// one before.
+// storedLinks is how many responses are kept for the bodies: each follows the one before.
 const storedLinks = 64
 
 // storedSuffix is the suffix of the nth of them.
@@ -146,7 +144,6 @@ func storedItem(link int, place string) json.RawMessage {
 	return fmt.Appendf(nil, `{"id":"msg_%s_%s","type":"message","role":"user","content":"q"}`, storedSuffix(link), place)
 }
 
-// measured is what one request has cost.
 type measured struct {
 	size  int           // of its body
 	cpu   time.Duration // of the goroutine that serves it
@@ -160,7 +157,6 @@ type costs struct {
 	lease conversation.Lease
 }
 
-// newCosts is ready for bodies of about a size.
 func newCosts(t testing.TB, size int) *costs {
 	u := newStubUpstream(t)
 	g := newGateway(u, Options{MaxConcurrent: 8, MaxQueue: 8, QueueWait: patience, Responses: storeFor(t, size), Images: onePixel{}})
@@ -184,7 +180,6 @@ func (onePixel) Fetch(_ context.Context, urls []string, _ func(int64) bool) (map
 	return images, nil
 }
 
-// of measures one request of a route.
 func (c *costs) of(route, body string) measured {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -218,7 +213,6 @@ func (c *costs) serve(route, body string) {
 	}
 }
 
-// grown makes a body of about so many bytes.
 func grown(body hostileBody, size int) string {
 	const sample = 1000
 	return body(max(1, size*sample/len(body(sample))))

@@ -22,12 +22,10 @@ func list(n int, element func(i int) string) string {
 	return b.String()
 }
 
-// repeat is n times the same element.
 func repeat(n int, element string) string {
 	return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
 }
 
-// numbered is n elements of a format with one %d.
 func numbered(n int, format string) string {
 	return list(n, func(i int) string { return fmt.Sprintf(format, i) })
 }
@@ -47,10 +45,8 @@ func withMember(members string) string {
 // conversing is a chat request with the messages.
 func conversing(messages string) string { return `{"model":"m","messages":[` + messages + `]}` }
 
-// respond is a Responses request with the members.
 func respond(members string) string { return `{"model":"m","input":"q",` + members + `}` }
 
-// following is a Responses request with the items.
 func following(items string) string { return `{"model":"m","input":[` + items + `]}` }
 
 // chatBodies are chat requests, by what they have many of.
@@ -317,7 +313,6 @@ func responseBodies() map[string]hostileBody {
 // fewAtMost says of which there are few in a request, and how many.
 var fewAtMost = map[string]int{"reserved names": 1024, "taken names": 1016}
 
-// text is n words.
 func text(n int) string { return strings.Repeat("word ", n) }
 
 // schemas are JSON schemas, by what they have many of.

@@ -50,10 +50,8 @@ func startServing(serve func(in io.Reader, out io.Writer)) *appserver.Program {
 	}
 }
 
-// callHead is how a call begins.
 var callHead = regexp.MustCompile(`^\{"id":(\d+),"method":"([^"]+)"`)
 
-// answerAll answers calls until there are no more.
 func answerAll(in io.Reader, out io.Writer) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for n := 0; ; n++ {

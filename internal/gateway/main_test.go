@@ -23,8 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds what must happen in the end, on a machine however busy.
 const patience = time.Minute
 
-// fakeUpstream is one app-server that plays recordings. It counts what is held
-// of it.
+// fakeUpstream is one app-server that plays recordings. It counts what is held of it.
 type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
@@ -32,8 +31,7 @@ type fakeUpstream struct {
 	login         loginstate.Login
 }
 
-// newFakeUpstream returns an upstream whose app-server, which is ready, plays
-// recordings.
+// newFakeUpstream returns an upstream whose app-server, which is ready, plays recordings.
 func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
 	t.Helper()
 	return newServedUpstream(t, playing(transcripts(t), opts))
@@ -90,7 +88,6 @@ func (r *records) TurnsEnded(_ context.Context, turns []usage.Record) { r.turns.
 
 func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
 
-// newGateway is a gateway before an upstream, with room for so many turns.
 func newGateway(u conversation.Upstream, opts Options) *Gateway {
 	opts.MaxBody, opts.MaxBodyMemory, opts.IdleTimeout = 1<<20, 1<<30, patience
 	opts.Tools = turn.ToolOptions{OutputMode: turn.ModeAuto, TextualTools: turn.TextualAuto, StopAfterTools: turn.StopBurst}

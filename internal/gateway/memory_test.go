@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// asking returns a request of a user without a body.
 func asking(t *testing.T, g *Gateway, user string) *exchange {
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
 	r.Header.Set("User", user)

@@ -38,7 +38,6 @@ func newNodes(t *testing.T, faults fakecodex.Faults) *nodes {
 	return n
 }
 
-// sharedStore returns a store of a node.
 func sharedStore(t *testing.T, server *redisserver.Server) *objects.Store {
 	t.Helper()
 	engine := store.NewRedis(store.RedisOptions{

@@ -25,7 +25,6 @@ func asOllama(g *Gateway, serve func(*Gateway, http.ResponseWriter, *http.Reques
 	return w
 }
 
-// answered reads an answer strictly.
 func answered(t *testing.T, w *httptest.ResponseRecorder, stream bool) *ollamacheck.Answer {
 	t.Helper()
 	read, want := ollamacheck.Whole, "application/json"

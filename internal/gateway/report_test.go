@@ -117,7 +117,6 @@ func TestAbandonedStart(t *testing.T) {
 	}
 }
 
-// recorded gets the record of each turn.
 type recorded chan usage.Record
 
 func (r recorded) AnswerBegan(bool) (ended func()) { return func() {} }
@@ -128,7 +127,6 @@ func (r recorded) TurnsEnded(_ context.Context, turns []usage.Record) {
 }
 func (r recorded) RequestFailed(*http.Request, *apierror.Error) {}
 
-// witness remembers what an observer is told.
 type witness struct {
 	failed []*apierror.Error
 	turns  []usage.Record

@@ -34,14 +34,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// streamOf returns a responder for the chunks of an exchange.
 func streamOf(g *Gateway, ex *exchange) *responder {
 	answer := chat.NewEncoder(chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}})
 	req := &request{plan: &prompt.Plan{Settings: prompt.Settings{Stream: true}}, answer: answer, form: answer.Form()}
 	return g.newResponder(ex, req, new(tally))
 }
 
-// newTestResponder returns a responder for chunks, and what it has written.
 func newTestResponder(t *testing.T) (*responder, *httptest.ResponseRecorder) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
@@ -208,7 +206,6 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// writeCounter is a listener that counts the writes to its connections.
 type writeCounter struct {
 	net.Listener
 	writes *atomic.Int64
@@ -360,8 +357,7 @@ func TestWayOfARequest(t *testing.T) {
 	}
 }
 
-// functionsOf returns the names of a package's functions, and TYPE.METHOD of its
-// methods.
+// functionsOf returns the names of a package's functions, and TYPE.METHOD of its methods.
 func functionsOf(t *testing.T, root, name string) map[string]bool {
 	t.Helper()
 	functions := make(map[string]bool)

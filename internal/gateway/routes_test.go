@@ -55,7 +55,6 @@ func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, i
 	g.Serve(Find("/v1/conversations/*/items/*"), w, r, id, item)
 }
 
-// acceptAt accepts a request to the route with a path.
 func (g *Gateway) acceptAt(path string, ex *exchange) (*request, *apierror.Error) {
 	rt := Find(path)
 	return g.accept(ex, rt.API, rt.Turn)

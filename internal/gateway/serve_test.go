@@ -67,8 +67,7 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-// TestTrickle: over HTTP/1 a client that goes on too slowly is told, and its
-// connection is closed.
+// TestTrickle: over HTTP/1 a client that goes on too slowly is told, and its connection is closed.
 func TestTrickle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
@@ -167,12 +166,10 @@ type exitingUpstream struct{}
 
 func (exitingUpstream) Lease() (conversation.Lease, error) { return nil, turn.ErrShutdown }
 
-// noUpstream has app-servers that nobody may ask for.
 type noUpstream struct{}
 
 func (noUpstream) Lease() (conversation.Lease, error) { return &fakeLease{u: &fakeUpstream{}}, nil }
 
-// oneConn listens to one connection.
 type oneConn struct {
 	once sync.Once
 	conn net.Conn
@@ -193,7 +190,6 @@ func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// requestOf is a request of a user.
 func requestOf(user string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("User", user)

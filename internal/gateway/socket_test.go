@@ -40,8 +40,7 @@ func ask(ctx context.Context, t *testing.T, client *websocket.Conn, message stri
 	return string(answer)
 }
 
-// echo answers with the body of the request as an event, and refuses "no" without reading
-// further.
+// echo answers with the body of the request as an event, and refuses "no" without reading further.
 func echo(w *socketWriter, r *http.Request) (usable bool) {
 	head := make([]byte, 2)
 	_, _ = io.ReadFull(r.Body, head)

@@ -27,7 +27,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// failingEngine fails whatever one does.
 type failingEngine struct {
 	store.Engine
 	err error
@@ -42,12 +41,10 @@ func (f failingEngine) Append(context.Context, string, string, *store.Append) (b
 }
 func (f failingEngine) Delete(context.Context, string, string, int64) error { return f.err }
 
-// failingStore returns a store whose engine fails.
 func failingStore(err error) *objects.Store {
 	return objects.NewStore(failingEngine{store.NewMemory(1<<20, time.Hour), err}, discard())
 }
 
-// memoryStore returns a store in memory.
 func memoryStore(maxBytes int64, maxAge time.Duration) *objects.Store {
 	return objects.NewStore(store.NewMemory(maxBytes, maxAge), discard())
 }
@@ -65,7 +62,6 @@ func storeGateway(kept *objects.Store) (*Gateway, *bytes.Buffer) {
 	}), log
 }
 
-// noObserver is told in vain.
 type noObserver struct{}
 
 func (noObserver) AnswerBegan(bool) func()                      { return func() {} }
@@ -207,8 +203,7 @@ func (c *slowChain) Read(ctx context.Context, _, _ string, _ store.Query) ([]sto
 	return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 }
 
-// TestChainAtExit: a chain that is being read does not hold up the exit, nor
-// outlive its client.
+// TestChainAtExit: a chain that is being read does not hold up the exit, nor outlive its client.
 func TestChainAtExit(t *testing.T) {
 	body := `{"model":"m","input":"q","previous_response_id":"` + responseid.Prefix + strings.Repeat("0", 26) + `"}`
 	for code, end := range map[apierror.Code]func(leave, exit context.CancelFunc){

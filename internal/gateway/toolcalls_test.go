@@ -52,7 +52,6 @@ func textPart(text string) string {
 	return `item/agentMessage/delta {"itemId":"m","delta":` + wirejson.Quote(text) + `}`
 }
 
-// askCalls asks for an answer with the tools f and g, and returns it.
 func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, serve func(*Gateway, http.ResponseWriter, *http.Request), body string) *httptest.ResponseRecorder {
 	t.Helper()
 	g := newGateway(u, Options{MaxConcurrent: 2})
@@ -72,7 +71,6 @@ const (
 	responsesCalls = `{"model":"m","stream":%t,"store":false,"input":"x","tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]}`
 )
 
-// suffix is the random end of an id.
 var suffix = regexp.MustCompile(`(tool_\d+_\d+)_[0-9a-z]+`)
 
 // deltas lists what the chunks of a chat stream bring: content in quotes, calls as index, id and

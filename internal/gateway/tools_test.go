@@ -20,7 +20,6 @@ const (
 	taughtPrompt = "Call tools as <use_tool><name>x</name></use_tool>."
 )
 
-// decodeChat returns a decoded request and its plan.
 func decodeChat(t *testing.T, system string, more map[string]any) (*prompt.Conversation, *prompt.Plan) {
 	t.Helper()
 	body := map[string]any{

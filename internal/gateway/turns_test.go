@@ -41,8 +41,7 @@ func refusing(method string) func(id, called, line string) string {
 	}
 }
 
-// answering plays recordings, but answers a call with what instead returns, unless that is
-// empty.
+// answering plays recordings, but answers a call with what instead returns, unless that is empty.
 func answering(t *testing.T, instead func(id, method, line string) string) func(in io.Reader, out io.Writer) {
 	play := playing(transcripts(t), fakecodex.Options{Default: "text"})
 	return func(in io.Reader, out io.Writer) {
@@ -73,7 +72,6 @@ func answering(t *testing.T, instead func(id, method, line string) string) func(
 	}
 }
 
-// lockedWriter is a writer that several use.
 type lockedWriter struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -216,7 +214,6 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 	return u
 }
 
-// transcripts loads the repository's recordings.
 func transcripts(t testing.TB) *fakecodex.Transcripts {
 	t.Helper()
 	all, err := fakecodex.Load(filepath.Join("..", "..", "testdata", "transcripts"))
@@ -224,7 +221,6 @@ func transcripts(t testing.TB) *fakecodex.Transcripts {
 	return all
 }
 
-// playing returns a serve function that plays recordings.
 func playing(all *fakecodex.Transcripts, opts fakecodex.Options) func(in io.Reader, out io.Writer) {
 	opts.Transcripts = all
 	return func(in io.Reader, out io.Writer) { _ = fakecodex.Serve(context.Background(), in, out, opts) }
@@ -306,9 +302,8 @@ func TestMuteMethods(t *testing.T) {
 	}
 }
 
-// TestClientsLeave: clients that go at every moment, while their requests are
-// read, wait, start and run, leave nothing behind: no slot, no place in the
-// queue, no lease, no process held, no thread.
+// TestClientsLeave: clients that go at every moment, while their requests are read, wait, start and
+// run, leave nothing behind: no slot, no place in the queue, no lease, no process held, no thread.
 func TestClientsLeave(t *testing.T) {
 	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{Delay: time.Millisecond}})
 	server := leaveAtRandom(t, u, http.StatusOK)
@@ -321,8 +316,7 @@ func TestClientsLeave(t *testing.T) {
 	}
 }
 
-// TestClientsLeaveTheDying: the same with an app-server that dies again and
-// again.
+// TestClientsLeaveTheDying: the same with an app-server that dies again and again.
 func TestClientsLeaveTheDying(t *testing.T) {
 	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{DieAfter: 500}})
 	leaveAtRandom(t, u, http.StatusOK, http.StatusServiceUnavailable)
@@ -374,7 +368,6 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 	return server
 }
 
-// maxTestChoices is the most choices of a request.
 const maxTestChoices = 8
 
 // askAndLeave sends a request and leaves at a random moment, or not at all.
@@ -408,7 +401,6 @@ func askAndLeave(t *testing.T, client *http.Client, url string, r *rand.Rand, st
 	}
 }
 
-// silence is a body that does not go on.
 type silence struct{ ctx context.Context }
 
 func (s silence) Read([]byte) (int, error) {
@@ -416,9 +408,8 @@ func (s silence) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// TestResets: streams of HTTP/2 that are reset at every moment, most of them
-// while their bodies are read, end nothing but themselves. `go test -run
-// TestResets -count 10` resets 10,000.
+// TestResets: streams of HTTP/2 that are reset at every moment, most of them while their bodies are
+// read, end nothing but themselves. `go test -run TestResets -count 10` resets 10,000.
 func TestResets(t *testing.T) {
 	const connections, resets = 8, 125
 	g := newGateway(newFakeUpstream(t, fakecodex.Options{Default: "text"}), Options{MaxConcurrent: 4, MaxQueue: 4, QueueWait: time.Millisecond})
@@ -443,7 +434,6 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// newServerH2C is a server that takes HTTP/2 without TLS.
 func newServerH2C(t *testing.T, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -461,9 +451,8 @@ func newClientH2C() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// answeredH2C sends a request, of which the half has no end of its body, and
-// resets the stream at a random moment. It reports whether the answer was
-// faster.
+// answeredH2C sends a request, of which the half has no end of its body, and resets the stream at a
+// random moment. It reports whether the answer was faster.
 func answeredH2C(t *testing.T, client *http.Client, url string, random *rand.Rand) bool {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

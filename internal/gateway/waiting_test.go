@@ -78,7 +78,6 @@ func waitingGateway(t *testing.T, answers int64) *Gateway {
 	return g
 }
 
-// checkNothingHeld checks that in the end nothing is held.
 func checkNothingHeld(t *testing.T, g *Gateway) {
 	t.Helper()
 	waitForAll(t, g)
@@ -229,7 +228,6 @@ func TestWaiting(t *testing.T) {
 // writes are the methods and functions that write bytes.
 var writes = []string{"Write", "WriteString", "WriteData", "WriteEvent", "WriteTo", "ReadFrom", "Copy", "CopyN", "CopyBuffer", "Encode", "Fprint", "Fprintf", "Fprintln", "ServeContent", "ServeFile"}
 
-// writersIn returns the functions of the package in a directory that write bytes.
 func writersIn(t *testing.T, dir string) (functions []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -83,8 +83,7 @@ func TestNothingToFetch(t *testing.T) {
 	}
 }
 
-// TestResponses checks the reason for each kind of bad response, including one
-// that never ends.
+// TestResponses checks the reason for each kind of bad response, including one that never ends.
 func TestResponses(t *testing.T) {
 	answers := map[string]struct {
 		answer http.HandlerFunc

@@ -55,8 +55,7 @@ func (z *zone) answer(query []byte) []byte {
 	return append(response, data...)
 }
 
-// dial connects a resolver to the zone. Each message has a length before it, as
-// over TCP.
+// dial connects a resolver to the zone. Each message has a length before it, as over TCP.
 func (z *zone) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() {
@@ -166,8 +165,7 @@ func TestCertificate(t *testing.T) {
 	refused(t, f, server.URL, errCertificate)
 }
 
-// TestUnreachable checks that the message shows neither the address nor the
-// system's error.
+// TestUnreachable checks that the message shows neither the address nor the system's error.
 func TestUnreachable(t *testing.T) {
 	server, f := serve(t, http.NotFound)
 	server.Close()
@@ -181,8 +179,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// TestRedirects checks that five redirects are followed, and that the rules for
-// URLs apply to each.
+// TestRedirects checks that five redirects are followed, and that the rules for URLs apply to each.
 func TestRedirects(t *testing.T) {
 	inner, _ := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the inner server was asked") })
 	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,6 @@ var (
 	finished = turn.Output{Kind: turn.OutputFinish, End: &turn.End{Usage: codexrpc.Usage{TotalTokens: 5, InputTokens: 3, OutputTokens: 2}}}
 )
 
-// decoded decodes JSON.
 func decoded(t *testing.T, text string) (v any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {

@@ -18,7 +18,6 @@ import (
 // aPNG is a picture of one pixel in base64.
 const aPNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// planOf returns the plan of a request.
 func planOf(t *testing.T, r *Request) *prompt.Plan {
 	t.Helper()
 	if apiErr := r.Encode(); apiErr != nil {
@@ -103,7 +102,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// form returns a form with fields, and pictures under a name.
 func form(t *testing.T, name string, pictures int, fields ...string) (contentType string, body []byte) {
 	t.Helper()
 	picture, err := base64.StdEncoding.DecodeString(aPNG)

@@ -34,7 +34,6 @@ func called(n int, name, arguments string) []turn.Output {
 	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: name, Text: arguments}}
 }
 
-// begun returns an encoder that has begun.
 func begun(meta Meta, emit api.Emit) *Encoder {
 	e := NewEncoder(meta)
 	e.Begin(emit)
@@ -60,7 +59,6 @@ func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Messag
 	return r.Message, wire.String()
 }
 
-// whole returns the body of outputs.
 func whole(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
 	t.Helper()
 	b := begun(meta, nil)
@@ -261,7 +259,6 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// cut cuts a text into pieces of so many runes.
 func cut(text string, size int) (pieces []string) {
 	for runes := []rune(text); len(runes) > 0; {
 		n := min(size, len(runes))

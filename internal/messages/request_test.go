@@ -12,7 +12,6 @@ import (
 
 const png = "iVBORw0KGgo="
 
-// ask returns a body with messages, and more members.
 func ask(messages, more string) string {
 	if more != "" {
 		more = "," + more
@@ -162,7 +161,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// settingsOf returns what of a plan is not the conversation.
 func settingsOf(t *testing.T, r *Request) string {
 	t.Helper()
 	p, apiErr := r.Plan(prompt.Options{})

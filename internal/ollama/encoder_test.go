@@ -29,7 +29,6 @@ func called(n int, arguments string) []turn.Output {
 	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: "f", Text: arguments}}
 }
 
-// begun returns an encoder that has begun.
 func begun(meta Meta, emit api.Emit) *Encoder {
 	e := NewEncoder(meta)
 	e.Begin(emit)
@@ -87,7 +86,6 @@ func check(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *a
 	return got, nil
 }
 
-// shown returns what a client has of an answer.
 func shown(a *ollamacheck.Answer) string {
 	all := a.Thinking + "|" + a.Text + "|"
 	for _, c := range a.Calls {
@@ -251,7 +249,6 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// cut cuts a text into pieces of so many runes.
 func cut(text string, size int) (pieces []string) {
 	for runes := []rune(text); len(runes) > 0; {
 		n := min(size, len(runes))

@@ -13,7 +13,6 @@ import (
 
 const png = "iVBORw0KGgo="
 
-// ask returns a body with messages, and more members.
 func ask(messages, more string) string {
 	if more != "" {
 		more = "," + more

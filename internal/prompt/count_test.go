@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// conversationOf returns a conversation of these messages.
 func conversationOf(texts ...string) *Conversation {
 	c := new(Conversation)
 	for _, text := range texts {

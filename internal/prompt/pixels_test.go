@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// dataURLOf returns a data URL with a file.
 func dataURLOf(file []byte) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(file)
 }
@@ -42,7 +41,6 @@ func encoded(t testing.TB, width, height int) map[string][]byte {
 	return files
 }
 
-// pngHeader returns the beginning of a PNG of a size.
 func pngHeader(width, height uint32) []byte {
 	header := append([]byte("IHDR"), make([]byte, 13)...)
 	binary.BigEndian.PutUint32(header[4:], width)
@@ -73,7 +71,6 @@ func jpegHeader(marker byte, width, height uint16) []byte {
 	return append(file, 1, 1, 0x11, 0)
 }
 
-// webp returns the beginning of a WebP image with a chunk.
 func webp(kind, chunk string) []byte {
 	return []byte("RIFF\x30\x00\x00\x00WEBP" + kind + "\x0a\x00\x00\x00" + chunk)
 }

@@ -180,8 +180,7 @@ func TestPlanConversation(t *testing.T) {
 	}
 }
 
-// TestPlanLongInput sends texts around the limit of turn/start, in characters
-// and over all parts.
+// TestPlanLongInput sends texts around the limit of turn/start, in characters and over all parts.
 func TestPlanLongInput(t *testing.T) {
 	part := func(s string) string { return `{"type":"text","text":"` + s + `"}` }
 	for name, c := range map[string]struct {
@@ -343,7 +342,6 @@ func TestServiceTier(t *testing.T) {
 	}
 }
 
-// effort is the effort that the thread of a plan is started with.
 func effort(p *prompt.Plan) string {
 	effort, _ := p.Thread.Config.Own["model_reasoning_effort"].(string)
 	return effort
@@ -475,8 +473,7 @@ func TestPlanOddCalls(t *testing.T) {
 	}
 }
 
-// TestPlaced: with each placement all instructions are there once, and the plan
-// stays as it was.
+// TestPlaced: with each placement all instructions are there once, and the plan stays as it was.
 func TestPlaced(t *testing.T) {
 	chat := mustDecode(t, `{"model":"m","messages":[{"role":"system","content":"I \"am\"."},{"role":"user","content":"h"},{"role":"user","content":"q"}],`+
 		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
@@ -580,20 +577,16 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// pngURL is a valid data URL of an image.
 const pngURL = "data:image/png;base64,iVBORw0KGgo="
 
-// withFields is a valid request with more fields.
 func withFields(fields string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}],` + fields + `}`
 }
 
-// withMessages is a valid request but for its messages.
 func withMessages(messages string) string {
 	return `{"model":"m","messages":[` + messages + `]}`
 }
 
-// withTool is a request that declares one tool.
 func withTool(function, more string) string {
 	return withFields(`"tools":[{"type":"function","function":` + function + `}]` + more)
 }
@@ -625,7 +618,6 @@ func mustPlan(t *testing.T, body string) *prompt.Plan {
 	return p
 }
 
-// withInput is a request of the Responses API with these input items.
 func withInput(items string) string { return `{"model":"m","input":[` + items + `]}` }
 
 // withRemoteImages shows one image twice, and one in a tool's result.
@@ -761,8 +753,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// TestToolNamesReserved makes sure that no name that Codex would not offer gets
-// there.
+// TestToolNamesReserved makes sure that no name that Codex would not offer gets there.
 func TestToolNamesReserved(t *testing.T) {
 	for _, name := range []string{
 		"mcp", "mcp__", "mcp__a__b", "exec_command", "shell_command", "apply_patch", "exec", "wait", "request_user_input",

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// generator makes up schemas.
 type generator struct {
 	*rand.Rand
 	tame bool // only what Codex keeps

@@ -129,8 +129,7 @@ func TestFitWhole(t *testing.T) {
 	}
 }
 
-// TestFitDescriptions: of a schema that is too long because of its descriptions, these
-// are told.
+// TestFitDescriptions: of a schema that is too long because of its descriptions, these are told.
 func TestFitDescriptions(t *testing.T) {
 	long := strings.Repeat("All about it. ", 200)
 	properties := func(a, b string) string {

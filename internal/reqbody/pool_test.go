@@ -154,7 +154,6 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// writer is the response writer of the body's connection.
 func (b *slowBody) writer() http.ResponseWriter {
 	return &expiring{httptest.NewRecorder(), b.expired}
 }
@@ -169,9 +168,8 @@ func (w *expiring) SetReadDeadline(time.Time) error {
 	return nil
 }
 
-// TestBodyMemory: a body that finds no room is refused, before it is read if its
-// length is known, and leaves none taken. Small ones find some while large ones
-// have taken what they may.
+// TestBodyMemory: a body that finds no room is refused, before it is read if its length is known,
+// and leaves none taken. Small ones find some while large ones have taken what they may.
 func TestBodyMemory(t *testing.T) {
 	const most = 4 << 20
 	p := NewPool(4*most, most, claims.NewCrowd(nil))
@@ -237,8 +235,7 @@ func TestReadBodies(t *testing.T) {
 	}
 }
 
-// TestCopies: few large bodies are copied at once, the others wait for a time;
-// small ones need not.
+// TestCopies: few large bodies are copied at once, the others wait for a time; small ones need not.
 func TestCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewPool(4<<20, 1<<20, claims.NewCrowd(nil))

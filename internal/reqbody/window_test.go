@@ -32,7 +32,6 @@ const (
 	repeated = 1
 )
 
-// head returns the head of a block.
 func head(size, kind int, last bool) []byte {
 	bits := uint32(size<<3 | kind<<1)
 	if last {

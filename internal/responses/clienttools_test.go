@@ -20,8 +20,7 @@ var clientCalls = []struct{ name, arguments, item string }{
 	{"apply_patch", `{"type":"delete_file","path":"a"}`, `"type":"apply_patch_call","status":"completed","call_id":"c","operation":{"type":"delete_file","path":"a"}`},
 }
 
-// TestClientCalls makes items of calls, and of these items the calls that the model had
-// made.
+// TestClientCalls makes items of calls, and of these items the calls that the model had made.
 func TestClientCalls(t *testing.T) {
 	meta := responseOf(t, withMember(everyClientTool)).Meta(testSuffix)
 	for _, c := range clientCalls {

@@ -47,7 +47,6 @@ func responseOf(t testing.TB, body string) *Request {
 	return r
 }
 
-// testSuffix is the suffix of a response's id.
 const testSuffix = "abcdefghijklmnopqrstuvwxyz"
 
 // everyTool is a request with a tool of each form.
@@ -63,7 +62,6 @@ func metaOf(t testing.TB, body string) Meta {
 	return meta
 }
 
-// readEvent is one event of a stream, as a client reads it.
 type readEvent struct {
 	Type     string          `json:"type"`
 	Sequence int             `json:"sequence_number"`
@@ -162,8 +160,7 @@ func keptItems(t *testing.T, r *Encoder) (items []string) {
 	return items
 }
 
-// checkResponseFold compares what a stream ends with, and what its deltas add up
-// to, with the body.
+// checkResponseFold compares what a stream ends with, and what its deltas add up to, with the body.
 func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 	t.Helper()
 	events, s := streamOf(t, meta, outs)
@@ -181,8 +178,7 @@ func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 	checkDeltas(t, events, body.JSON())
 }
 
-// checkDeltas is a client: it puts items together and compares them with the
-// Response in the end.
+// checkDeltas is a client: it puts items together and compares them with the Response in the end.
 func checkDeltas(t *testing.T, events []readEvent, response []byte) {
 	t.Helper()
 	var whole struct {
@@ -294,8 +290,7 @@ func TestResponseHidesReasoning(t *testing.T) {
 	}
 }
 
-// TestResponseCallsInText has calls that stand in the text, for a client that
-// reads them there.
+// TestResponseCallsInText has calls that stand in the text, for a client that reads them there.
 func TestResponseCallsInText(t *testing.T) {
 	meta := metaOf(t, `{"model":"m","input":"q"}`)
 	meta.CallsInText = true
@@ -324,8 +319,7 @@ func TestResponseCancel(t *testing.T) {
 	}
 }
 
-// TestResponseFoldRandom cuts texts in random ways: however it is cut, the
-// response is the same.
+// TestResponseFoldRandom cuts texts in random ways: however it is cut, the response is the same.
 func TestResponseFoldRandom(t *testing.T) {
 	meta := metaOf(t, everyTool)
 	for seed := range uint64(60) {

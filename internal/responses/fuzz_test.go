@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// checkRefusal checks that a request is refused in OpenAI's shape.
 func checkRefusal(t *testing.T, apiErr *apierror.Error) {
 	t.Helper()
 	if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Message == "" || !json.Valid(apiErr.Body()) {

@@ -5,7 +5,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// pngURL is a valid data URL of an image.
 const pngURL = "data:image/png;base64,iVBORw0KGgo="
 
 var testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}

@@ -21,10 +21,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// withInput is a body with these input items.
 func withInput(items string) string { return `{"model":"m","input":[` + items + `]}` }
 
-// withMember is a body with this member.
 func withMember(member string) string { return `{"model":"m","input":"q",` + member + `}` }
 
 func TestDecodeResponseRefuses(t *testing.T) {
@@ -115,7 +113,6 @@ func TestDecodeResponseRefuses(t *testing.T) {
 	}
 }
 
-// decodeAll decodes and resolves a body.
 func decodeAll(body string) *apierror.Error {
 	r, apiErr := Decode([]byte(body))
 	if apiErr == nil {
@@ -306,8 +303,7 @@ func TestResponseResolve(t *testing.T) {
 	}
 }
 
-// TestResponseRefusal: an item that Codex cannot read is named as the client
-// counts.
+// TestResponseRefusal: an item that Codex cannot read is named as the client counts.
 func TestResponseRefusal(t *testing.T) {
 	refused := &codexrpc.CallError{Code: -32600, Message: "items[1] is not a valid response item: missing field `x`"}
 	const web = `{"type":"web_search_call","action":5}`
@@ -376,9 +372,8 @@ func TestInputItems(t *testing.T) {
 	}
 }
 
-// FuzzResponse sends any body. What is refused must be refused in OpenAI's shape;
-// what is accepted must give a plan that Codex can read, items that can be kept,
-// and a Response of the right shape.
+// FuzzResponse sends any body. What is refused must be refused in OpenAI's shape; what is accepted
+// must give a plan that Codex can read, items that can be kept, and a Response of the right shape.
 func FuzzResponse(f *testing.F) {
 	f.Add([]byte(everyTool))
 	f.Add([]byte(withMember(`"text":{"format":{"type":"json_object"}},"metadata":{"a":"b"},"tool_choice":"none","reasoning":{"effort":"low","summary":"auto"}`)))

@@ -32,9 +32,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// TestNothingLost checks that the tokens of every rune are that rune, in the planes
-// of scripts and symbols. Short texts are faster: the library's time grows with
-// the square of a word.
+// TestNothingLost checks that the tokens of every rune are that rune, in the planes of scripts and
+// symbols. Short texts are faster: the library's time grows with the square of a word.
 func TestNothingLost(t *testing.T) {
 	const step = 1 << 5
 	for from := rune(0); from < 0x20000; from += step {

@@ -19,7 +19,6 @@ var pieces = []string{
 
 func randomText(r *rand.Rand) string { return strings.Join(randomPieces(r, 30), "") }
 
-// randomPieces returns fewer than n pieces.
 func randomPieces(r *rand.Rand, n int) []string {
 	some := make([]string, r.IntN(n))
 	for i := range some {
@@ -36,8 +35,7 @@ func tokensOf(t testing.TB, text string) []string {
 	return all
 }
 
-// reference returns the beginning of a text with this number of tokens, by encoding
-// all of it.
+// reference returns the beginning of a text with this number of tokens, by encoding all of it.
 func reference(t testing.TB, text string, tokens int) (within string, over bool) {
 	all := tokensOf(t, text)
 	if len(all) <= tokens {
@@ -47,7 +45,6 @@ func reference(t testing.TB, text string, tokens int) (within string, over bool)
 	return text[:wholeRunesLen(text[:length])], true
 }
 
-// limited returns the output of a limit for a text in pieces.
 func limited(l *Limit, pieces []string) (within string, over bool) {
 	var b strings.Builder
 	for _, piece := range pieces {
@@ -72,7 +69,6 @@ func inTokens(t testing.TB, text string) (all []string) {
 	return append(all, text)
 }
 
-// inRunes returns a text in pieces of up to n runes.
 func inRunes(r *rand.Rand, text string, n int) (all []string) {
 	start, runes := 0, 1+r.IntN(n)
 	for i := range text {

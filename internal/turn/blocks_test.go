@@ -45,9 +45,8 @@ var hardTexts = map[string]string{
 	"inline code":             "Write `<use_tool>` and `</use_tool>`.",
 }
 
-// TestHardTexts: each text, cut at any byte and into deltas of several sizes,
-// gives what it gives at once, in both modes; and the obsidian one is the text
-// itself where nothing is filtered.
+// TestHardTexts: each text, cut at any byte and into deltas of several sizes, gives what it gives
+// at once, in both modes; and the obsidian one is the text itself where nothing is filtered.
 func TestHardTexts(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +98,6 @@ func checkHardText(t *testing.T, random *rand.Rand, o turn.Options, text string,
 	}
 }
 
-// bodyOf is the whole answer made of outputs.
 func bodyOf(outputs []turn.Output) string {
 	b := chat.NewEncoder(chat.Meta{})
 	b.Begin(nil)
@@ -115,8 +113,7 @@ func ofText(o turn.Options, text string, sizes ...int) ([]turn.Output, turn.Repo
 	return m.Feed(deltasOf(text, sizes...)), m.Report()
 }
 
-// deltasOf is a turn of one message in deltas of these sizes, the last of which
-// goes on.
+// deltasOf is a turn of one message in deltas of these sizes, the last of which goes on.
 func deltasOf(text string, sizes ...int) (events []codexrpc.Event) {
 	for rest := text; rest != ""; {
 		n := min(sizes[0], len(rest))

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// blockParts are what blocks are made of, and what breaks them.
 var blockParts = []string{
 	"<use_tool>", "</use_tool>", "<use_tool id=\"1\">", "<name>find</name>", "<name> </name>", "<name>", "</name>", "<q>x</q>", "<args>", "</args>",
 	`{"q":"`, `"}`, `{"q":1}`, "so ", "\n", find(1), find(2), `<use_tool><name>find</name><args>{"q":"</use_tool><use_tool><name>x</name>"}</args></use_tool>`,

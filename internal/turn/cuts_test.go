@@ -73,8 +73,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestHardTextsCut: each of the texts with a limit in each mode, cut at any
-// byte.
+// TestHardTextsCut: each of the texts with a limit in each mode, cut at any byte.
 func TestHardTextsCut(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +177,6 @@ func (c *cutter) add(e codexrpc.Event) (end *codexrpc.Event) {
 // told is what an event tells of a call.
 func told(e codexrpc.Event) string { return fmt.Sprintf("%q %q %q", e.CallID, e.Name, e.Text) }
 
-// text takes new text of a message.
 func (c *cutter) text(item, text string) *codexrpc.Event {
 	if text == "" {
 		return nil
@@ -263,7 +261,6 @@ func (c *cutter) cutAt(rest int) {
 	}
 }
 
-// call takes a structured call.
 func (c *cutter) call(e codexrpc.Event) *codexrpc.Event {
 	c.seen[told(e)] = true
 	if end := c.close(); end != nil {
@@ -283,7 +280,6 @@ func (c *cutter) call(e codexrpc.Event) *codexrpc.Event {
 	return nil
 }
 
-// calls is how many calls the client has got so far.
 func (c *cutter) calls() int {
 	m := turn.New(&c.options)
 	m.Feed(c.events)

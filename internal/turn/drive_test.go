@@ -47,7 +47,6 @@ func (s *script) Recv() ([]codexrpc.Event, error) {
 
 func (s *script) RefuseCalls() { s.give(s.refused...) }
 
-// give makes a batch available.
 func (s *script) give(batch ...codexrpc.Event) {
 	s.mu.Lock()
 	s.batches = append(s.batches, batch)
@@ -114,8 +113,7 @@ func TestDriveClientGone(t *testing.T) {
 	}
 }
 
-// TestDriveShutdown: a turn that the server ends is a failure for its client,
-// who has not gone.
+// TestDriveShutdown: a turn that the server ends is a failure for its client, who has not gone.
 func TestDriveShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(ErrShutdown)

@@ -27,7 +27,6 @@ const (
 	tokenEnd               // the end of a message
 )
 
-// token is a part of a turn.
 type token struct {
 	kind tokenKind
 	text string // as the model wrote it; the arguments of a structured call
@@ -50,8 +49,7 @@ var (
 
 const undeclared = "<use_tool><name>note</name><q>1</q></use_tool>"
 
-// someTokens makes a turn. The calls differ, unless dedup is to find some that do
-// not.
+// someTokens makes a turn. The calls differ, unless dedup is to find some that do not.
 func someTokens(c *choices, accepting, dedup bool) []token {
 	var all []token
 	serial := 10
@@ -89,7 +87,6 @@ func someTokens(c *choices, accepting, dedup bool) []token {
 	return append(all, token{kind: tokenEnd})
 }
 
-// eventsOf are the events that tell of tokens.
 func eventsOf(all []token) []codexrpc.Event {
 	w := &writer{}
 	for _, k := range all {
@@ -234,7 +231,6 @@ func expected(all []token, o turn.Options) (content string, calls int, truncated
 	return b.String(), calls, truncated
 }
 
-// blockOf is the block of a call.
 func blockOf(k token) string {
 	if k.kind == tokenBlock {
 		return k.text
@@ -243,8 +239,7 @@ func blockOf(k token) string {
 	return "<use_tool>\n<name>find</name>\n<q>" + q + "</q>\n</use_tool>"
 }
 
-// checkGivenUp makes a turn of bytes and compares it with the reference, however
-// it is cut.
+// checkGivenUp makes a turn of bytes and compares it with the reference, however it is cut.
 func checkGivenUp(t testing.TB, data []byte, r *rand.Rand) {
 	c := &choices{data}
 	o := c.options()

@@ -59,7 +59,6 @@ func toolCall(q int) string {
 	return "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"q\":\"ü " + strconv.Itoa(q) + "\"}}\n</tool_call>"
 }
 
-// find is a block of the tool find.
 func find(q int) string {
 	return "<use_tool>\n<name>find</name>\n<q>ü " + strconv.Itoa(q) + "</q>\n</use_tool>"
 }
@@ -137,7 +136,6 @@ func (w *writer) call(id, arguments string) {
 	w.add(codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: id, Name: "find", Text: arguments})
 }
 
-// end adds the end of the turn.
 func (w *writer) end(c *choices) {
 	e := codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted}
 	switch c.next(8) {
@@ -158,7 +156,6 @@ func (w *writer) end(c *choices) {
 // maxSteps bounds a generated turn.
 const maxSteps = 60
 
-// generate makes a turn of bytes.
 func generate(data []byte) (turn.Options, []codexrpc.Event) {
 	c := &choices{data}
 	options := c.options()

@@ -60,7 +60,6 @@ func begunThought(item string) codexrpc.Event {
 
 var completed = ended(codexrpc.StatusCompleted, nil)
 
-// say writes outputs as a line each.
 func say(outputs []Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
@@ -336,8 +335,7 @@ func TestOwnTools(t *testing.T) {
 	}
 }
 
-// lessThans is text of size bytes with n times "<", in deltas of a token's
-// size.
+// lessThans is text of size bytes with n times "<", in deltas of a token's size.
 func lessThans(size, n int) []codexrpc.Event {
 	piece := "<" + strings.Repeat("a", size/n-1)
 	text := strings.Repeat(piece, n)
@@ -458,7 +456,6 @@ var tooLong = ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incomple
 
 func findCall(id, q string) codexrpc.Event { return call(id, "find", `{"q":"`+q+`"}`) }
 
-// textCases are texts, in messages or not.
 var textCases = map[string]turnCase{
 	"nothing but blocks":            {plainText, said("m", written("\n [1]\n\n[2]\r\n\u00a0"), 99), "{0:1}{1:2}|tool_calls"},
 	"nothing but white space":       {plainText, said("m", " \n\n ", 1), " \n\n |stop"},
@@ -526,7 +523,6 @@ var givenUpCases = map[string]turnCase{
 // tooLarge is a block above the limit of one.
 var tooLarge = "<use_tool><name>find</name><q>" + strings.Repeat("x", aggregator.DefaultMaxBlock) + "</q></use_tool>"
 
-// cutCases are answers that were cut.
 var cutCases = map[string]turnCase{
 	"length": {plainText, []codexrpc.Event{delta("m", "It stops be"), tooLong}, "It stops be|length"},
 	"length after a call": {inXML, append(said("m", written("[1] and "), 99), tooLong),

@@ -84,8 +84,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLostAtTheLimit: when the connection is lost while only the usage is
-// missing, nothing is.
+// TestLostAtTheLimit: when the connection is lost while only the usage is missing, nothing is.
 func TestLostAtTheLimit(t *testing.T) {
 	m := New(&Options{ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}})
 	m.Feed([]codexrpc.Event{

@@ -115,7 +115,6 @@ func TestPictureAskedAgain(t *testing.T) {
 	}
 }
 
-// slicesRepeat returns the events n times.
 func slicesRepeat(n int, events ...codexrpc.Event) (all []codexrpc.Event) {
 	for range n {
 		all = append(all, events...)

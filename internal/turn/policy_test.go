@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
-// block is a call of find as a model writes it.
 func block(q string) string {
 	return "<use_tool><name>find</name><q>" + q + "</q></use_tool>"
 }
@@ -30,9 +29,8 @@ func written(text string) string {
 	return text
 }
 
-// told gives outputs as one line: texts as they are, a call as {index:query},
-// the end behind a bar. Pieces of text are joined, but a block in a text of its
-// own is marked by «».
+// told gives outputs as one line: texts as they are, a call as {index:query}, the end behind a bar.
+// Pieces of text are joined, but a block in a text of its own is marked by «».
 func told(outputs []Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
@@ -209,7 +207,6 @@ func checkRun(t *testing.T, opts Options, events []codexrpc.Event, want string) 
 	}
 }
 
-// checkBatched feeds events in batches.
 func checkBatched(t *testing.T, opts Options, events []codexrpc.Event, cut func(left int) int, want string) {
 	t.Helper()
 	got, report := run(opts, events, cut)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// untilFirst is the text before the sequence that is complete first, told in
-// the simplest way.
+// untilFirst is the text before the sequence that is complete first, told in the simplest way.
 func untilFirst(text string, sequences []string) (before string, found bool) {
 	end := len(text) + 1
 	before = text

@@ -116,8 +116,7 @@ func TestLimitUsage(t *testing.T) {
 	}
 }
 
-// TestGraceOfHeldText: a grace goes on while what is held may become a block,
-// and only then.
+// TestGraceOfHeldText: a grace goes on while what is held may become a block, and only then.
 func TestGraceOfHeldText(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts    Options
@@ -144,7 +143,6 @@ func TestGraceOfHeldText(t *testing.T) {
 	}
 }
 
-// purse is a budget.
 type purse struct{ left, taken int }
 
 func (p *purse) Take(n int) int {
@@ -161,7 +159,6 @@ func (p *purse) Raise(n int64) bool {
 	return p.left > 0
 }
 
-// answer is the text of a turn's outputs, and its end.
 type answer struct {
 	text   strings.Builder
 	calls  int
@@ -184,7 +181,6 @@ func (a *answer) add(outputs []Output) {
 
 var words = []string{"one", " two", " three", "\n\n", " 1234", "x", "Grüße ", "你好", ", ", "/", strings.Repeat("long", 100), "end. "}
 
-// randomText returns up to n words.
 func randomText(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for range r.IntN(n + 1) {

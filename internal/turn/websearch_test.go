@@ -51,7 +51,6 @@ func TestWebSearch(t *testing.T) {
 	}
 }
 
-// nameOf describes an output.
 func nameOf(o Output) string {
 	switch o.Kind {
 	case OutputSearchStart:

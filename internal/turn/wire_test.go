@@ -35,7 +35,6 @@ type wireCall struct {
 	} `json:"function"`
 }
 
-// wireMessage is a message or a delta.
 type wireMessage struct {
 	Content   *string    `json:"content"`
 	Reasoning string     `json:"reasoning_content"`
@@ -241,9 +240,8 @@ func checkOutputs(t testing.TB, o turn.Options, events []codexrpc.Event, outputs
 	}
 }
 
-// checkBlock wants a call's block in a text of its own: made of a structured
-// call, or the model's, each of which is used once. Instead of a block that
-// cannot be there is a text that nobody runs.
+// checkBlock wants a call's block in a text of its own: made of a structured call, or the model's,
+// each of which is used once. Instead of a block that cannot be there is a text that nobody runs.
 func checkBlock(t testing.TB, before turn.Output, written map[string]int) {
 	text := before.Text
 	if strings.HasPrefix(text, "[The call of ") && !strings.Contains(text, "<") {
