@@ -234,7 +234,7 @@ func (r turnLine) addTools(enc zapcore.ObjectEncoder) {
 }
 
 // traceTurns adds a request's turns to its trace span, by OpenTelemetry's conventions for
-// generative AI, without any text. A background response's span has ended before its turns.
+// generative AI, without any text. It skips a background response, whose span has ended before.
 func traceTurns(ctx context.Context, turns []usage.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {

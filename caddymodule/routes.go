@@ -196,7 +196,8 @@ func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
-// refuse answers with an error before the body is read. A client that has gone does not matter.
+// refuse answers with an error before the body is read. It ignores write errors: the client has
+// gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)

@@ -17,7 +17,7 @@ import (
 
 // hosts are the host names for requests that neither a key nor another handler has authenticated.
 // They stop DNS rebinding: a page can point its own name at this server, and browsers then take
-// that for its origin, but its requests still carry that name.
+// that for the page's origin, but its requests still carry the page's host name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 

@@ -25,8 +25,8 @@ const (
 	maxSignInError = 300
 )
 
-// StartSignIn begins to sign the app-server in: its issuer gives a code, which a person enters in a
-// browser. If the issuer refuses, the error is a *CallError.
+// StartSignIn begins to sign the app-server in: the login's issuer gives a code, which a person
+// enters in a browser. If the issuer refuses, the error is a *CallError.
 func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	code, err := Call[DeviceCode](ctx, c, methodLogin, struct {
 		Type string `json:"type"`

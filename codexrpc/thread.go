@@ -15,7 +15,7 @@ import (
 // immediately, which does not end the turn.
 const maxParked = 4096
 
-// maxPreviousTurns bounds a thread's ids of earlier turns, which tell late events of these turns.
+// maxPreviousTurns bounds the ids of earlier turns that a thread keeps, to recognise late events.
 const maxPreviousTurns = 64
 
 // Thread is one conversation on the app-server. It runs one turn (an answer of the model) at a
@@ -208,7 +208,7 @@ func (t *Thread) notifyInputRead() {
 	}
 }
 
-// startingTurn is a thread as the callbacks of turn/start.
+// startingTurn is a thread whose methods are the callbacks of turn/start.
 type startingTurn Thread
 
 func (s *startingTurn) onSent() {
@@ -226,7 +226,7 @@ func (s *startingTurn) onAnswer(answer message, late bool) {
 	}
 }
 
-// Ready gets an element when Recv may return something new. Only one goroutine may receive from it.
+// Ready returns a channel with an element when Recv may return something new, for one goroutine.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
 // Wake adds an element to the channel of Ready if the channel is empty.
@@ -307,9 +307,10 @@ func (t *Thread) accept(e *Event) {
 }
 
 // mayBelong reports whether an event may belong to the running turn: it must have the turn's id.
-// While that is not known, the event's must not be in t.previousTurns, and the event no function
-// call or output, since these repeat injected items under another turn's id; Recv later drops
-// events of other turns. If true, e.turnID is a copy that does not share the memory of the line.
+// While that is not known, the event's turn id must not be in t.previousTurns, and it must be no
+// function call or output, since these repeat injected items under another turn's id; Recv later
+// drops events of other turns. If true, e.turnID is a copy that does not share the memory of the
+// line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 
 // Close ends the thread in the background: it interrupts an unfinished turn, waits for its end,
 // answers parked tool calls and unloads the thread. After that, even after a failure, it calls
-// released unless nil, which may close the connection. Close must not be called twice.
+// released, which may close the connection, unless it is nil. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds

@@ -351,7 +351,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in
 }
 
 // accountAnswers reports whether the back end returns the account within backendPollTimeout. It
-// does not ask if it cannot read the login, or the base URL does not end with /backend-api.
+// does not even ask if it cannot read the login, or the base URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
 	if err != nil || !strings.HasSuffix(in.backend(), "/backend-api") {

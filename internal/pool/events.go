@@ -50,7 +50,7 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents closes the queue of a stopped process and waits until it is empty, 5 seconds at most.
+// endEvents closes a stopped process's queue and waits until it was emitted, 5 seconds at most.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)

@@ -72,8 +72,8 @@ func (p *Pool) Processes() (all []*Process) {
 }
 
 // Memory returns a budget: how much memory of the processes all requests together may use, half of
-// their limits (MaxMemory, or else unlimited, in bytes). Pools of the same processes share one
-// until all have called release, so a reload does not double it.
+// the sum of their limits (MaxMemory, or the parameter unlimited without one, in bytes). Pools of
+// the same processes share a budget until all have called release, so a reload does not double it.
 func (p *Pool) Memory(unlimited int64) (memory *claims.Memory, release func()) {
 	var keys []string
 	var sum int64
