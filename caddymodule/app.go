@@ -168,6 +168,7 @@ func (l *list[T]) add(item T) {
 	l.items = append(l.items, item)
 }
 
+// remove removes an item. It may be called more than once.
 func (l *list[T]) remove(item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

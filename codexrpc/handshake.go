@@ -40,8 +40,8 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 }
 
 // CheckLogin checks, after the handshake, that Codex can use its configuration and has the login
-// that its model provider needs; errors match [ErrMisconfigured] or [ErrNotLoggedIn]. It also sets
-// HasPlan. Only [Conn.Account] checks whether the provider accepts the login.
+// that its model provider needs; errors may match [ErrMisconfigured] or [ErrNotLoggedIn]. It also
+// sets HasPlan. Only [Conn.Account] checks whether the provider accepts the login.
 func (c *Conn) CheckLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, false)
 	c.server.hasPlan.Store(required && method == "chatgpt")
@@ -61,7 +61,7 @@ const (
 	// ignoredConfigPrefix begins the warning that Codex ignores its whole configuration, which
 	// arrives before the answer to getAuthStatus. Other warnings concern single settings.
 	ignoredConfigPrefix = "Invalid configuration"
-	maxConfigWarning    = 1 << 10
+	maxConfigWarning    = 1 << 10 // bytes
 )
 
 // storeConfigWarning stores the text of a warning that the whole configuration is ignored.

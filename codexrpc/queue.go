@@ -19,6 +19,7 @@ type batch struct {
 	text   []byte // the text of the last event, while queue.deltaOpen is set
 }
 
+// A batch with more events or bytes of text than these is left to the garbage collector.
 const (
 	maxPooledEvents = 64
 	maxPooledText   = 8 << 10

@@ -224,6 +224,7 @@ func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byt
 	return append(text, `}]}`...)
 }
 
+// parseModels returns the models of a list, also those without a name.
 func parseModels(list []byte) ([]listedModel, error) {
 	var all struct {
 		Models []map[string]json.RawMessage `json:"models"`

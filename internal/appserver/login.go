@@ -123,7 +123,7 @@ const (
 	// request has to wait and a failure can be tried again. Codex by itself would do so within a
 	// request, five minutes before.
 	renewEarly   = 10 * time.Minute
-	renewTimeout = 20 * time.Second
+	renewTimeout = 20 * time.Second // Codex gives up after 15 seconds
 	// The shortest and the longest pause between two checks whether the token expires soon.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )

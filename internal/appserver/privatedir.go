@@ -79,6 +79,7 @@ func (d *privateDir) wasRemoved() bool {
 	return err != nil || !os.SameFile(d.identity, now)
 }
 
+// remove removes the directory, and then releases the lock.
 func (d *privateDir) remove() error { return errors.Join(os.RemoveAll(d.path), d.unlock()) }
 
 func (d *privateDir) unlock() error {

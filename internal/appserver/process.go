@@ -46,6 +46,7 @@ type Config struct {
 }
 
 const (
+	// defaultStartTimeout bounds a start up to the end of the handshake.
 	defaultStartTimeout = 10 * time.Second
 	// defaultStopTimeout is how long a stop may take before the program is killed.
 	defaultStopTimeout = 5 * time.Second

@@ -110,6 +110,7 @@ func (s *publishedStatus) setTriedLogin(operatorHome string, file LoginFile) {
 	s.update(func() { s.operatorHome, s.triedLogin, s.loginFailed = operatorHome, file, time.Time{} })
 }
 
+// setLoginFailed records that the instance that was started last does not take over.
 func (s *publishedStatus) setLoginFailed() {
 	s.update(func() { s.loginFailed = time.Now() })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
+// So many last lines and bytes of each explain an exit; maxLogLine bounds a logged line, in bytes.
 const (
 	keptLines     = 5
 	keptLineBytes = 300

@@ -22,7 +22,7 @@ type supervisor struct {
 	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless surelyHelps is true
 }
 
-// run starts instances and runs tasks until the process is stopped.
+// run, the supervisor's goroutine, starts instances and runs tasks until the process is stopped.
 func (s *supervisor) run() {
 	for {
 		select {

@@ -278,6 +278,7 @@ func (t *Threads) push(kept *keptThread, life time.Duration) *list.Element {
 	return t.order.PushBack(kept)
 }
 
+// remove removes and returns a thread. The caller holds the lock.
 func (t *Threads) remove(e *list.Element) *keptThread {
 	kept := t.order.Remove(e).(*keptThread)
 	if kept.isSpare() {

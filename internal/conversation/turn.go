@@ -361,7 +361,7 @@ func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Plac
 const accountTimeout = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex offers no tool for pictures with this login.
-// If the account is not known, the turn starts, and fails if there is no such tool.
+// If the account is not known, it returns nil: the turn fails if there is no such tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()

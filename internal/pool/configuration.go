@@ -233,6 +233,7 @@ func IDs(cfg appserver.Config, processes int) (ids []string) {
 	return ids
 }
 
+// idOf returns the id of the process with a key. It does not reveal the configuration.
 func idOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:4])
