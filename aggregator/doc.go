@@ -90,6 +90,7 @@
 // # Limits
 //
 // A choice has at most 2 MiB of names and ids, each counted with 256 bytes more; options change the
-// other limits, [DefaultMaxCalls] and [DefaultMaxArgumentBytes]. There are at most [MaxChoices]
-// choices. All that is ignored is in [Stats] and, if malformed or above a limit, in [Result].Err.
+// other limits, [DefaultMaxCalls] and [DefaultMaxArgumentBytes]. An Aggregator has at most
+// [MaxChoices] choices. All that is ignored is in [Stats] and, if malformed or above a limit, in
+// [Result].Err. Nothing panics.
 package aggregator

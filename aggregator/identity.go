@@ -215,7 +215,8 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call, if there is room; the first is a backendID.
+// bindID makes the input's id of a kind refer to a call, if there is room. call.backendIDs keeps
+// the first id of each kind.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || kind == keyThreadItem && id == call.backendIDs[keyID] {

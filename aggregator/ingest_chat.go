@@ -20,7 +20,7 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads a tool call's function, or a function_call; complete: the message is.
+// readFunction reads a tool call's function, or a function_call; complete: of a complete message.
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}

@@ -65,7 +65,7 @@ func (in *ingestion) readItem(choice int, m members, input Input, complete bool)
 }
 
 // readFunctionCall reads a Responses function_call with the model's arguments. In an announcement,
-// they are a first fragment, once.
+// they are a first fragment, which a repeated announcement does not add again.
 func (in *ingestion) readFunctionCall(choice int, m members, input Input, complete bool) {
 	in.foundCall = true
 	input.Item = in.readID(m.id)

@@ -27,8 +27,8 @@ type ScannerOptions struct {
 
 // Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text as
 // soon as it cannot begin a block, and a block, held back from its opener on, as a whole. The Text
-// of all segments is the text that was fed. They do not depend on how it was cut, except that text
-// outside blocks may come as several.
+// of all segments, joined, is the text that was fed. Segments do not depend on how it was cut,
+// except that text outside blocks may come as several.
 //
 // What a <use_tool> block is:
 //

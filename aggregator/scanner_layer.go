@@ -164,8 +164,8 @@ func (l *layer) scan() {
 	}
 }
 
-// findOpener finds the complete opener that ends first, the longest of several, and begins its block.
-// Without one, it returns false, and pos is where one may have begun, or at the window's end.
+// findOpener finds the complete opener that ends first, the longest of several that do, and begins its
+// block. Without one, it returns false; pos is where one may have begun, or at the window's end.
 func (l *layer) findOpener() bool {
 	var found *blockForm
 	start, end, partial := 0, len(l.window)+1, len(l.window)
@@ -273,7 +273,7 @@ func (l *layer) readBlock() {
 	}
 }
 
-// endBlock ends the open block if it is complete or another begins in it, and reports whether.
+// endBlock ends the open block if it is complete or another begins in it. It reports whether it did.
 func (l *layer) endBlock(e readResult) bool {
 	switch e.state {
 	case BlockComplete:
@@ -287,7 +287,7 @@ func (l *layer) endBlock(e readResult) bool {
 }
 
 // openerAtEnd returns where an opener begins at the end of a block that is given up after size
-// bytes, from minOffset on; otherwise, and without a search for minOffset 0, size.
+// bytes, from minOffset on. If there is none, it returns size, for minOffset 0 without a search.
 func (l *layer) openerAtEnd(minOffset, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
 	for k := max(minOffset, size-usetool.MaxOpener); minOffset > 0 && k < size; k++ {

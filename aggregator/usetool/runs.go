@@ -34,7 +34,8 @@ func (r *Runs) Count() int {
 // Open reports whether a block is open, so that more text may belong to it.
 func (r *Runs) Open() bool { return r.open }
 
-// Read reads the next piece up to the byte that would raise Count above limit, and returns its size.
+// Read reads the next piece up to the byte that would raise Count above limit, and returns the
+// number of bytes read.
 func (r *Runs) Read(text string, limit int) int {
 	for i := range len(text) {
 		next := *r

@@ -109,7 +109,7 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// renameAliases gives a tool's parameters the names of [Canon], unless that is given as well.
+// renameAliases gives a tool's parameters the names of [Canon], unless those are given as well.
 func renameAliases(name string, params []Param) {
 	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
 	if at < 0 {

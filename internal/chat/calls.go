@@ -62,8 +62,8 @@ func (r *Request) wrapCustomInputs() {
 	}
 }
 
-// checkCalls checks that each call of an assistant's message has one result, in tool messages
-// directly after it. Otherwise Codex would silently invent or drop results. There is a message.
+// checkCalls checks that each call of an assistant's message has one result, in tool messages directly
+// after it. Otherwise Codex would silently invent or drop results. There is at least one message.
 func checkCalls(messages []prompt.Message) *field.Error {
 	callMessage := 0                      // the index of the last message that was read and is not a result
 	pendingCalls := map[string]struct{}{} // the ids of the calls in that message for which no result was read

@@ -16,7 +16,7 @@ import (
 
 // Encoder encodes the outputs of turns as chat.completion.chunk objects
 // (CreateChatCompletionStreamResponse), or as one chat.completion object of the same content. Each
-// turn becomes a choice. Choices may be mixed. Each has these chunks:
+// turn becomes a choice. The choices' chunks may be mixed. Each has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
 //   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), and

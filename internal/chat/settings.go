@@ -50,7 +50,7 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// WithoutSearch removes web searches, which the operator forbids, as ignored web_search_options.
+// WithoutSearch removes web searches, which the operator forbids, and ignores web_search_options.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.Search != nil {
 		r.Search = nil

@@ -111,7 +111,7 @@ func (q *Queue) dequeue(w *waiter) {
 
 // grantFreeSlots grants free slots to waiting requests. It skips users who have reached their
 // limit, and stops at the first other request that needs more than are free. One pass is enough:
-// while others get slots, the limit of a skipped user does not rise.
+// while others get slots, fewer are free, so a skipped user's limit does not rise.
 func (q *Queue) grantFreeSlots() {
 	for e := q.waitingUsers.Front(); e != nil; {
 		u, next := e.Value.(*queueUser), e.Next()

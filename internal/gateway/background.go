@@ -36,9 +36,9 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(background, req)
 	ctx := background.turnContext(answer)
-	// background.close calls these functions in reverse order: first that from Continue waits until
-	// the last events are stored, so the answer stays claimed until then; later that from
-	// turnContext removes the response from the running ones, for which an exiting server waits.
+	// background.close calls these functions in reverse order: first, Continue's waits until the
+	// last events are stored, so the answer stays claimed until then; later, turnContext's removes
+	// the response from the running ones, for which an exiting server waits.
 	background.releaseOnClose(releaseFunc(responder.claim.release))
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan

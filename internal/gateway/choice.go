@@ -71,7 +71,7 @@ func (c *choice) Restarted() {
 	c.group.responder.restart()
 }
 
-// Leave passes the outputs withheld until the client left to the responder: they may be stored.
+// Leave passes outputs that were withheld when the client left to the responder: they may be stored.
 func (c *choice) Leave(outputs []turn.Output) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()

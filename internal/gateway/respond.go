@@ -62,7 +62,7 @@ func warmUp(responder *responder) requestOutcome {
 // ignoredHeader is the header that lists the parameters of a request that had no effect.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header lists. Only Codex's hosted tools can make it more.
+// maxIgnored is how many parameters the header lists. Only Codex, with its hosted tools, sends more.
 const maxIgnored = 32
 
 // ignoredParams returns ignoredHeader's value. The names are this server's, never the client's.

@@ -131,14 +131,14 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	return g.respond(ctx, run, g.newResponder(ex, req, &run.group.tally))
 }
 
-// turnContext is cancelled if another request deletes or cancels the answer.
+// turnContext returns the turns' context, cancelled if a request deletes or cancels the answer.
 func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx
 }
 
-// accept receives a request and prepares its turns. It fails if the server's exit begins before.
+// accept receives a request and prepares its turns. It fails if the server's exit has begun or begins.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.exit.accepted.Store(true)
 	received, decoded, apiErr := g.receive(ex, of, decode)

@@ -90,7 +90,8 @@ func isStrict(v wirejson.Value) bool {
 	return true
 }
 
-// requiresAll reports whether all members of the object properties are required; no list: it is empty.
+// requiresAll reports whether properties is an object and all its members are required. If there is
+// no list of required names, the object must be empty.
 func requiresAll(properties, required wirejson.Value) bool {
 	if properties.Kind() != wirejson.KindObject || required.Kind() != wirejson.KindArray {
 		return properties.Kind() == wirejson.KindObject && string(properties.Compact()) == "{}"

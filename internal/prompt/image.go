@@ -24,7 +24,7 @@ const defaultDetail = "auto"
 // ResultDetail is what Codex gives to an image in a tool's result that comes while the turn waits.
 const ResultDetail = "high"
 
-// readDetail reads an image's detail. It turns low into auto: for low, Codex shows only a sentence.
+// readDetail reads an image's detail. low becomes auto: with low, Codex shows a sentence instead.
 func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
@@ -132,7 +132,7 @@ func imageTypeError() *field.Error {
 }
 
 // checkBase64 checks an image's base64 data, and reads its size without decoding it. Data that do
-// not begin like an image are an error: for an image that Codex cannot read, it shows a sentence.
+// not begin like an image are an error: Codex shows the model a sentence for what it cannot read.
 // The type may differ from the request's, since Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if len(data) == 0 {

@@ -41,7 +41,7 @@ type Plan struct {
 	ServiceTier string // the service_tier of the answer
 }
 
-// defaultInstructions stands for none, for which Codex would insert its prompt for a coding agent.
+// defaultInstructions are for none, in whose place Codex would insert its prompt for a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts; with more, it fails with input_too_large.
@@ -183,7 +183,7 @@ type Placement struct {
 	// If EmptyBase is true, the base prompt is empty, and the first developer message has its text.
 	// A lite model without tools needs this: otherwise it could get the base prompt twice.
 	EmptyBase bool
-	// CodexPrompt is Codex's own. Without it, EmptyBase has no effect if Append is true, too.
+	// CodexPrompt is Codex's own, for Append with EmptyBase, which has no effect then without it.
 	CodexPrompt string
 }
 

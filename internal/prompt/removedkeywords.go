@@ -60,8 +60,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// addMembers adds to the line of s the members of which isKept is false: Codex removes them. name
-// is that of the property with the schema s, or empty; path is the path of s.
+// addMembers adds to the line of s the members that isKept refuses: Codex removes them. name is
+// that of the property with the schema s, or empty; path is the path of s.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
 	lineBegun := false
 	add := func(m member) {

@@ -206,7 +206,7 @@ func isToolName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// reservedNames are tools that Codex does not offer for clients, as tests with Codex 0.169 showed.
+// reservedNames are tools' names that Codex does not offer for clients, as tests with 0.169 showed.
 var reservedNames = map[string]bool{
 	// Codex rejects a tool with this name.
 	"mcp": true,

@@ -82,7 +82,7 @@ func (r *bodyReader) check() {
 		return
 	}
 	r.aborted = true
-	// Ignored: a writer without deadlines has no connection, and so no client that can be slow.
+	// The error is ignored: a writer without deadlines has no connection, so no client can be slow.
 	_ = r.controller.SetReadDeadline(time.Now())
 }
 

@@ -167,7 +167,7 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 // LimitDiscard limits how long the server reads on in a refused body: over HTTP/1 it reads a part,
 // since many clients read the answer only after they have sent it all.
 func LimitDiscard(w http.ResponseWriter) {
-	// Ignored: a writer without deadlines has no connection, and so no client that can be slow.
+	// The error is ignored: a writer without deadlines has no connection, so no client can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }
 

@@ -69,8 +69,8 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 	return f
 }
 
-// checkOutputs checks that each call is followed by one output, and follows for each output. Otherwise
-// Codex would silently invent or drop outputs. earlierItems are the items before the input.
+// checkOutputs checks that each call is followed by one output, and each output follows its call.
+// Else Codex would silently invent or drop outputs. earlierItems are the items before the input.
 func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of the calls for which no output was read
 	for i := range earlierItems {

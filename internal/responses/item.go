@@ -144,7 +144,7 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readInputTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex, with only the provider's own id if its id has that.
+// readVerbatim passes the item on to Codex as it is; of an id that has the provider's own, only that.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
@@ -184,7 +184,7 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 		func(_ int, v wirejson.Value) *field.Error { return field.Expect(wirejson.KindObject, v) })).In("summary")
 }
 
-// resolve replaces a reference, the input's item index, by the item of that id in found.
+// resolve replaces a reference, the input's item at index, by the stored item of its id in found.
 func (i *inputItem) resolve(r *Request, index int, found map[string]json.RawMessage) *apierror.Error {
 	if i.kind != typeReference {
 		return nil

@@ -48,7 +48,7 @@ func (s *Encoder) responseJSON() []byte {
 	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// asJSON returns the item's state for the JSON encoder, reasoning also withEncrypted content or not.
+// asJSON returns the item's state for the JSON encoder; withEncrypted: with encrypted reasoning.
 func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {

@@ -27,8 +27,8 @@ func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
 	return f
 }
 
-// WithoutSearch is called if the operator allows no web searches. If there is one, it removes it
-// for Codex, which works without it, and fails for others.
+// WithoutSearch is called if the operator allows no web searches. It removes the request's for
+// Codex, which works without it, and fails for other clients that have one.
 func (r *Request) WithoutSearch() *apierror.Error {
 	indexes := r.searchIndexes
 	if indexes == nil {

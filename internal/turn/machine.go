@@ -224,7 +224,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	}
 }
 
-// addText processes a piece of a message. gap separates it from the previous one; empty: no need.
+// addText processes a piece of a message. gap separates it from the previous one; empty: nothing does.
 func (m *Machine) addText(gap, text string) {
 	if m.opts.Picture {
 		m.pictureTool.addText(gap + text)
@@ -355,9 +355,9 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called after a response with stray calls or calls for pictures only. Codex
-// asks the model again; after a call for a picture only if there is none, since a picture ends the
-// turn. continueAfterStrays ends the turn after too many such responses.
+// continueAfterStrays is called after a response with stray calls or calls for pictures, but none for
+// the client. Codex asks the model again, after a call for a picture only if there is no picture,
+// since that ends the turn. continueAfterStrays ends the turn after too many such responses.
 func (m *Machine) continueAfterStrays() {
 	if mayContinue := m.strays.endResponse(); !mayContinue || !m.pictureTool.awaited {
 		m.expectResponse(mayContinue)

@@ -158,7 +158,7 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens from the budget and returns how many: 0 if none are left.
 	Take(n int) int
-	// Raise makes this turn's tokens n, even if fewer are left, and reports whether some are left.
+	// Raise takes tokens until this turn has n, even if fewer are left, and reports if some are left.
 	Raise(n int64) bool
 }
 

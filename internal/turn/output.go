@@ -64,7 +64,7 @@ type Output struct {
 	Part int
 	// Phase is that of the message that a Gap ends: commentary or final_answer; empty: unknown.
 	Phase string
-	// Name is the tool's name as the client declared it or, in an OutputPicture, its prompt.
+	// Name is the tool's name as the client declared it or, in an OutputPicture, the picture's prompt.
 	Name string
 	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End

@@ -70,7 +70,7 @@ func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 // Enter goes into the array or the object at the cursor.
 func (c *Cursor) Enter() { c.pos++ }
 
-// Next goes to the next element or member's name, or past the closing bracket, and reports false.
+// Next goes to the next element or member's name, or past the closing bracket: then it is false.
 func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
 	}
