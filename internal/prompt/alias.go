@@ -23,7 +23,8 @@ type Alias struct {
 	// The reasoning effort of requests that name none. Default: the model's own effort.
 	Effort string `json:"effort,omitempty" option:"id [none|minimal|low|medium|high|xhigh|max]"`
 
-	// Whether the effort also replaces the one of requests that always name one. Default: false.
+	// Whether the effort also replaces the effort that a request names, for clients that always
+	// name one. Default: false.
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
