@@ -19,12 +19,12 @@ import (
 //
 // If Open fails and t is not nil, the turn has got a thread, so the model was probably asked. The
 // caller must close t in any case.
-func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (t *Turn, err error) {
-	if _, err = r.BeforeStart(ctx); err != nil {
+func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error) {
+	if _, err := r.BeforeStart(ctx); err != nil {
 		return nil, err
 	}
 	plan := r.Plan
-	t = &Turn{
+	t := &Turn{
 		opener: o, request: r,
 		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), model: plan.Thread.Model,
 	}

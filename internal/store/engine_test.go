@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -96,6 +98,28 @@ func age(t *testing.T, r *Redis, by time.Duration) {
 			t.Errorf("%s has no end", key)
 		}
 		r.client.PExpire(t.Context(), key, left-by)
+	}
+}
+
+// TestManyItems checks that an entry in Redis has at most 20,000 items, without those that are deleted.
+func TestManyItems(t *testing.T) {
+	r := openRedis(t, redisserver.Start(t).Addr, false)
+	p := &Put{Items: make([][]byte, 20_000)}
+	for i := range p.Items {
+		p.Items[i] = []byte("x")
+	}
+	one := func() error {
+		_, err := r.Append(t.Context(), "u", id(1), &Append{Part: Items, Records: p.Items[:1], Owner: rand.Text()})
+		return err
+	}
+	must.OK(t, r.Put(t.Context(), "u", id(1), p))
+	if err := one(); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	must.OK(t, r.Delete(t.Context(), "u", id(1), 7))
+	must.OK(t, one())
+	if err := one(); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
 	}
 }
 

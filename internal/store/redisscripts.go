@@ -96,6 +96,7 @@ if bytes > most or #ARGV - 11 > mostItems then return 'large' end
 redis.call('HSET', key, 'about', ARGV[9], '0', ARGV[11], 'bytes', bytes)
 if not keep then
 	redis.call('HSET', key, 'link', ARGV[10], 'i', #ARGV - 11)
+	redis.call('HDEL', key, 'gone')
 	redis.call('UNLINK', items)
 	add(items, 0, 12)
 	expire(ends, ARGV[1], ARGV[7])
@@ -147,7 +148,9 @@ if ARGV[2] == '-1' then return drop(ARGV[1]) == 1 and 'done' or 'missing' end
 local key, items = KEYS[1] .. 'v:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local size = redis.call('HSTRLEN', items, ARGV[2])
 if size == 0 then return 'missing' end
+redis.call('HDEL', items, ARGV[2]) -- needs no memory
 redis.call('HSET', items, ARGV[2], '')
+redis.call('HINCRBY', key, 'gone', 1)
 resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -size))
 return 'done'`)
 
@@ -156,12 +159,12 @@ return 'done'`)
 // token. The script keeps the tokens of the last calls, so that it does not add the items twice.
 var itemsScript = redis.NewScript(sizingFunctions + `
 local key, items = KEYS[1] .. 'v:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
-local e = redis.call('HMGET', key, 'bytes', 'i', 'tokens')
+local e = redis.call('HMGET', key, 'bytes', 'i', 'tokens', 'gone')
 if not e[1] then return 'missing' end
 local bytes, next, tokens = tonumber(e[1]), tonumber(e[2]), e[3] or ''
 if string.find(tokens, ARGV[5], 1, true) then return 'done' end
 for i = 6, #ARGV do bytes = bytes + #ARGV[i] + ARGV[4] end
-if bytes > math.min(tonumber(ARGV[2]), tonumber(ARGV[3])) or next + #ARGV - 5 > mostItems then return 'large' end
+if bytes > math.min(tonumber(ARGV[2]), tonumber(ARGV[3])) or next - (e[4] or 0) + #ARGV - 5 > mostItems then return 'large' end
 add(items, next, 6)
 redis.call('HSET', key, 'bytes', bytes, 'i', next + #ARGV - 5, 'tokens', string.sub(ARGV[5] .. tokens, 1, 64 * #ARGV[5]))
 redis.call('PEXPIRE', items, redis.call('PTTL', key))

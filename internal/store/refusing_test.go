@@ -53,6 +53,9 @@ func TestRefusesWrites(t *testing.T) {
 			if _, err := get(t.Context(), r, "u", id(1)); err != nil {
 				t.Fatal(err)
 			}
+			if err := r.Delete(t.Context(), "u", id(1), 0); (err == nil) != (name == "full") { // deleting makes room
+				t.Errorf("deleting an item: %v", err)
+			}
 			for _, command := range outage.end {
 				server.Do(command)
 			}

@@ -274,7 +274,7 @@ func privateDirs(t testing.TB) []string {
 }
 
 // TestNothingOfTheWorkingDirectory checks that the model gets nothing of the files that
-// Codex reads in a project, if dir is one.
+// Codex reads in a project, if the command of the app-server begins in one.
 func TestNothingOfTheWorkingDirectory(t *testing.T) {
 	ownTemp(t)
 	s := e2e.NewSite(t, "")
@@ -291,7 +291,9 @@ func TestNothingOfTheWorkingDirectory(t *testing.T) {
 			"developer_instructions = \"LEAK\"\n[mcp_servers.marker]\ncommand = \"touch\"\nargs = [\""+marker+"\"]\n")
 	}
 	e2e.WriteFile(t, filepath.Join(project, ".git/HEAD"), "ref: refs/heads/main\n")
-	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), "home ", "dir "+dir+"\nhome ", 1)))
+	script := filepath.Join(t.TempDir(), "codex")
+	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\ncd '"+dir+"' && exec "+e2e.CodexBinary+` "$@"`+"\n"), 0o700))
+	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), e2e.CodexBinary, script, 1)))
 	s.WaitReady()
 	got := whatTheModelGets(t, s, models)
 	if !slices.Equal(got, want) {
