@@ -42,22 +42,23 @@ func (a *Acceptance) Strict() bool {
 	return a.strict
 }
 
-// Instructions reports whether the provider has accepted such instructions for this model.
+// Instructions reports whether the provider has accepted, with this model, instructions that replace
+// Codex's own prompt.
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.instructionModels[model]
 }
 
-// InstructionsAccepted records that the provider has accepted such instructions for this model.
+// InstructionsAccepted records that it has, see [Acceptance.Instructions].
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.instructionModels.add(model)
 }
 
-// InstructionsRefused records that the provider has refused such instructions for this model. It
-// returns true for the first such refusal, of any model.
+// InstructionsRefused records that the provider has refused instructions that replace Codex's own
+// prompt. It returns true for the first such refusal, of any model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -77,15 +78,15 @@ func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	return a.parallelModels[model], a.serialModels[model]
 }
 
-// ParallelCallsAccepted records an accepted request, see [Acceptance.ParallelCalls].
+// ParallelCallsAccepted records that parallel calls were accepted, see [Acceptance.ParallelCalls].
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.parallelModels.add(model)
 }
 
-// ParallelCallsRefused records a refused request, see [Acceptance.ParallelCalls]. It returns false
-// if the record already has the model, or cannot store it.
+// ParallelCallsRefused records that parallel calls were refused, see [Acceptance.ParallelCalls]. It
+// returns false if the record already has the model, or cannot store it.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
