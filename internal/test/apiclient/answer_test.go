@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestReadChat checks the reading of streams of chunks, and the error for one without a
-// valid form.
+// TestReadChat checks the reading of streams of chunks, and the error for one without a valid form.
 func TestReadChat(t *testing.T) {
 	chunk := func(delta, finish string) string {
 		return `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + "}]}\n\n"

@@ -1,9 +1,7 @@
-// Package apiclient reads the API's answers, for tests and the programs that load
-// the server.
+// Package apiclient reads the API's answers, for tests and the programs that load the server.
 package apiclient
 
-// ToolCall is a tool call in a message of chat completions, or a part of one in a
-// delta.
+// ToolCall is a tool call in a message of chat completions, or a part of one in a delta.
 type ToolCall struct {
 	Index    int    `json:"index"`
 	ID       string `json:"id"`

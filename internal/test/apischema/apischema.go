@@ -1,10 +1,8 @@
-// Package apischema checks the API's answers against OpenAI's own description of
-// them, in tests.
+// Package apischema checks the API's answers against OpenAI's own description of them, in tests.
 //
-// schemas.json holds the bodies and events of the Responses API from OpenAI's
-// OpenAPI description (version 2.3.0), without the texts, the hosted tools and
-// the members of unions that never occur here. The schema false stands for what
-// the API never answers with, such as annotations.
+// schemas.json holds the bodies and events of the Responses API from OpenAI's OpenAPI description
+// (version 2.3.0), without the texts, the hosted tools and the members of unions that never occur
+// here. The schema false stands for what the API never answers with, such as annotations.
 package apischema
 
 import (
@@ -19,8 +17,7 @@ import (
 //go:embed schemas.json
 var document []byte
 
-// schemas holds every schema by its name, events those of stream events by their
-// type.
+// schemas holds every schema by its name, events those of stream events by their type.
 var schemas, events = compile()
 
 func compile() (byName, byEvent map[string]*jsonschema.Schema) {

@@ -216,8 +216,7 @@ func (tab *Tab) Click(selector string) {
 	tab.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Type presses keys, which go where the focus is. Those of package kb are keys without a
-// character.
+// Type presses keys, which go where the focus is. Those of package kb are keys without a character.
 func (tab *Tab) Type(keys string) {
 	tab.t.Helper()
 	tab.do(chromedp.KeyEvent(keys))

@@ -1,6 +1,5 @@
-// Package codexschema does to the schema of a tool what Codex does, so that tests
-// without Codex know what a model is offered. An end-to-end test holds it to the real
-// program.
+// Package codexschema does to the schema of a tool what Codex does, so that tests without Codex
+// know what a model is offered. An end-to-end test holds it to the real program.
 package codexschema
 
 import (
@@ -225,8 +224,7 @@ func inferred(s Schema) []any {
 	return nil
 }
 
-// eachSchema calls visit for the schemas within a schema and puts what it returns in
-// their places.
+// eachSchema calls visit for the schemas within a schema and puts what it returns in their places.
 func eachSchema(s Schema, withTables bool, visit func(Schema) Schema) {
 	maps := []string{"properties"}
 	if withTables {

@@ -13,10 +13,9 @@ import (
 // untold are keywords that say nothing of the arguments.
 var untold = []string{"$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
 
-// Missing says what of a client's schema a model does not know that is offered a
-// tool with another schema and is told some words beside it; nil: it knows all. What
-// the model is offered beyond the client's schema must be no more than types and
-// empty children.
+// Missing says what of a client's schema a model does not know that is offered a tool with another
+// schema and is told some words beside it; nil: it knows all. What the model is offered beyond the
+// client's schema must be no more than types and empty children.
 func Missing(schema []byte, offered Schema, words string) error {
 	header, rest, _ := strings.Cut(words, "\n")
 	switch {
@@ -162,9 +161,8 @@ func (r *lineReader) path(at Schema) (Schema, error) {
 	return at, nil
 }
 
-// compare says what a schema has that seen, which is what a model sees of it, lacks
-// or has otherwise. What Codex or Fit add must be nothing but a type and empty
-// children.
+// compare says what a schema has that seen, which is what a model sees of it, lacks or has
+// otherwise. What Codex or Fit add must be nothing but a type and empty children.
 func compare(path, name string, want any, seen Schema) error {
 	switch want := want.(type) {
 	case bool:

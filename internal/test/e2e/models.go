@@ -67,8 +67,7 @@ func (s *Site) CheckModel(model string, ask func(openai.ChatCompletionNewParams)
 	}
 }
 
-// EveryTool returns the names of all tools of a request. Newer models get them in an
-// input item.
+// EveryTool returns the names of all tools of a request. Newer models get them in an input item.
 func EveryTool(request scriptedmodel.Request) []string {
 	names := toolNames(request.Tools)
 	for _, item := range request.Input {

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// Deadline bounds every wait of a test. Passing tests do not reach it, even on a busy
-// machine.
+// Deadline bounds every wait of a test. Passing tests do not reach it, even on a busy machine.
 const Deadline = 60 * time.Second
 
 // Site is a Caddy that serves the API from a codex with the scripted model.

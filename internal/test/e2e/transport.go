@@ -90,8 +90,7 @@ func OverOne(t *testing.T, over scriptedmodel.Transport) {
 	t.Cleanup(func() { Transport = before })
 }
 
-// WriteHome writes a CODEX_HOME for a model server over the transport of the
-// test, without a login.
+// WriteHome writes a CODEX_HOME for a model server over the transport of the test, without a login.
 func WriteHome(t testing.TB, dir, baseURL string, opts codexhome.Options) {
 	t.Helper()
 	opts.WebSockets = Transport == scriptedmodel.WebSocket

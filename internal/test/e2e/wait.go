@@ -13,9 +13,8 @@ func ContextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(Context(t), Deadline)
 }
 
-// WaitFor waits until done returns true, at most for [Deadline]. It names what was waited
-// for if that does not come. The longer it takes, the less often it asks, since done may be a
-// whole turn.
+// WaitFor waits until done returns true, at most for [Deadline]. It names what was waited for if
+// that does not come. The longer it takes, the less often it asks, since done may be a whole turn.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for begun := time.Now(); !done(); {

@@ -92,8 +92,7 @@ func (a *answering) Read() ([]byte, error) {
 			return line, err
 		}
 		reply := []byte(`{"id":` + gjson.GetBytes(line, "id").Raw + `,"result":{"contentItems":[],"success":true}}`)
-		// On another goroutine, since the server may wait for this reader before
-		// it reads again.
+		// On another goroutine, since the server may wait for this reader before it reads again.
 		a.answers.Go(func() { _ = a.Write(reply, patience) })
 	}
 }

@@ -16,8 +16,7 @@ type Asked struct {
 	History string
 	// Reasoning has the encrypted contents of reasoning in it, likewise.
 	Reasoning string
-	// Resumed means that the turn goes on with the results of its calls, with which
-	// History ends.
+	// Resumed means that the turn goes on with the results of its calls, with which History ends.
 	Resumed bool
 }
 

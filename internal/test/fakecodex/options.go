@@ -12,17 +12,15 @@ type Options struct {
 	// Default is the name of the recording for turns that no recording matches.
 	// Without it such turns fail.
 	Default string
-	// RateLimits is the RateLimitSnapshot in JSON with which
-	// account/rateLimits/read is answered. Without it the call is refused, as
-	// without an account.
+	// RateLimits is the RateLimitSnapshot in JSON with which account/rateLimits/read is answered.
+	// Without it the call is refused, as without an account.
 	RateLimits string
 	// Turn, if not nil, returns the messages of each turn instead of a recording.
 	Turn func(Asked) []Step
 	// Heard, if not nil, is called with each message of the client. The line has
 	// no line break and is valid during the call.
 	Heard func(line []byte)
-	// Told, if not nil, is called with each message to the client before it is
-	// written.
+	// Told, if not nil, is called with each message to the client before it is written.
 	Told func(line string)
 	// Faults make the server misbehave.
 	Faults Faults
@@ -44,8 +42,7 @@ type Faults struct {
 	StallAfter int
 	// Linger is how long a turn goes on after it was interrupted, as while Codex decodes images.
 	Linger time.Duration
-	// Overload is the number of calls after initialize that are refused as
-	// overloaded (-32001).
+	// Overload is the number of calls after initialize that are refused as overloaded (-32001).
 	Overload int
 }
 

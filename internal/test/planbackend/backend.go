@@ -126,8 +126,7 @@ func (b *Backend) Env() []string {
 	return []string{"HTTPS_PROXY=" + b.Proxy(), "SSL_CERT_FILE=" + b.certificate()}
 }
 
-// Close cuts all connections and waits for the end of serving. The model is to be closed
-// before.
+// Close cuts all connections and waits for the end of serving. The model is to be closed before.
 func (b *Backend) Close() {
 	b.end()
 	_ = b.http.Close() // only fails for what is closed already

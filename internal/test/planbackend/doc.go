@@ -22,8 +22,7 @@
 //
 // Everything else is 404 and kept for [Backend.Unknown]. Nothing reaches the network.
 //
-// Logins are checked as the plan does: an access token has an end, a refresh token is spent
-// by its first use. [Backend.Authorize] is the person who enters the code of a sign-in.
-// [Backend.Fail] makes the calls of a kind fail, for all logins or some,
-// until it is healed.
+// Logins are checked as the plan does: an access token has an end, a refresh token is spent by its
+// first use. [Backend.Authorize] is the person who enters the code of a sign-in. [Backend.Fail]
+// makes the calls of a kind fail, for all logins or some, until it is healed.
 package planbackend

@@ -80,8 +80,7 @@ func (l *Login) issue(lifetime time.Duration) codexhome.Login {
 	return l.newest
 }
 
-// token returns a token with the claims that Codex reads, and a signature that nobody
-// checks.
+// token returns a token with the claims that Codex reads, and a signature that nobody checks.
 func (l *Login) token(now time.Time, lifetime time.Duration) string {
 	part := func(claims object) string {
 		text, _ := json.Marshal(claims) // texts and numbers alone
@@ -114,16 +113,14 @@ func (l *Login) Expire(dir string) error {
 	return l.Write(dir)
 }
 
-// Refuse makes the back end take no access token that was issued so far. They can be
-// renewed.
+// Refuse makes the back end take no access token that was issued so far. They can be renewed.
 func (l *Login) Refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.access)
 }
 
-// Revoke makes the back end take no token that was issued so far: the user has to log in
-// again.
+// Revoke makes the back end take no token that was issued so far: the user has to log in again.
 func (l *Login) Revoke() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// connect answers a request for a tunnel and hands it on. It returns false if there is
-// none.
+// connect answers a request for a tunnel and hands it on. It returns false if there is none.
 func (p *proxy) connect(conn net.Conn) bool {
 	if p.refuses() {
 		reset(conn)

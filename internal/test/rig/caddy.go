@@ -63,8 +63,7 @@ func (c *Caddy) Stop(limit time.Duration) error {
 // readyWait bounds the start of Caddy and codex.
 const readyWait = 30 * time.Second
 
-// WaitReady waits until /readyz of a site answers 200. It returns an error after
-// readyWait.
+// WaitReady waits until /readyz of a site answers 200. It returns an error after readyWait.
 func WaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()

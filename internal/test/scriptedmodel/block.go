@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// useToolBlock returns a call as text, in the form of Obsidian Copilot: a tag for
-// each parameter of the JSON object, with strings as they are and everything else
-// as JSON.
+// useToolBlock returns a call as text, in the form of Obsidian Copilot: a tag for each parameter of
+// the JSON object, with strings as they are and everything else as JSON.
 func useToolBlock(name string, arguments []byte) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(arguments))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

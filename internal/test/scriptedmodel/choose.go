@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// SummaryText is the answer to a request to compact the conversation. Clients must
-// never get it.
+// SummaryText is the answer to a request to compact the conversation. Clients must never get it.
 const SummaryText = "SCRIPTED SUMMARY of the conversation so far."
 
 // script returns the script for req, with the defaults for settings that it lacks.

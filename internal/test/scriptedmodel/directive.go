@@ -43,9 +43,8 @@ func directiveAt(s string) (name string, ok bool) {
 	return "", false
 }
 
-// splitDirectives splits a prompt into its directives. plain is an ordinary
-// question after settings, or the whole prompt if it does not begin with a
-// directive.
+// splitDirectives splits a prompt into its directives. plain is an ordinary question after
+// settings, or the whole prompt if it does not begin with a directive.
 func splitDirectives(prompt string) (directives []directive, plain string) {
 	rest := strings.TrimLeft(prompt, blank)
 	for rest != "" {
@@ -71,9 +70,8 @@ func splitDirectives(prompt string) (directives []directive, plain string) {
 	return directives, ""
 }
 
-// nextDirective returns the index of the line break or semicolon before the next
-// directive, or the length of s. A semicolon at the end of a prompt is not part of
-// a text.
+// nextDirective returns the index of the line break or semicolon before the next directive, or the
+// length of s. A semicolon at the end of a prompt is not part of a text.
 func nextDirective(s string) int {
 	for i := range len(s) {
 		if s[i] != '\n' && s[i] != ';' {

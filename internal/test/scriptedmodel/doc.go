@@ -1,14 +1,13 @@
 // Package scriptedmodel is a model server with OpenAI's Responses API. It is the
 // model behind Codex in tests, and for a person who has no Codex login yet.
 //
-// It answers POST /v1/responses (streams only), GET /v1/models, and WebSockets on
-// /v1/responses. On a WebSocket each message of type response.create is a request,
-// and each event of its answer is a message. A request may continue the last
-// response on the same WebSocket (previous_response_id) and then has the new input
-// items only. One with "generate": false is a warm-up: its response is empty, and
-// the next request may continue it. A refusal is a message of type error with the
-// status, the header and the error. After it, and after a response that failed,
-// there is nothing to continue.
+// It answers POST /v1/responses (streams only), GET /v1/models, and WebSockets on /v1/responses. On
+// a WebSocket each message of type response.create is a request, and each event of its answer is a
+// message. A request may continue the last response on the same WebSocket (previous_response_id)
+// and then has the new input items only. One with "generate": false is a warm-up: its response is
+// empty, and the next request may continue it. A refusal is a message of type error with the
+// status, the header and the error. After it, and after a response that failed, there is nothing to
+// continue.
 //
 // The first of these that applies chooses the answer:
 //
@@ -22,10 +21,9 @@
 //
 // # Directives
 //
-// The user's text is a script if it begins with a directive. A directive begins a
-// line or follows a semicolon. Its text extends to the next directive, over lines
-// and semicolons, without the white space around it. Output is sent in the order
-// of its directives:
+// The user's text is a script if it begins with a directive. A directive begins a line or follows a
+// semicolon. Its text extends to the next directive, over lines and semicolons, without the white
+// space around it. Output is sent in the order of its directives:
 //
 //	say:TEXT              a message, in deltas
 //	verbatim:TEXT         the same, for all the rest of the prompt, untouched

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// UserText returns the text of the user's last message, or "" if there is none. It
-// skips messages of role user that Codex adds, such as the note about an
-// interrupted turn.
+// UserText returns the text of the user's last message, or "" if there is none. It skips messages
+// of role user that Codex adds, such as the note about an interrupted turn.
 func (r Request) UserText() string {
 	if i := r.lastUser(); i >= 0 {
 		return r.Input[i].Content.String()
@@ -58,8 +57,7 @@ func (r Request) ToolResults() []Item {
 	return results
 }
 
-// ownPrompts are the beginnings of Codex's own prompts, which have at least
-// ownPromptBytes.
+// ownPrompts are the beginnings of Codex's own prompts, which have at least ownPromptBytes.
 var ownPrompts = []string{"You are Codex, ", "You are a coding agent running in the Codex CLI, "}
 
 const ownPromptBytes = 10_000

@@ -68,8 +68,7 @@ func textPart(text string, annotations []any) object {
 	return object{"type": "output_text", "text": text, "annotations": annotations, "logprobs": []any{}}
 }
 
-// citation is an annotation, with its members in OpenAI's order. Its indexes count
-// characters.
+// citation is an annotation, with its members in OpenAI's order. Its indexes count characters.
 type citation struct {
 	Type  string `json:"type"`
 	URL   string `json:"url"`

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestRequestsBound checks that the oldest requests are dropped, by number and by
-// size.
+// TestRequestsBound checks that the oldest requests are dropped, by number and by size.
 func TestRequestsBound(t *testing.T) {
 	s := start(t)
 	s.log.limit = 2

@@ -12,8 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Request is a request to create a response, with the members that tests and the
-// demo model use.
+// Request is a request to create a response, with the members that tests and the demo model use.
 type Request struct {
 	// Number counts the requests of the server, from 1.
 	Number int `json:"-"`
@@ -40,8 +39,7 @@ type Request struct {
 	PromptCacheKey    string    `json:"prompt_cache_key"`
 	Store             *bool     `json:"store"` // nil if absent
 	Include           []string  `json:"include"`
-	// Metadata is client_metadata, which has the thread, the turn and the kind of
-	// Codex's request.
+	// Metadata is client_metadata, which has the thread, the turn and the kind of Codex's request.
 	Metadata map[string]string `json:"client_metadata"`
 	// PreviousResponseID is the response that the request continues, if any.
 	PreviousResponseID string `json:"previous_response_id"`
@@ -49,8 +47,7 @@ type Request struct {
 	Generate *bool `json:"generate"`
 }
 
-// IsWarmup reports whether the request prepares for another one. Its answer has no
-// output.
+// IsWarmup reports whether the request prepares for another one. Its answer has no output.
 func (r Request) IsWarmup() bool { return r.Generate != nil && !*r.Generate }
 
 // Transport is how a request was received.

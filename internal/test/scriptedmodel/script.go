@@ -5,8 +5,7 @@ import "time"
 // ChunkAll, as the Chunk of a [Script], sends each text in one delta.
 const ChunkAll = -1
 
-// Script is the answer to one request. The zero Script is an empty response that
-// completes.
+// Script is the answer to one request. The zero Script is an empty response that completes.
 type Script struct {
 	// Output holds the items of the response.
 	Output []Output
@@ -39,8 +38,7 @@ type Usage struct {
 	CacheWrite int
 }
 
-// DefaultUsage is the usage of a response whose script has none, whatever its
-// length.
+// DefaultUsage is the usage of a response whose script has none, whatever its length.
 var DefaultUsage = Usage{Input: 123, Cached: 23, Output: 45, Reasoning: 5}
 
 // Output is one output item of a response: [Say], [Cite], [Reason], [Call] or [Search]; or
@@ -54,16 +52,14 @@ type Say string
 // separates the parts of the summary.
 type Reason string
 
-// Call is a function call. Arguments are sent as they are, even if they are not
-// JSON.
+// Call is a function call. Arguments are sent as they are, even if they are not JSON.
 type Call struct {
 	Name, Arguments string
 	// Namespace is that of a tool that is in one.
 	Namespace string
 	// Custom makes the item a custom_tool_call, as of some of Codex's own tools.
 	Custom bool
-	// ID is the call id, Item the id of its item. If one is empty, the server makes a unique
-	// one.
+	// ID is the call id, Item the id of its item. If one is empty, the server makes a unique one.
 	ID, Item string
 }
 
@@ -97,13 +93,11 @@ type HTTPError struct {
 	Code, Message string
 }
 
-// UsageLimit refuses the request as the backend of a ChatGPT plan does when the
-// plan is used up: with status 429, the type usage_limit_reached, and the end of
-// the plan's window of five hours in the body and the headers. The output is not
-// sent.
+// UsageLimit refuses the request as the backend of a ChatGPT plan does when the plan is used up:
+// with status 429, the type usage_limit_reached, and the end of the plan's window of five hours in
+// the body and the headers. The output is not sent.
 type UsageLimit struct {
-	// ResetsIn is the time to the end of the window, in whole seconds. Zero leaves
-	// the end out.
+	// ResetsIn is the time to the end of the window, in whole seconds. Zero leaves the end out.
 	ResetsIn time.Duration
 	// Plan is the name of the plan. The default is plus.
 	Plan string

@@ -27,8 +27,7 @@ type Options struct {
 	Delay time.Duration
 }
 
-// Server is the model server. It is an [http.Handler] and safe for concurrent
-// use.
+// Server is the model server. It is an [http.Handler] and safe for concurrent use.
 type Server struct {
 	opts    Options
 	log     *recorder
@@ -53,10 +52,9 @@ func New(opts Options) *Server {
 	return s
 }
 
-// On registers f, which returns the script for a request, or false if it has none.
-// The function registered last is called first. f is called for every request,
-// including those to compact a history (see [Request.IsCompaction]), and
-// concurrently. remove removes it.
+// On registers f, which returns the script for a request, or false if it has none. The function
+// registered last is called first. f is called for every request, including those to compact a
+// history (see [Request.IsCompaction]), and concurrently. remove removes it.
 func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 	added := &scriptFunc{f}
 	s.mu.Lock()

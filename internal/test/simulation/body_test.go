@@ -33,8 +33,7 @@ func history(token string) string {
 	return question + "\x00" + answer + "\x00"
 }
 
-// body returns the body of the request. previous is the id of the response that it
-// follows, if any.
+// body returns the body of the request. previous is the id of the response that it follows, if any.
 func (r *sending) body(previous string) []byte {
 	switch r.Bad {
 	case "no JSON":

@@ -1,14 +1,13 @@
 // Package simulation runs the whole gateway in one process, with clients and
 // app-servers that misbehave as planned, and checks the answers. It has tests only.
 //
-// A run has a seed, from which its plan is drawn: the limits of the gateway, the
-// requests, the answers, and the faults with their times. It runs in a bubble of
-// testing/synctest, with virtual time. These parts are real: net/http's server and
-// client with HTTP/1 and HTTP/2, internal/gateway with its queue and store,
-// internal/turn, the encoders, and the processes and connections of codexrpc. The
-// network and the app-servers are doubles (internal/test/fakecodex with generated
-// turns). So is the part of caddymodule that keeps processes over reloads, since
-// Caddy has one state for the whole program.
+// A run has a seed, from which its plan is drawn: the limits of the gateway, the requests, the
+// answers, and the faults with their times. It runs in a bubble of testing/synctest, with virtual
+// time. These parts are real: net/http's server and client with HTTP/1 and HTTP/2, internal/gateway
+// with its queue and store, internal/turn, the encoders, and the processes and connections of
+// codexrpc. The network and the app-servers are doubles (internal/test/fakecodex with generated
+// turns). So is the part of caddymodule that keeps processes over reloads, since Caddy has one
+// state for the whole program.
 //
 // Clients go on with their conversations: they extend them, send the results of calls,
 // too late or not all of them, edit questions and answers, ask again, and send what is the

@@ -369,8 +369,7 @@ func (r *run) settle() {
 	}
 }
 
-// shutDown starts the exit like Caddy: it accepts no connections, and requests in
-// progress may end.
+// shutDown starts the exit like Caddy: it accepts no connections, and requests in progress may end.
 func (r *run) shutDown() {
 	r.exitNow()
 	r.exiting.Go(func() {

@@ -28,8 +28,7 @@ func TestSimulation(t *testing.T) {
 	spread(t, *firstSeed, *seeds)
 }
 
-// runSeeds runs the seeds of one process, given as the first one and the one after the
-// last.
+// runSeeds runs the seeds of one process, given as the first one and the one after the last.
 func runSeeds(t *testing.T, work string) {
 	var first, end uint64
 	if _, err := fmt.Sscan(work, &first, &end); err != nil {
@@ -87,8 +86,7 @@ func (r *run) report() string {
 	return b.String()
 }
 
-// TestPlansRepeat checks that a seed always gives the same plan, and another seed
-// another plan.
+// TestPlansRepeat checks that a seed always gives the same plan, and another seed another plan.
 func TestPlansRepeat(t *testing.T) {
 	one, again, other := newPlan(7).String(), newPlan(7).String(), newPlan(8).String()
 	if one != again || one == other {

@@ -204,8 +204,7 @@ func words(given string) string {
 	return strings.Join(strings.FieldsFunc(given, func(r rune) bool { return strings.ContainsRune("\x00\n\t ", r) }), "")
 }
 
-// checkGiven checks what the model is given: all of the conversation, and reasoning of
-// nobody else.
+// checkGiven checks what the model is given: all of the conversation, and reasoning of nobody else.
 func (r *run) checkGiven(token, given, reasoning, thread string) {
 	r.mu.Lock()
 	want, users, owners := r.wanted[token], r.users[token], r.owners[thread]

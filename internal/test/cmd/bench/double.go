@@ -62,9 +62,8 @@ var (
 	idMember     = []byte(`"thread":{"id":"`)
 )
 
-// member returns the text between the quotes of the first member with a beginning. The
-// lines of both sides have the members that are asked for before any text of a
-// conversation.
+// member returns the text between the quotes of the first member with a beginning. The lines of
+// both sides have the members that are asked for before any text of a conversation.
 func member(line, beginning []byte) []byte {
 	_, rest, found := bytes.Cut(line, beginning)
 	if !found {

@@ -40,8 +40,7 @@ func readFeatures() ([]string, error) {
 	return slices.Sorted(maps.Keys(set)), nil
 }
 
-// lacking returns those features that a release does not list, or as removed or
-// deprecated.
+// lacking returns those features that a release does not list, or as removed or deprecated.
 func lacking(ctx context.Context, codex, home string, features []string) (found []string, err error) {
 	text, err := codexCommand(ctx, codex, home, "features", "list")
 	if err != nil {

@@ -5,14 +5,12 @@
 //
 //	go run ./internal/test/cmd/record -codex /path/to/codex
 //
-// Each scenario uses the code of the product: internal/chat plans the request,
-// codexrpc runs the turn, and a transport in between records both directions. Ids,
-// times, ports and paths are replaced, so that a new recording of the same release
-// differs little.
+// Each scenario uses the code of the product: internal/chat plans the request, codexrpc runs the
+// turn, and a transport in between records both directions. Ids, times, ports and paths are
+// replaced, so that a new recording of the same release differs little.
 //
-// With -check nothing is written. The new recordings are compared with the committed
-// ones by their shape, and the command fails if they differ. Use it to try a new
-// release of Codex.
+// With -check nothing is written. The new recordings are compared with the committed ones by their
+// shape, and the command fails if they differ. Use it to try a new release of Codex.
 package main
 
 import (

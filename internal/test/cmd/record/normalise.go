@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// normalise returns the text of a recording without what differs between runs and
-// machines.
+// normalise returns the text of a recording without what differs between runs and machines.
 func (a *appServer) normalise(entries []entry) ([]byte, error) {
 	n := newNormaliser(a.names)
 	var text bytes.Buffer

@@ -66,8 +66,7 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestOneOrder checks that a recording does not depend on the order of the
-// app-server's tasks.
+// TestOneOrder checks that a recording does not depend on the order of the app-server's tasks.
 func TestOneOrder(t *testing.T) {
 	const (
 		ask       = `> {"id":1,"method":"turn/start"}`

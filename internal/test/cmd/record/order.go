@@ -7,9 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Codex sends from several tasks, so the order of some messages differs between runs.
-// A recording always has the same one of the possible orders, with related messages
-// next to each other.
+// Codex sends from several tasks, so the order of some messages differs between runs. A recording
+// always has the same one of the possible orders, with related messages next to each other.
 
 // inOrder returns the messages of a recording in that order.
 func inOrder(entries []entry) []entry {
@@ -44,8 +43,7 @@ func answerAfterStart(entries []entry) []entry {
 	return slices.Insert(rest, started+1, *answer)
 }
 
-// callsTogether moves the item and the request of a tool call to after the model's raw
-// item.
+// callsTogether moves the item and the request of a tool call to after the model's raw item.
 func callsTogether(entries []entry) []entry {
 	follow := make(map[string][]entry) // by the ids of calls with a raw item
 	for _, e := range entries {

@@ -25,16 +25,14 @@ type scenario struct {
 	// leave reports whether the client leaves the turn now, from all events and the
 	// number of tool calls so far. If nil, it stays until the end.
 	leave func(events []codexrpc.Event, calls int) bool
-	// answer is the result of each tool call. If empty, calls are not answered, as
-	// in the product.
+	// answer is the result of each tool call. If empty, calls are not answered, as in the product.
 	answer string
 	setting
 }
 
 // setting is what scenarios of one app-server share.
 type setting struct {
-	// set is the directory of the recordings, and the name of the login in logins; empty:
-	// no login.
+	// set is the directory of the recordings, and the name of the login in logins; empty: no login.
 	set string
 	// config is added to the config.toml of the app-server.
 	config string

@@ -9,8 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// reads are the members of messages that this repository reads, as paths in params by
-// method.
+// reads are the members of messages that this repository reads, as paths in params by method.
 var reads = map[string][]string{
 	"item/agentMessage/delta":         {"threadId", "turnId", "itemId", "delta"},
 	"item/reasoning/summaryTextDelta": {"threadId", "turnId", "itemId", "delta", "summaryIndex"},
@@ -80,8 +79,7 @@ func describe(dir string, m gjson.Result, asked map[string]string) (form string,
 // replay is the id of the turn in which injected items come back.
 const replay = "auto-compact-0"
 
-// comesAnyTime reports whether a message comes from a task that runs beside that of
-// the turn.
+// comesAnyTime reports whether a message comes from a task that runs beside that of the turn.
 func comesAnyTime(method string, params gjson.Result) bool {
 	switch params.Get("item.type").Str {
 	case "dynamicToolCall", "contextCompaction", "function_call_output":

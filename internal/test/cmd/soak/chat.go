@@ -121,8 +121,7 @@ func (c *client) tools() {
 	ask("results ", said{Text: "Found for " + id + ".", Finish: "stop"}, messages...)
 }
 
-// blocks requests textual calls as an Obsidian client does, sometimes followed by an
-// unclosed one.
+// blocks requests textual calls as an Obsidian client does, sometimes followed by an unclosed one.
 func (c *client) blocks() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	want := said{Finish: "tool_calls", Text: id + ": "}

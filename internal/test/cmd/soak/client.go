@@ -17,8 +17,7 @@ import (
 const (
 	// requestLimit bounds a request. Reaching it is a fault: nothing may hang.
 	requestLimit = 2 * time.Minute
-	// maxAttempts bounds the attempts to send a request that is lost with a
-	// listener.
+	// maxAttempts bounds the attempts to send a request that is lost with a listener.
 	maxAttempts = 20
 )
 

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// leaving starts a stream and leaves before its header or after some bytes, which
-// must be right.
+// leaving starts a stream and leaves before its header or after some bytes, which must be right.
 func (c *client) leaving() {
 	id := c.id()
 	text, _ := c.text(id, 2000)

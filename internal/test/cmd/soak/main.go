@@ -1,16 +1,14 @@
-// Command soak runs the built Caddy with the real codex and the scripted model
-// under mixed traffic and makes trouble: it kills and stops codex, lets the back end of
-// its plan fail in each way, reloads the configuration, drops connections and sends
-// invalid requests. It checks every byte of the answers, and that in the end nothing is
-// left and no size has grown:
+// Command soak runs the built Caddy with the real codex and the scripted model under mixed traffic
+// and makes trouble: it kills and stops codex, lets the back end of its plan fail in each way,
+// reloads the configuration, drops connections and sends invalid requests. It checks every byte of
+// the answers, and that in the end nothing is left and no size has grown:
 //
 //	go run ./internal/test/cmd/soak -minutes 60
 //
 // With -outages it makes outages of the back end alone, one soon after another, in which it also
 // reloads the configuration or kills all app-servers, and two clients ask for chats.
 //
-// It prints a line a minute and a verdict, and exits with 1 if that is bad. It
-// runs on Linux only.
+// It prints a line a minute and a verdict, and exits with 1 if that is bad. It runs on Linux only.
 package main
 
 import (

@@ -70,8 +70,7 @@ func (c *client) checkKept(id, text string) {
 	}
 }
 
-// about sends a request about a stored response. The status is 0 if there was no
-// answer.
+// about sends a request about a stored response. The status is 0 if there was no answer.
 func (c *client) about(method, id string) (status int, body []byte) {
 	status, body = c.exchange(method, pathResponses+"/"+id, "")
 	if status != 0 {

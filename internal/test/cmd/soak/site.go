@@ -192,8 +192,7 @@ func (s *site) quiet() quiet {
 // connections to its model and of the reading itself.
 const quietGoroutines = 8
 
-// settle waits until Caddy is as it was before the traffic. After limit it returns
-// what is left.
+// settle waits until Caddy is as it was before the traffic. After limit it returns what is left.
 func (s *site) settle(limit time.Duration, first quiet) (left string) {
 	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
 		now := s.quiet()

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// exitWait bounds the exit of Caddy, quietWait the time until nothing is left of the
-// traffic.
+// exitWait bounds the exit of Caddy, quietWait the time until nothing is left of the traffic.
 const (
 	exitWait  = 30 * time.Second
 	quietWait = 60 * time.Second

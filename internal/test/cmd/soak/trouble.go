@@ -49,8 +49,7 @@ const (
 	maxSpans = 64
 )
 
-// begin begins a span of this length, in which requests may fail with these codes. count
-// counts it.
+// begin begins a span of this length, in which requests may fail with these codes. count counts it.
 func (t *trouble) begin(length time.Duration, codes map[string]bool, count *int) *span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,8 +120,7 @@ func (s *soak) killing(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// stopping stops an app-server from time to time, with SIGSTOP. Caddy must notice and
-// replace it.
+// stopping stops an app-server from time to time, with SIGSTOP. Caddy must notice and replace it.
 func (s *soak) stopping(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 40*time.Second, 60*time.Second) {
 		stopped := s.signalOne(r, syscall.SIGSTOP, stopSpan, &s.trouble.stops)

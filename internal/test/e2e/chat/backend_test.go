@@ -264,10 +264,9 @@ func TestImageJPG(t *testing.T) {
 	}
 }
 
-// TestWarmup: over a WebSocket, what Codex sends when a thread starts is used by its
-// first turn, whatever the settings of the request: that goes on from it with the
-// messages alone. It is not with a response format, which Codex knows with the
-// turn only.
+// TestWarmup: over a WebSocket, what Codex sends when a thread starts is used by its first turn,
+// whatever the settings of the request: that goes on from it with the messages alone. It is not
+// with a response format, which Codex knows with the turn only.
 func TestWarmup(t *testing.T) {
 	e2e.OverOne(t, scriptedmodel.WebSocket)
 	s := e2e.NewSite(t, "")

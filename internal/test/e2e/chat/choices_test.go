@@ -125,8 +125,7 @@ func checkSum(t *testing.T, got openai.CompletionUsage, n int) {
 	e2e.CheckUsage(t, got, scriptedmodel.Usage{Input: n * one.Input, Cached: n * one.Cached, Output: n * one.Output, Reasoning: n * one.Reasoning})
 }
 
-// TestChoiceFails checks that a failed choice fails the request and interrupts the
-// others.
+// TestChoiceFails checks that a failed choice fails the request and interrupts the others.
 func TestChoiceFails(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	var mu sync.Mutex

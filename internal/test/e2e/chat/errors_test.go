@@ -236,8 +236,7 @@ func TestProviderUntold(t *testing.T) {
 		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
 	}
 
-	// The address has no listener, so Codex waits. A new process reads the
-	// changed configuration.
+	// The address has no listener, so Codex waits. A new process reads the changed configuration.
 	if s.Plan == nil {
 		e2e.WriteHome(t, s.Home, "http://"+e2e.FreeAddr(t)+"/v1", codexhome.Options{})
 	} else {
@@ -251,8 +250,7 @@ func TestProviderUntold(t *testing.T) {
 	checkUntold(t, s, "hello")
 }
 
-// checkUntold sends each kind of request side by side, and checks that the answers are not
-// private.
+// checkUntold sends each kind of request side by side, and checks that the answers are not private.
 func checkUntold(t *testing.T, s *e2e.Site, prompt string) {
 	t.Run(prompt, func(t *testing.T) {
 		for _, stream := range []bool{false, true} {

@@ -83,9 +83,8 @@ func checkNothingOfTheHostButPrompt(t testing.TB, request scriptedmodel.Request,
 	e2e.CheckNothingOfTheHost(t, request)
 }
 
-// TestEachTextOnce checks that each text of a request reaches the model exactly once:
-// for every model of Codex and an unknown one, with and without tools, with and without
-// Codex's own prompt.
+// TestEachTextOnce checks that each text of a request reaches the model exactly once: for every
+// model of Codex and an unknown one, with and without tools, with and without Codex's own prompt.
 func TestEachTextOnce(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	models := append(s.Models(), "gpt-5", "other/model")
@@ -275,8 +274,7 @@ func TestStrictProviderForgotten(t *testing.T) {
 	}
 }
 
-// TestStrictProviderLate checks that a stream without output continues with the second
-// attempt.
+// TestStrictProviderLate checks that a stream without output continues with the second attempt.
 func TestStrictProviderLate(t *testing.T) {
 	s := newStrictSite(t, "keepalive 200ms")
 	s.after = 1500 * time.Millisecond

@@ -223,8 +223,7 @@ func isTooLong(response *http.Response, text string, stream bool) bool {
 		(response.StatusCode == http.StatusBadRequest || stream && response.StatusCode == http.StatusOK)
 }
 
-// TestContextLength checks that only the provider decides whether a conversation is too
-// long.
+// TestContextLength checks that only the provider decides whether a conversation is too long.
 func TestContextLength(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	long := e2e.Fields{"role": "user", "content": numbered(2e6)}

@@ -59,8 +59,7 @@ type realClient struct {
 	whole     []string // its methods without streaming
 	streamed  []string // its methods with streaming
 	reasoning bool     // it reads reasoning_content
-	// classes returns its error class for a status, or for an error within a
-	// stream (0).
+	// classes returns its error class for a status, or for an error within a stream (0).
 	classes func(status int) string
 	script  string                   // of a client in Node
 	run     func(s *e2e.Site) []seen // runs another one

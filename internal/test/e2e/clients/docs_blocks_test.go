@@ -138,9 +138,8 @@ func kindOf(b block) string {
 // keysFile matches the option with a file of keys, which the machine of the tests does not have.
 var keysFile = regexp.MustCompile(`api_keys_file \S+`)
 
-// TestDocumentedBlocks checks every block of the documentation: configurations load,
-// commands exist with their options, and data is well formed. Snippets of clients are run
-// by TestClientPages.
+// TestDocumentedBlocks checks every block of the documentation: configurations load, commands exist
+// with their options, and data is well formed. Snippets of clients are run by TestClientPages.
 func TestDocumentedBlocks(t *testing.T) {
 	found := make(map[string]int)
 	for _, page := range pages(t) {

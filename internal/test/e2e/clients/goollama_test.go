@@ -131,8 +131,7 @@ func genkitOmits(want *seen) {
 	}
 }
 
-// llamaIndexOmits: LlamaIndex does not ask for the usage of a stream, and its agent
-// always streams.
+// llamaIndexOmits: LlamaIndex does not ask for the usage of a stream, and its agent always streams.
 func llamaIndexOmits(want *seen) {
 	if want.Way == "stream" || strings.HasPrefix(want.Case, "results") {
 		want.Usage = seenUsage{}

@@ -689,8 +689,7 @@ func oslo(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return script, true
 }
 
-// TestScreenshots takes the pictures of the docs, and checks that they are there and
-// small.
+// TestScreenshots takes the pictures of the docs, and checks that they are there and small.
 func TestScreenshots(t *testing.T) {
 	s := e2e.NewSite(t, "page on\nusage all\napi_key k ann")
 	s.Model.On(oslo)

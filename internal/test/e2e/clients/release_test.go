@@ -73,8 +73,7 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
-// TestComponents checks the list of the components of a program, with modules that others
-// replace.
+// TestComponents checks the list of the components of a program, with modules that others replace.
 func TestComponents(t *testing.T) {
 	jq, err := findJQ()
 	if err != nil {

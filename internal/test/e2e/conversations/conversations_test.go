@@ -181,8 +181,7 @@ func (c *loggedCodex) waitThreads(n int64) {
 	})
 }
 
-// TestFallbacks checks that requests whose thread is gone are counted, once each, with
-// the reason.
+// TestFallbacks checks that requests whose thread is gone are counted, once each, with the reason.
 func TestFallbacks(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	admin := s.WithAdmin(s.Caddyfile("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nconversations {\nmax 1\n}\n}"))
@@ -523,8 +522,7 @@ func testSpareThreads(t *testing.T) {
 	}
 }
 
-// TestSpareThreadsOfOthers checks that conversations with other settings do not get a spare
-// thread.
+// TestSpareThreadsOfOthers checks that conversations with other settings do not get a spare thread.
 func TestSpareThreadsOfOthers(t *testing.T) {
 	s, stats := spareSite(t)
 	begin := func(change func(*talk)) {

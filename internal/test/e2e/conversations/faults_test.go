@@ -372,9 +372,8 @@ func testCallsThatCodexCannotRead(t *testing.T) {
 	}
 }
 
-// awaitSilence waits until Codex asks the model no more. It may
-// ask some times before it reads that the turn is over; a turn that goes on asks at least ten
-// times a second.
+// awaitSilence waits until Codex asks the model no more. It may ask some times before it reads that
+// the turn is over; a turn that goes on asks at least ten times a second.
 func awaitSilence(t *testing.T, model *scriptedmodel.Server) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)

@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// pairOfSites starts one Caddy with two sites for one model, of which only one keeps
-// conversations.
+// pairOfSites starts one Caddy with two sites for one model, of which only one keeps conversations.
 func pairOfSites(t *testing.T, options string) (kept, fresh *e2e.Site) {
 	t.Helper()
 	kept = e2e.NewSite(t, "")

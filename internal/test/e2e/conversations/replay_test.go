@@ -158,8 +158,7 @@ func replay(dir string) (exitCode int) {
 	return 0
 }
 
-// TestReplay asks the same of the real codex and of recordings, and expects the
-// same answers.
+// TestReplay asks the same of the real codex and of recordings, and expects the same answers.
 func TestReplay(t *testing.T) {
 	e2e.WithoutLogin(t) // as the recordings
 	program, err := os.Executable()

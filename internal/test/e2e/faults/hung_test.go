@@ -37,9 +37,8 @@ func waitUnresponsive(s *e2e.Site) {
 	})
 }
 
-// TestCodexHangs checks that a stream is complete if a stopped codex continues soon.
-// Otherwise it has a proper end, codex is killed with its children, and another one
-// serves requests.
+// TestCodexHangs checks that a stream is complete if a stopped codex continues soon. Otherwise it
+// has a proper end, codex is killed with its children, and another one serves requests.
 func TestCodexHangs(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	whole := openStreams(s, 1, "chunk=4; delay=20ms; say:Half"+strings.Repeat(".", 400)+"whole")[0]

@@ -152,8 +152,7 @@ func (h *halfBody) Read(p []byte) (int, error) {
 	return 0, h.ctx.Err()
 }
 
-// TestSlowUpload checks that a client which sends its body slowly or incompletely takes
-// no slot.
+// TestSlowUpload checks that a client which sends its body slowly or incompletely takes no slot.
 func TestSlowUpload(t *testing.T) {
 	s := e2e.NewSite(t, "max_concurrent 1")
 	conn, err := net.Dial("tcp", s.Addr)

@@ -222,12 +222,11 @@ func (st *storm) reload(caddyfile string) {
 	}
 }
 
-// checkConnections checks that no more connections were lost than Caddy loses without
-// this module. The kernel resets connections that wait in a listener which a reload
-// closes, and net/http closes those whose request comes at that moment. Clients retry
-// both, since no request has begun. Plain Caddy lost 2.6 % of its connections over as
-// many reloads; the bounds allow for a busy machine, where a reload takes as long as several
-// new connections.
+// checkConnections checks that no more connections were lost than Caddy loses without this module.
+// The kernel resets connections that wait in a listener which a reload closes, and net/http closes
+// those whose request comes at that moment. Clients retry both, since no request has begun. Plain
+// Caddy lost 2.6 % of its connections over as many reloads; the bounds allow for a busy machine,
+// where a reload takes as long as several new connections.
 func (st *storm) checkConnections() {
 	opened, reset, closed := st.opened.Load(), st.reset.Load(), st.closed.Load()
 	st.site.T.Logf("of %d new connections %d were reset and %d closed", opened, reset, closed)

@@ -24,8 +24,7 @@ import (
 
 // example says how to run a Caddyfile of the examples on this machine.
 type example struct {
-	// replace holds pairs of a text in the file and its replacement. Each text must
-	// occur.
+	// replace holds pairs of a text in the file and its replacement. Each text must occur.
 	replace []string
 	env     map[string]string
 	// header is the header that a client must send.
@@ -234,8 +233,7 @@ func failsAs(t *testing.T, client openai.Client, status int, code, message strin
 	checkError(t, err, status, code, message)
 }
 
-// checkError checks an error of the official SDK, which has these only if it can read the
-// body.
+// checkError checks an error of the official SDK, which has these only if it can read the body.
 func checkError(t *testing.T, err error, status int, code, message string) {
 	t.Helper()
 	apiErr, ok := errors.AsType[*openai.Error](err)

@@ -89,8 +89,7 @@ set = { LEAK = "LEAK" }
 
 const leakingSkill = "---\nname: marker\ndescription: LEAK of a skill\n---\nLEAK of a skill's text. Run touch MARKER.\n"
 
-// operatorsFiles are the other files of that home. USER is the operator's home
-// directory.
+// operatorsFiles are the other files of that home. USER is the operator's home directory.
 var operatorsFiles = map[string]string{
 	"HOME/AGENTS.md":                     "LEAK AGENTS.md",
 	"HOME/AGENTS.override.md":            "LEAK AGENTS.override.md",
@@ -112,9 +111,8 @@ var operatorsFiles = map[string]string{
 	"HOME/plugins/cache/local/marker/local/.mcp.json":                                                 `{"mcpServers":{"plug":{"command":"sh","args":["-c","touch MARKER; exec cat"]}}}`,
 }
 
-// TestNothingOfTheOperatorsHome checks that the model gets the same bytes with a full
-// home of the operator as with an empty one, and that none of the operator's programs
-// runs.
+// TestNothingOfTheOperatorsHome checks that the model gets the same bytes with a full home of the
+// operator as with an empty one, and that none of the operator's programs runs.
 func TestNothingOfTheOperatorsHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
@@ -203,8 +201,7 @@ func restart(s *e2e.Site, admin *e2e.Site) {
 	})
 }
 
-// whatTheModelGets returns the requests that reach the model, with names instead of ids
-// and times.
+// whatTheModelGets returns the requests that reach the model, with names instead of ids and times.
 func whatTheModelGets(t *testing.T, s *e2e.Site, models []string) (requests []string) {
 	t.Helper()
 	first := len(s.Model.Requests())
@@ -264,8 +261,7 @@ func ownTemp(t *testing.T) {
 	})
 }
 
-// privateDirs returns the directories of app-servers in the temporary directory of the
-// test.
+// privateDirs returns the directories of app-servers in the temporary directory of the test.
 func privateDirs(t testing.TB) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))

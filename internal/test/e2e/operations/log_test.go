@@ -18,8 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
-// TestTurnLog checks that the log of turns has a line for each turn, nothing else and no
-// content.
+// TestTurnLog checks that the log of turns has a line for each turn, nothing else and no content.
 func TestTurnLog(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	dir := t.TempDir()

@@ -43,8 +43,7 @@ func checkRenewed(t *testing.T, s *e2e.Site, renewals int) {
 	t.Logf("served after %s", took)
 }
 
-// TestRenewalOfMany starts four app-servers with one login that has expired: one of them renews
-// it.
+// TestRenewalOfMany starts four app-servers with one login that has expired: one of them renews it.
 func TestRenewalOfMany(t *testing.T) {
 	s := expiredSite(t, time.Second)
 	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nprocesses 4\n}")

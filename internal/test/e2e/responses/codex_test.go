@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// codexExec runs the Codex CLI with this site as its model provider and an ordinary
-// configuration.
+// codexExec runs the Codex CLI with this site as its model provider and an ordinary configuration.
 func codexExec(s *e2e.Site, dir, model, prompt string) (string, error) {
 	s.T.Helper()
 	return codexExecOver(s, codexhome.Options{}, dir, model, prompt)

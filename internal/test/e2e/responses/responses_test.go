@@ -55,8 +55,7 @@ func testResponsesReasoning(t *testing.T) {
 	}
 }
 
-// TestResponsesEnds checks incomplete and failed responses, before and after the first
-// event.
+// TestResponsesEnds checks incomplete and failed responses, before and after the first event.
 func TestResponsesEnds(t *testing.T) { e2e.OverBoth(t, testResponsesEnds) }
 
 func testResponsesEnds(t *testing.T) {
