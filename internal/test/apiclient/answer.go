@@ -77,8 +77,7 @@ func (c *Choice) CalledFirst(of []Call) bool {
 	return true
 }
 
-// Read reads the body of an answer with the status 200, up to where it is cut off. The
-// error is that the answer has no valid form.
+// Read reads an answer with the status 200 up to where it is cut off. An invalid form is an error.
 func Read(body []byte, api API, stream bool, choices int) (*Answer, error) {
 	a := &Answer{Choices: make([]Choice, choices)}
 	switch {
@@ -125,8 +124,7 @@ func (a *Answer) fail(e map[string]any) error {
 	return nil
 }
 
-// eachEvent calls read for the events of a stream, of which none may follow the end. An
-// event that is cut off is dropped.
+// eachEvent calls read for a stream's events, but one that is cut off. None may follow the end.
 func (a *Answer) eachEvent(body []byte, read func(sse.Event) error) error {
 	for e, err := range sse.NewReader(bytes.NewReader(body), sse.ReaderOptions{}).Events() {
 		switch {

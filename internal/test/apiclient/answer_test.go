@@ -45,8 +45,7 @@ func TestReadChat(t *testing.T) {
 	}
 }
 
-// TestReadResponse checks that the events have the right numbers and types, and that
-// deltas must match the last one.
+// TestReadResponse checks the numbers and types of events, and that deltas match the last event.
 func TestReadResponse(t *testing.T) {
 	stream := func(events ...string) []byte {
 		var b strings.Builder

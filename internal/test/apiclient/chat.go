@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// chatChunk is a chunk or a completion.
 type chatChunk struct {
 	ID      string         `json:"id"`
 	Object  string         `json:"object"`
@@ -48,7 +47,6 @@ func (u *chatUsage) usage() *Usage {
 	return &Usage{u.Prompt, u.Completion, u.PromptOf.Cached, u.CompletionOf.Reasoning}
 }
 
-// chatEvent reads an event of a stream of chunks.
 func (a *Answer) chatEvent(e sse.Event) error {
 	switch {
 	case e.Type != "":
@@ -75,7 +73,6 @@ func (a *Answer) finished() bool {
 	return !slices.ContainsFunc(a.Choices, func(c Choice) bool { return c.Finish == "" })
 }
 
-// chunk adds one chunk.
 func (a *Answer) chunk(c *chatChunk) error {
 	if a.ID == "" {
 		a.ID = c.ID
@@ -117,7 +114,6 @@ func (a *Answer) chunk(c *chatChunk) error {
 	return nil
 }
 
-// chat reads a completion.
 func (a *Answer) chat(body []byte) error {
 	var c chatChunk
 	if err := json.Unmarshal(body, &c); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// responseBody is a Response.
 type responseBody struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
@@ -69,7 +68,6 @@ func content(items []responseItem) (c Choice, texts []string, err error) {
 	return c, texts, nil
 }
 
-// response reads a final Response.
 func (a *Answer) response(object []byte) error {
 	var r responseBody
 	err := json.Unmarshal(object, &r)
@@ -106,7 +104,6 @@ func (a *Answer) response(object []byte) error {
 	return nil
 }
 
-// responseEvent is an event of a streamed Response.
 type responseEvent struct {
 	Type     string          `json:"type"`
 	Sequence int             `json:"sequence_number"`
@@ -117,7 +114,6 @@ type responseEvent struct {
 	Delta    string          `json:"delta"`
 }
 
-// responseReader reads a streamed Response.
 type responseReader struct {
 	answer *Answer
 	events int
@@ -158,7 +154,6 @@ func (r *responseReader) event(sent sse.Event) error {
 	return r.apply(&e)
 }
 
-// end reads the final Response.
 func (r *responseReader) end(object []byte) error {
 	deltas, _, err := content(r.items)
 	if err = errors.Join(err, r.answer.response(object)); err != nil {
@@ -170,7 +165,6 @@ func (r *responseReader) end(object []byte) error {
 	return nil
 }
 
-// apply applies an event to the items.
 func (r *responseReader) apply(e *responseEvent) error {
 	if e.Type == "response.output_item.added" {
 		if e.Output != len(r.items) {

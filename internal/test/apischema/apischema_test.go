@@ -2,7 +2,6 @@ package apischema
 
 import "testing"
 
-// TestCheck checks that valid JSON passes and invalid JSON does not.
 func TestCheck(t *testing.T) {
 	const delta = `{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"x","sequence_number":3,"logprobs":[]}`
 	if err := CheckEvent([]byte(delta)); err != nil {

@@ -26,15 +26,13 @@ import (
 // deadline bounds a whole test of a page. Passing tests do not reach it.
 const deadline = 5 * time.Minute
 
-// shared is the browser of all tabs of a program of tests: to start one takes longer than a test of
-// a page.
+// shared is the browser of all tabs of a test program: its start takes longer than a page's test.
 var shared struct {
 	mu   sync.Mutex
 	ctx  context.Context // of its first tab; nil: it was not started
 	stop context.CancelFunc
 }
 
-// start starts the browser, unless it runs.
 func start() (context.Context, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -73,11 +71,9 @@ func Close() {
 	shared.ctx = nil
 }
 
-// programs are the names under which Chromium is installed. The first one has no windows, which need
-// two thirds of the time.
+// programs are Chromium's names. The first has no windows, which take two thirds of the time.
 var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// find returns the path of Chromium.
 func find() (string, error) {
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		return path, nil
@@ -107,7 +103,6 @@ type Tab struct {
 	requests []string // the URLs of all requests
 }
 
-// command returns the action of a command of the protocol without a result.
 func command[P any](c protocol.Command[P, protocol.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := protocol.Call(ctx, t, c, params)
@@ -115,8 +110,7 @@ func command[P any](c protocol.Command[P, protocol.Empty], params P) chromedp.Ac
 	})
 }
 
-// Open opens an empty tab until the end of the test. The program of the tests calls [Close] after
-// all of them.
+// Open opens an empty tab until the end of the test. After all tests, the program calls [Close].
 func Open(t testing.TB, screen Screen) *Tab {
 	t.Helper()
 	ctx, err := start()
@@ -158,8 +152,7 @@ func (tab *Tab) observe(event any) {
 	}
 }
 
-// Problems returns what the browser has complained about, except for answers with one of
-// these statuses, which the page handles.
+// Problems returns the browser's complaints, except about these statuses, which the page handles.
 func (tab *Tab) Problems(handled ...int) []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestInstall checks that `make deps` installs Chromium where it can and where there is no
-// browser, and else says what is missing.
+// TestInstall: `make deps` installs Chromium where there is none and it can, or says what lacks.
 func TestInstall(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs map[string]string

@@ -1,5 +1,4 @@
-// Package codexhome writes a CODEX_HOME in which Codex uses a model server on this
-// machine, for tests, recordings and the demo.
+// Package codexhome writes a CODEX_HOME for a local model, for tests, recordings and the demo.
 package codexhome
 
 import (
@@ -12,15 +11,13 @@ import (
 type Options struct {
 	// StreamRetries is how often Codex retries a stream that was cut.
 	StreamRetries int
-	// WebSockets lets Codex talk to the model server over WebSockets, as it does to
-	// OpenAI's, instead of HTTP.
+	// WebSockets lets Codex use WebSockets, as with OpenAI's server, instead of HTTP.
 	WebSockets bool
 	// More are further lines for the top level of config.toml.
 	More string
 }
 
-// Write writes config.toml into dir, the CODEX_HOME. baseURL is the URL of the model
-// server, with /v1.
+// Write writes config.toml into dir, the CODEX_HOME. baseURL is the model server's, with /v1.
 func Write(dir, baseURL string, opts Options) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

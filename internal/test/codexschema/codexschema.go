@@ -21,8 +21,7 @@ const maxDepth = 3
 // Schema is a schema as [Decode] decodes an object.
 type Schema = map[string]any
 
-// Offered returns the schema that a model is offered for one that Codex is given. The
-// error is that Codex refuses it.
+// Offered returns the schema that a model is offered for one that Codex gets, or Codex's refusal.
 func Offered(text []byte) (Schema, error) {
 	given, err := Decode(text)
 	if err != nil {
@@ -135,7 +134,6 @@ func (c *checker) object(given Schema) Schema {
 	return kept
 }
 
-// keep copies a keyword that Codex keeps.
 func (c *checker) keep(kept Schema, keyword string, value any) {
 	ok := true
 	switch keyword {
@@ -263,7 +261,6 @@ func definition(s Schema) (table, name string, ok bool) {
 	return parts[0], strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[1]), true
 }
 
-// prune drops the definitions to which nothing refers.
 func prune(root Schema) {
 	used := map[[2]string]bool{}
 	var visit func(s Schema, withTables bool)

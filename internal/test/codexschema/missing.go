@@ -13,9 +13,8 @@ import (
 // untold are keywords that say nothing of the arguments.
 var untold = []string{"$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
 
-// Missing says what of a client's schema a model does not know that is offered a tool with another
-// schema and is told some words beside it; nil: it knows all. What the model is offered beyond the
-// client's schema must be no more than types and empty children.
+// Missing says what of a client's schema a model does not learn from the offered schema and the
+// words beside it; nil: nothing. Beyond it, only types and empty children may be offered.
 func Missing(schema []byte, offered Schema, words string) error {
 	header, rest, _ := strings.Cut(words, "\n")
 	switch {
@@ -75,7 +74,6 @@ func addWords(offered Schema, lines string) error {
 	return nil
 }
 
-// lineReader reads a line of words.
 type lineReader struct {
 	rest string
 	err  error // what is wrong with the line; it has no rest then

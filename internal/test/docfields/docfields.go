@@ -1,5 +1,4 @@
-// Package docfields reads which fields the documentation explains, for tests that compare it
-// with the code.
+// Package docfields reads which fields the documentation explains, to compare them with the code.
 package docfields
 
 import (
@@ -8,8 +7,7 @@ import (
 	"testing"
 )
 
-// Named returns the fields in the first columns of the tables of a section of a page, which
-// begins with this heading.
+// Named returns the first columns of the tables in the page's section with this heading.
 func Named(t testing.TB, page, heading string) map[string]bool {
 	t.Helper()
 	all, err := os.ReadFile(page)
@@ -32,8 +30,7 @@ func Named(t testing.TB, page, heading string) map[string]bool {
 	return named
 }
 
-// Read wants each of the fields that are read, which are the keys of readers, in the tables of a
-// section of a page.
+// Read wants each of the fields that are read, the keys of readers, in the section's tables.
 func Read[R any](t testing.TB, page, heading string, readers map[string]R) {
 	t.Helper()
 	named := Named(t, page, heading)

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// client has one connection, over which it sends one request after another. It does as
-// little as possible, so that it is not what is measured.
+// client sends requests over one connection with little work, so that it is not what is measured.
 type client struct {
 	form *form
 	addr string
@@ -36,7 +35,6 @@ func dial(ctx context.Context, s *server) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// request is a request and what its answer has to be.
 type request struct {
 	body  []byte
 	order order
@@ -44,8 +42,7 @@ type request struct {
 	begun func()                       // called at the first record; may be nil
 }
 
-// newRequest returns a request for a stream, which both APIs can read. history are the messages before its prompt,
-// padding is a text before the order.
+// newRequest returns a request for a stream, for both APIs: history, and a prompt of padding and o.
 func newRequest(o order, history []string, padding string) request {
 	messages := make([]map[string]string, 0, len(history)+1)
 	for i, text := range history {

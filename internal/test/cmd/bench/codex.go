@@ -17,10 +17,8 @@ import (
 const (
 	// codexDeltas is the number of deltas of a long turn with the real codex.
 	codexDeltas = 2000
-	// codexLong is the number of long turns.
-	codexLong = 4
-	// codexTalk is the number of turns of a conversation.
-	codexTalk = 10
+	codexLong   = 4
+	codexTalk   = 10
 )
 
 // path is a way from a client to a scripted model of its own, and what turns on it cost.
@@ -42,7 +40,6 @@ type usage struct{ caddy, codex time.Duration }
 
 func (u usage) minus(v usage) usage { return usage{u.caddy - v.caddy, u.codex - v.codex} }
 
-// used returns the CPU time until now.
 func (p *path) used() usage {
 	if p.site == nil {
 		return usage{}
@@ -50,9 +47,8 @@ func (p *path) used() usage {
 	return usage{rig.CPU(p.site.PID), rig.UsageBelow(p.site.PID).CPU}
 }
 
-// measureCodex measures the real codex behind Caddy, over each transport to the model,
-// and a client that talks to the model directly. All are up at the same time and their
-// turns alternate, so that a busy machine slows all alike.
+// measureCodex measures codex behind Caddy over each transport, and a client that asks the model
+// itself. All are up together and their turns alternate, so that a busy machine slows all alike.
 func measureCodex(ctx context.Context, o options) (err error) {
 	var paths []*path
 	defer func() {

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// double is an app-server that spends as little time as possible: it takes every call,
-// and each turn sends the deltas that its prompt asks for.
+// double is an app-server as fast as possible. Each turn sends the deltas that its prompt asks for.
 type double struct {
 	writing sync.Mutex
 	w       io.Writer
@@ -43,8 +42,7 @@ func runDouble() error {
 	}
 }
 
-// readLine returns the next line, which is valid until the next call unless it is longer
-// than the buffer.
+// readLine returns the next line, valid until the next call unless longer than the buffer.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -55,7 +53,6 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// The beginnings of members of a message.
 var (
 	methodMember = []byte(`"method":"`)
 	threadMember = []byte(`"threadId":"`)
@@ -155,7 +152,6 @@ func parseOrder(line []byte) (o order) {
 	return o
 }
 
-// fakeTurn is a turn of the double.
 type fakeTurn struct {
 	order
 	double      *double

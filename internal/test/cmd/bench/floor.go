@@ -16,10 +16,9 @@ import (
 	"time"
 )
 
-// The floor is the least Go program that turns the same lines of the app-server into the
-// same chunks: it checks nothing, decodes nothing that it can copy, bounds nothing, has no
-// clock, no log and no metrics, and writes each delta at once. What a proxy for this
-// protocol costs beyond it is the price of what the proxy does.
+// floor is the least Go program that turns the app-server's lines into the same chunks: no checks,
+// bounds, clock, log or metrics, little decoding, and each delta is written at once. What another
+// proxy costs beyond it is the price of what that does.
 type floor struct {
 	writing sync.Mutex
 	w       io.Writer
@@ -33,7 +32,6 @@ type floor struct {
 // floorOutput is a delta as JSON, or the end of the turn.
 type floorOutput []byte
 
-// runFloor serves on an address.
 func runFloor(addr string) error {
 	if err := serveFloor(); err != nil {
 		return err
@@ -106,8 +104,7 @@ func (f *floor) read(from io.Reader) {
 	}
 }
 
-// call calls a method. params have no closing brace. It does not wait for the answer if
-// that is not wanted.
+// call calls a method, and waits for the answer if wanted. params have no closing brace.
 func (f *floor) call(method string, params []byte, wait bool) []byte {
 	var answer chan []byte
 	f.mu.Lock()
@@ -132,7 +129,6 @@ func (f *floor) call(method string, params []byte, wait bool) []byte {
 	return <-answer
 }
 
-// serve serves a streamed chat completion.
 func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -176,13 +172,11 @@ func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
 // threadParams are those with which Caddy starts a thread.
 const threadParams = `"baseInstructions":"You are a helpful assistant.","cwd":"/","approvalPolicy":"never","sandbox":"read-only","ephemeral":true,"experimentalRawEvents":true,"environments":[],"config":{"agents":{"enabled":false},"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,"unbounded_connection_retries":false,"unified_exec":false,"view_image":false},"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,"model_auto_compact_token_limit":1099511627776,"model_reasoning_summary":"auto","project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}`
 
-// startThread starts a thread and returns its id.
 func (f *floor) startThread(model string) string {
 	answer := f.call("thread/start", []byte(`"model":"`+model+`",`+threadParams), true)
 	return string(member(answer, idMember))
 }
 
-// stream writes the chunks of a turn, each at once.
 func (f *floor) stream(w http.ResponseWriter, r *http.Request, model string, outputs <-chan floorOutput) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	response := http.NewResponseController(w)

@@ -103,7 +103,6 @@ var roles = map[string]func(args []string) error{
 	},
 }
 
-// wants reports whether a scenario is to be run.
 func (o *options) wants(name string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), name)
 }
@@ -131,7 +130,6 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// starter starts one of the servers that are compared.
 type starter struct {
 	name  string
 	start func(context.Context) (*server, error)

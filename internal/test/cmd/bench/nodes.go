@@ -34,8 +34,7 @@ type cluster struct {
 	sites []*rig.Site
 }
 
-// withCluster starts so many nodes, whose keys have these options by their names, and stops them
-// when run has returned.
+// withCluster calls run with so many nodes, then stops them. keys are the options of keys by name.
 func withCluster(ctx context.Context, o options, nodes int, keys map[string]string, run func(*cluster) error) (err error) {
 	c := new(cluster)
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -81,7 +80,6 @@ func (c *cluster) close() (err error) {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// send makes a request at a site with a key, reads the answer, and returns the id in it.
 func send(ctx context.Context, site *rig.Site, key, method, path string, body map[string]any) (id string, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -106,7 +104,6 @@ func send(ctx context.Context, site *rig.Site, key, method, path string, body ma
 	return made.ID, nil
 }
 
-// sendChat asks for a chat completion.
 func sendChat(ctx context.Context, site *rig.Site, key, prompt string) error {
 	_, err := send(ctx, site, key, http.MethodPost, "/v1/chat/completions", map[string]any{
 		"model": "gpt-5", "messages": []any{map[string]any{"role": "user", "content": prompt}},
@@ -117,8 +114,7 @@ func sendChat(ctx context.Context, site *rig.Site, key, prompt string) error {
 // idleTime is how long nodes are measured without requests.
 const idleTime = 20 * time.Second
 
-// measureNodes sends chats of keys with limits to nodes that share a Redis, and prints what they cost
-// a node and how long they take.
+// measureNodes sends chats of keys with limits to nodes that share a Redis, and prints the cost.
 func measureNodes(ctx context.Context, o options) error {
 	keys := make(map[string]string, o.keys)
 	for i := range o.keys {

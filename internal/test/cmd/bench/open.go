@@ -14,8 +14,7 @@ import (
 // forever is the number of deltas of a stream that is ended by its client.
 const forever = 1 << 30
 
-// openStreams runs streams until measure returns. It calls measure once each stream has
-// its first delta.
+// openStreams runs streams until measure returns, which it calls once each has its first delta.
 func openStreams(ctx context.Context, s *server, n int, q request, measure func() error) error {
 	var begun atomic.Int64
 	all := make(chan struct{})

@@ -5,21 +5,18 @@ import (
 	"time"
 )
 
-// The text of a delta is a record: its number, the time at which it was written, and
-// padding. A client that gets the records of a stream one after another, however they
-// are cut into chunks, has lost, doubled and mixed up nothing.
+// The text of a delta is a record: its number, when it was written, and padding. A client that gets
+// a stream's records one after another, however cut, has lost, doubled and mixed up nothing.
 const (
 	numberSize = 6
 	stampSize  = 16
 	// minSize is the size of a record without a time; longer ones have it.
 	minSize = numberSize + 1
-	// stamped is the size of a record with a time.
 	stamped = minSize + stampSize + 1
 )
 
 const digits = "0123456789abcdef"
 
-// appendRecord appends the record with a number in so many bytes.
 func appendRecord(to []byte, number, size int) []byte {
 	for unit := 100000; unit > 0; unit /= 10 {
 		to = append(to, digits[number/unit%10])
@@ -39,7 +36,6 @@ func appendRecord(to []byte, number, size int) []byte {
 	return to
 }
 
-// records reads the records of one stream.
 type records struct {
 	size    int
 	next    int    // number of the next record
@@ -78,7 +74,6 @@ func (r *records) add(text []byte, at int64) error {
 	return nil
 }
 
-// stampOf returns the time in a record.
 func stampOf(record []byte) (stamp int64) {
 	for _, c := range record[minSize : minSize+stampSize] {
 		digit := int64(c - '0')

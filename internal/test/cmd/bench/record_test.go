@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestRecords checks that records are read however they are cut, and that a lost, a
-// doubled or a damaged one is noticed.
+// TestRecords: records are read however cut, and a lost, doubled or damaged one is noticed.
 func TestRecords(t *testing.T) {
 	for _, size := range []int{minSize, stamped, stamped + 3} {
 		var text []byte

@@ -19,7 +19,6 @@ import (
 // traffic is what a Redis has been asked.
 type traffic struct{ uses, in, out int }
 
-// counters are where Redis counts it.
 var counters = [...]*regexp.Regexp{
 	regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`), regexp.MustCompile(`total_net_input_bytes:(\d+)`), regexp.MustCompile(`total_net_output_bytes:(\d+)`),
 }

@@ -19,7 +19,6 @@ type scenario struct {
 	fresh bool
 }
 
-// figure is one measured number.
 type figure struct {
 	name  string
 	value float64
@@ -84,8 +83,8 @@ func blast(ctx context.Context, o options, s *server) (figures, error) {
 	}, err
 }
 
-// shortAnswers sends requests whose answers are a word, a sentence and a paragraph. The
-// deltas of each come as fast as the app-server can write them.
+// shortAnswers requests a word, a sentence and a paragraph, each as fast as the app-server can
+// write.
 func shortAnswers(ctx context.Context, o options, s *server) (all figures, err error) {
 	for _, deltas := range []int{3, 8, 30} {
 		some, err := shortRequests(ctx, o, s, fmt.Sprintf("request of %d deltas", deltas), (*client).do, order{deltas: deltas, size: minSize})
@@ -133,7 +132,6 @@ func shortRequests(ctx context.Context, o options, s *server, name string, do fu
 	}, err
 }
 
-// prompts sends long prompts, many at once.
 func prompts(ctx context.Context, o options, s *server) (figures, error) {
 	var all figures
 	short := order{deltas: 3, size: minSize}

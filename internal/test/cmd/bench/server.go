@@ -25,7 +25,6 @@ type server struct {
 	stop func() error
 }
 
-// startFloor starts the floor.
 func startFloor(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +53,6 @@ func startFloor(ctx context.Context) (*server, error) {
 // barePath is where a server answers with nothing, in Caddy without this module.
 const barePath = "/bare"
 
-// startCaddy starts a Caddy whose app-server is the double.
 func startCaddy(ctx context.Context, program, name, double, home string) (*server, error) {
 	site, err := rig.StartSite(ctx, program, rig.SiteOptions{
 		Command: double, Home: home, Handler: "max_concurrent 20000", Site: "handle " + barePath + " {\nrespond 200\n}",
@@ -71,7 +69,6 @@ func (s *server) cpu() time.Duration { return rig.CPU(s.pid) }
 // memory returns the server's resident memory in bytes.
 func (s *server) memory() int { return rig.Memory(s.pid) << 10 }
 
-// allocations returns how many objects the server has allocated.
 func (s *server) allocations(ctx context.Context) (uint64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.vars, nil)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// sheet collects the figures of servers. Those with the same name were measured one after
-// another: the nth of one server belongs to the nth of the others.
+// sheet collects the figures of servers: the nth of one was measured beside the nth of the others.
 type sheet struct {
 	names   []string // of figures, in their order
 	servers []string // in their order; the first is the floor
@@ -32,8 +31,7 @@ func (s *sheet) add(server string, all figures) {
 	}
 }
 
-// print prints the medians, with the least and the most, and the medians of the ratios to
-// the first server; of Messages, to chat completions.
+// print prints medians with the least and the most, and medians of the ratios to the base server.
 func (s *sheet) print(to io.Writer) {
 	if len(s.servers) == 0 {
 		return
@@ -62,7 +60,6 @@ func (s *sheet) print(to io.Writer) {
 	_ = table.Flush()
 }
 
-// base returns the server to which another is compared.
 func (s *sheet) base(server string) string {
 	if server == asksMessages {
 		return isCaddy
@@ -70,7 +67,6 @@ func (s *sheet) base(server string) string {
 	return s.servers[0]
 }
 
-// rank is the place of a server in the sheet.
 func rank(server string) int {
 	return slices.Index([]string{isFloor, isCaddy, asksMessages, "before"}, server)
 }

@@ -98,16 +98,14 @@ func table(ctx context.Context, before, after *tree) error {
 	return nil
 }
 
-// costsMore reports whether a stage costs more than before. Counts of the same code differ
-// by what other goroutines do meanwhile, by the buffers that pools keep, and by the seeds of
-// maps. Below a hundred allocations, one more is too many.
+// costsMore reports whether a stage costs more than before, beyond what goroutines, pools and the
+// seeds of maps change by chance. Below a hundred allocations, one more is too many.
 func costsMore(was, now counts) bool {
 	return now.allocs-was.allocs >= max(1, was.allocs/100) ||
 		now.bytes-was.bytes > 32+was.bytes/20 ||
 		now.instructions-was.instructions > 50+was.instructions/20
 }
 
-// change shows a count before and after.
 func change(was, now float64) string {
 	if was == now || was == 0 {
 		return fmt.Sprintf("%.0f → %.0f", was, now)
@@ -115,7 +113,6 @@ func change(was, now float64) string {
 	return fmt.Sprintf("%.0f → %.0f (%+.1f %%)", was, now, 100*(now-was)/was)
 }
 
-// git runs git and returns what it prints.
 func git(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -23,8 +23,7 @@ type tree struct {
 	valgrind      string // the program; empty: instructions are not counted
 }
 
-// program returns the test program of a package, which it builds once. It is empty if the
-// commit does not have the package.
+// program returns the test program of a package, built once, or "" if the commit has none.
 func (t *tree) program(ctx context.Context, pkg string) (string, error) {
 	if _, err := os.Stat(filepath.Join(t.dir, pkg)); err != nil {
 		return "", nil

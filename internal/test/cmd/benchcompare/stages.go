@@ -7,9 +7,8 @@ type stage struct {
 	n     int    // how often it runs
 }
 
-// stages lists what is compared. n is so large that one run takes some million
-// instructions, beside which those of its start vary little, and so small that no run
-// allocates more than some hundred megabytes: there is no garbage collection.
+// stages lists what is compared. n gives some million instructions, beside which the start varies
+// little, and at most some hundred megabytes, so that there is no garbage collection.
 var stages = []stage{
 	{"codexrpc", "Reader", 50_000},
 	{"codexrpc", "EncodeStart", 5000},

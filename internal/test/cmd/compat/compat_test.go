@@ -40,8 +40,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestReadResults checks what is counted of several packages whose output is mixed: one
-// passes, one has a failure, one runs out of time, one is not built.
+// TestReadResults counts mixed packages: one passes, one fails, one times out, one is not built.
 func TestReadResults(t *testing.T) {
 	var r result
 	var log strings.Builder

@@ -15,8 +15,7 @@ import (
 // ownFeatures are set in the config.toml of a private home.
 var ownFeatures = []string{"plugins", "apps", "hooks", "memories", "respect_system_proxy"}
 
-// readFeatures returns the features that are set: those in the configurations of the
-// threads of the recordings, and ownFeatures.
+// readFeatures returns the features in the thread configurations of recordings, and ownFeatures.
 func readFeatures() ([]string, error) {
 	set := make(map[string]bool)
 	recordings, _ := filepath.Glob("testdata/transcripts/*.jsonl")

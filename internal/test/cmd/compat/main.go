@@ -65,7 +65,6 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// try tries one release.
 func try(ctx context.Context, o options, features []string, release string) (*row, error) {
 	codex, err := install(ctx, o.cache, release)
 	if err != nil {
@@ -104,7 +103,6 @@ func list(what string, found []string) {
 	}
 }
 
-// install installs a release with npm, unless it is there, and returns the program.
 func install(ctx context.Context, cache, release string) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(cache, release))
 	if err != nil {

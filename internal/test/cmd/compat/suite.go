@@ -28,7 +28,6 @@ func (r *result) String() string {
 	return fmt.Sprintf("%d of %d end-to-end tests passed", r.passed, r.all())
 }
 
-// all is the number of the tests that were begun.
 func (r *result) all() int { return r.passed + len(r.failed) + len(r.unfinished) }
 
 // endToEnd runs the end-to-end tests with a codex. What they print goes to log.

@@ -35,8 +35,7 @@ func cells(found []string) string {
 	return "`" + strings.Join(found, "`, `") + "`"
 }
 
-// write replaces the row of the release in the table of a page, or adds it. The table
-// is the one whose header begins with the word release. New releases come first.
+// write replaces or adds the release's row in the page's table whose header begins with "release".
 func (r *row) write(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

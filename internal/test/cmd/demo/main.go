@@ -94,8 +94,7 @@ func run(ctx context.Context, port int) error {
 	return stopCaddy(folder, nil)
 }
 
-// findCodex returns the absolute path of the program codex. The parameter is a path, or a name to
-// look up on the PATH.
+// findCodex returns the absolute path of codex, which is named by a path, or as on the PATH.
 func findCodex(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -124,8 +123,7 @@ func freeLoopbackAddresses(port int) (addresses []string, err error) {
 		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
 	}
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		// Without this check, Caddy would share the port with a process that already uses it. That
-		// process would then get half of the requests.
+		// Otherwise, Caddy would share the port, and half the requests, with a process that has it.
 		socket, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
@@ -143,9 +141,8 @@ func freeLoopbackAddresses(port int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// newFolder makes a directory below dir. Caddy and Codex write into this directory instead of the
-// user's directories. First, newFolder removes what a killed demo has left there. The port is in
-// the directory's name, so no other running demo uses the directory.
+// newFolder makes a directory below dir, for what Caddy and Codex write. It removes what a killed
+// demo has left there. The port is in its name, so no other demo uses it.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
@@ -157,10 +154,9 @@ func newFolder(dir string, port int) (string, error) {
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
-// chooseModel chooses the model that answers. If codex has a login, the user's own model answers,
-// and chosen is empty. Otherwise chooseModel starts the scripted model, which answers until the
-// caller calls closeModel. chooseModel then writes the configuration of that model into home, a
-// CODEX_HOME, and returns home as chosen.
+// chooseModel chooses the model that answers: the user's own, if codex has a login. Then chosen is
+// empty. Otherwise it starts the scripted model, until closeModel is called, and writes its
+// configuration into home, a CODEX_HOME, which it returns as chosen.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -179,9 +175,8 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 	return home, server.Close, nil
 }
 
-// caddyfile returns the configuration of the demo. If home is empty, Codex uses the user's
-// CODEX_HOME. The configuration has no api_key, since only programs on this machine can reach the
-// loopback addresses.
+// caddyfile returns the demo's configuration. An empty home means the user's CODEX_HOME. There is
+// no api_key: only programs on this machine reach the loopback addresses.
 func caddyfile(addresses []string, port int, codex, home, data string) string {
 	if home != "" {
 		home = fmt.Sprintf("home %q", home)
@@ -213,8 +208,7 @@ http://:%d {
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
 
-// waitReady waits until /readyz reports that Codex is ready. It also returns nil if ctx ends before
-// that. After a minute, it returns an error with the last answer of /readyz.
+// waitReady waits until /readyz says that Codex is ready, or ctx ends. After a minute it fails.
 func waitReady(ctx context.Context, port int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
 	if err != nil {
@@ -240,9 +234,8 @@ func waitReady(ctx context.Context, port int) error {
 	}
 }
 
-// signalContext returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed
-// (but not under nohup). It also ends when the parent process ends, since a killed make sends no
-// signal.
+// signalContext returns a context that ends on Ctrl-C, on SIGTERM, when the terminal is closed (not
+// under nohup), or when the parent ends, since a killed make sends no signal.
 func signalContext(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -258,8 +251,7 @@ func signalContext(parent int) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// stopCaddy prints failure, unless it is nil, and sends SIGTERM to this process, which makes Caddy
-// shut down and exit. Before the exit, Caddy runs a function that removes the folder.
+// stopCaddy prints failure, if any, and stops this process by SIGTERM. Its exit removes the folder.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "demo:", failure)

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// TestLocal checks that the demo, which has no key, listens on loopback only, and that it
-// refuses a port that another process has.
+// TestLocal: the demo, which has no key, listens on loopback only, and refuses a port in use.
 func TestLocal(t *testing.T) {
 	first, err := net.Listen("tcp", "127.0.0.1:0")
 	must.OK(t, err)
@@ -43,8 +42,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// machine is a PATH with these programs as shell scripts, by name, beside the few tools
-// that every machine has.
+// machine is a PATH with these shell scripts by name, and the few tools that every machine has.
 func machine(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,8 +75,7 @@ func runScript(t *testing.T, port, programs string) (string, error) {
 	return string(out), err
 }
 
-// TestRunPort checks that a port that cannot be used is refused before anything is built:
-// there is no Go.
+// TestRunPort: a port that cannot be used is refused before anything is built: there is no Go.
 func TestRunPort(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {

@@ -55,7 +55,6 @@ func main() {
 	})
 }
 
-// side is one of the two servers that are compared.
 type side struct {
 	*rig.Site
 	model *rig.Model
@@ -189,8 +188,7 @@ func run(ctx context.Context, o options) error {
 	return ctx.Err()
 }
 
-// compare runs a case on both sides. It returns what differs, and how many answers of now are none of
-// an error.
+// compare runs a case on both sides. ok is how many of now's answers are no errors.
 func compare(ctx context.Context, before, now *side, number int, steps []step) (differs string, ok int64) {
 	var was, is []answer
 	var both sync.WaitGroup
@@ -219,8 +217,7 @@ func compare(ctx context.Context, before, now *side, number int, steps []step) (
 // maxShown bounds the bytes of a line that are printed.
 const maxShown = 600
 
-// difference returns the lines that only one of the two has, each from shortly before the first
-// byte that differs from the line at the same place.
+// difference returns the lines that only one has, from shortly before the first byte that differs.
 func difference(was, is []string) string {
 	if slices.Equal(was, is) {
 		return ""

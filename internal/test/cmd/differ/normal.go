@@ -87,8 +87,7 @@ func choice(line string) int {
 // sequence is what also differs between such events.
 var sequence = regexp.MustCompile(`"(sequence_number|created_at)":("[^"]*"|\d+)`)
 
-// joinDeltas joins the texts of events that follow each other and differ in nothing else: how much a
-// delta has depends on time.
+// joinDeltas joins the texts of successive, otherwise equal events: a delta's size depends on time.
 func joinDeltas(lines []string) (joined []string) {
 	var last, text, event string
 	for _, line := range lines {
@@ -116,7 +115,6 @@ func joinDeltas(lines []string) (joined []string) {
 	return joined
 }
 
-// deltaOf returns the text of an event which may be joined with the next one.
 func deltaOf(data string) gjson.Result {
 	if strings.HasPrefix(data, "{") {
 		for _, path := range textPaths {

@@ -66,7 +66,6 @@ func withIDs(text string, seen []byte) string {
 	return text
 }
 
-// send sends a step.
 func send(ctx context.Context, url string, s step, seen *[]byte) (answer, error) {
 	switch s.method {
 	case "SOCKET":

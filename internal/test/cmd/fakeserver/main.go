@@ -1,5 +1,4 @@
-// Command fakeserver is the fake app-server as a program of its own, for tests whose binary takes
-// long to start.
+// Command fakeserver is the fake app-server as a program, for tests whose binary starts slowly.
 package main
 
 import "github.com/caddy-codex/caddy-codex/internal/test/fakeserver"

@@ -1,6 +1,5 @@
-// Command portable checks that what does not depend on Caddy is right for other systems as well.
-// It checks the types of these packages from their source and that of what they import, since
-// compiling it all takes a minute for each system:
+// Command portable checks that what does not depend on Caddy is right for other systems, too. It
+// checks types from the source, with all imports, since compiling takes a minute a system:
 //
 //	go run ./internal/test/cmd/portable
 package main
@@ -96,7 +95,6 @@ func (p *listed) check(goarch string, checked map[string]*types.Package) (*types
 	return config.Check(p.ImportPath, positions, files, nil)
 }
 
-// imports finds the packages that a package imports.
 type imports struct {
 	meaning map[string]string
 	checked map[string]*types.Package

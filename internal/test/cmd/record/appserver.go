@@ -16,15 +16,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// clientInfo identifies the recorder.
 var clientInfo = codexrpc.ClientInfo{Name: "caddy-codex", Version: "0.0.0"}
 
 // appServer is a running app-server whose messages are written to a tape.
 type appServer struct {
 	conn *codexrpc.Conn
 	tape *tape
-	// names maps paths and addresses of this machine, which a recording must not
-	// have, to their replacements.
+	// names maps this machine's paths and addresses to what stands for them in recordings.
 	names map[string]string
 	cwd   string
 	stop  func() error
@@ -45,7 +43,6 @@ var logins = map[string]func(*planbackend.Backend, *planbackend.Login){
 	},
 }
 
-// startCodex starts the real program with a new home.
 func startCodex(ctx context.Context, program string, model *scriptedmodel.Local, opts setting) (*appServer, error) {
 	if opts.set == "" {
 		return startWith(ctx, program, func(home string) (map[string]string, error) {
@@ -74,8 +71,7 @@ func startCodex(ctx context.Context, program string, model *scriptedmodel.Local,
 	return s, nil
 }
 
-// startWith starts the program with a home that write has filled. write returns names of
-// this machine, see [appServer].
+// startWith starts the program with a home that write has filled. For names see [appServer].
 func startWith(ctx context.Context, program string, write func(home string) (map[string]string, error)) (*appServer, error) {
 	home, err := os.MkdirTemp("", "codex-home-")
 	if err != nil {

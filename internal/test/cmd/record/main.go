@@ -1,7 +1,6 @@
-// Command record makes the recordings of `codex app-server` that this
-// repository's tests replay. It runs the real program against the scripted
-// model on loopback, without the network; without a login, and with one behind the back
-// end of a plan, whose recordings are in directories of their own:
+// Command record makes the recordings of `codex app-server` that tests replay. It runs the real
+// program against the scripted model on loopback, without the network; without a login, and with
+// one behind the back end of a plan, whose recordings have directories of their own:
 //
 //	go run ./internal/test/cmd/record -codex /path/to/codex
 //

@@ -63,7 +63,6 @@ func newNormaliser(names map[string]string) *normaliser {
 	}
 }
 
-// message rewrites one message.
 func (n *normaliser) message(e entry) []byte {
 	var out strings.Builder
 	n.value(&out, place{}, gjson.ParseBytes(e.Message))
@@ -72,8 +71,7 @@ func (n *normaliser) message(e entry) []byte {
 	if !id.Exists() {
 		return []byte(out.String())
 	}
-	// A request and its answer have the id of the requester. The client counts
-	// from 1, the app-server from 0.
+	// A message's id is the requester's: the client counts from 1, the app-server from 0.
 	spaces, first := n.ours, 1
 	if (e.Dir == fromServer) == m.Get("method").Exists() {
 		spaces, first = n.theirs, 0
@@ -86,10 +84,8 @@ func (n *normaliser) message(e entry) []byte {
 	return []byte(strings.Replace(out.String(), `"id":`+id.Raw, `"id":`+strconv.Itoa(number), 1))
 }
 
-// place is the position of a value in a message.
 type place struct{ parent, key string }
 
-// value writes a value with its replacements.
 func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 	switch {
 	case v.IsObject():
@@ -132,8 +128,7 @@ func isTime(key string) bool {
 	return strings.HasSuffix(key, "At") || strings.HasSuffix(key, "AtMs") || key == "create_time" || key == "durationMs"
 }
 
-// text returns a string with its replacements: a new name for an id, depending on its
-// place, or the names in it.
+// text returns a string with a new name for an id, by its place, or with the names in it replaced.
 func (n *normaliser) text(at place, text string) string {
 	if at.key == "userAgent" {
 		return n.userAgent.ReplaceAllString(text, "$1 (recorded)")
@@ -151,8 +146,7 @@ func isID(key string) bool {
 	return key == "id" || strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")
 }
 
-// made matches ids that Codex or the model has made, which have a prefix or are
-// UUIDs. Others are the client's.
+// made matches ids of Codex or the model, with a prefix or UUIDs. Others are the client's.
 var made = regexp.MustCompile(`^(?:(msg|rs|fc|fco|call|resp)_.+|[0-9a-f]{8}-[0-9a-f-]{27})$`)
 
 // id returns the new name of an id, which begins with its kind.

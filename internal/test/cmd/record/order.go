@@ -15,8 +15,7 @@ func inOrder(entries []entry) []entry {
 	return sortResults(afterResponse(callsTogether(answerAfterStart(entries))))
 }
 
-// answerAfterStart moves the answer to turn/start to after turn/started. It is the
-// possible order that clients handle worst.
+// answerAfterStart moves the answer to turn/start behind turn/started, which clients handle worst.
 func answerAfterStart(entries []entry) []entry {
 	var answer *entry
 	var turnStart string
@@ -70,8 +69,7 @@ func callsTogether(entries []entry) []entry {
 	return ordered
 }
 
-// startOfCall returns the call id if an entry is the start of a tool call's item or
-// the request of the call.
+// startOfCall returns the call id of the start of a tool call's item, or of its request.
 func startOfCall(e entry) string {
 	m := gjson.ParseBytes(e.Message)
 	switch m.Get("method").Str {
@@ -116,8 +114,7 @@ func resultKind(e entry) int {
 	return noResult
 }
 
-// afterResponse moves the results of calls to after the end of the model response with
-// the calls, where Codex waits for them.
+// afterResponse moves results of calls behind the end of their model response, where Codex waits.
 func afterResponse(entries []entry) []entry {
 	var ordered, held []entry
 	responding := true
@@ -141,7 +138,6 @@ func afterResponse(entries []entry) []entry {
 	return append(ordered, held...)
 }
 
-// sortResults sorts adjacent results by their kinds.
 func sortResults(entries []entry) []entry {
 	for i := 0; i < len(entries); {
 		end := i

@@ -22,8 +22,7 @@ type scenario struct {
 	name string
 	// request is the body of its chat completion.
 	request string
-	// leave reports whether the client leaves the turn now, from all events and the
-	// number of tool calls so far. If nil, it stays until the end.
+	// leave reports whether the client leaves now, by its events and number of calls; nil: never.
 	leave func(events []codexrpc.Event, calls int) bool
 	// answer is the result of each tool call. If empty, calls are not answered, as in the product.
 	answer string
@@ -38,7 +37,6 @@ type setting struct {
 	config string
 }
 
-// recording is the record of a scenario, with one entry per line.
 type recording struct {
 	name string
 	text []byte
@@ -128,7 +126,6 @@ func (a *appServer) recordGroup(ctx context.Context, of setting, group []scenari
 	return recordings, nil
 }
 
-// play runs a scenario and returns its messages from thread/start to turn/completed.
 func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 	request, refusal := chat.Decode([]byte(s.request))
 	if refusal != nil {

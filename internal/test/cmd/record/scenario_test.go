@@ -19,7 +19,6 @@ import (
 
 var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
 
-// committedFiles returns the paths of the recordings.
 func committedFiles(t *testing.T) (files []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.jsonl", "*/*.jsonl"} {
@@ -54,8 +53,7 @@ func startFake(of setting) (*appServer, error) {
 	return s, nil
 }
 
-// TestScenariosMatchTheirRecordings runs each scenario against its recording, and
-// checks that the product still sends and gets what was recorded.
+// TestScenariosMatchTheirRecordings: the product still sends and gets what was recorded.
 func TestScenariosMatchTheirRecordings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -76,8 +74,7 @@ func TestScenariosMatchTheirRecordings(t *testing.T) {
 	}
 }
 
-// TestScenariosDiffer checks that no two scenarios have the same texts, by which a
-// recording is found.
+// TestScenariosDiffer: no two scenarios have the same texts, by which a recording is found.
 func TestScenariosDiffer(t *testing.T) {
 	seen := make(map[string]string)
 	for _, s := range scenarios() {
@@ -89,8 +86,7 @@ func TestScenariosDiffer(t *testing.T) {
 	}
 }
 
-// TestRecordingsAreClean checks that recordings are small and show nothing of the
-// machine, and no tokens.
+// TestRecordingsAreClean: recordings are small, and show no tokens and nothing of the machine.
 func TestRecordingsAreClean(t *testing.T) {
 	total := 0
 	home, err := os.UserHomeDir()

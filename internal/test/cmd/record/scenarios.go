@@ -55,7 +55,6 @@ const (
 	textualPrompt = "You are a helpful assistant. To use a tool, write a <use_tool> block."
 )
 
-// ask returns a request with one question.
 func ask(system string, tools []chatTool, prompt string) string {
 	return converse(tools, chatMessage{Role: "system", Content: system}, chatMessage{Role: "user", Content: prompt})
 }
@@ -101,8 +100,7 @@ const (
 	found      = `{"contentItems":[{"type":"inputText","text":"3 notes found"}],"success":true}`
 )
 
-// scenarios returns all turns to record. Their prompts are directives of the scripted
-// model. They all differ, since a recording is found by its texts.
+// scenarios returns the turns to record, with different prompts, by which recordings are found.
 func scenarios() []scenario {
 	all := []scenario{
 		{name: "text", request: ask(systemPrompt, nil, "chunk=7; say:Plain text in a few small pieces, without any tools.")},
@@ -137,7 +135,6 @@ func scenarios() []scenario {
 	return append(all, withLogin()...)
 }
 
-// withLogin returns the scenarios with a login.
 func withLogin() []scenario {
 	const text = "chunk=7; say:Plain text, with a login."
 	login := setting{set: "login"}
@@ -150,7 +147,6 @@ func withLogin() []scenario {
 	}
 }
 
-// followup returns a request whose last message is the result of a tool.
 func followup(prompt string) string {
 	call := chatCall{ID: "tool_0_0", Type: "function", Function: chatFunc{Name: "localSearch", Arguments: `{"query":"notes"}`}}
 	return converse(vaultTools,

@@ -104,7 +104,6 @@ func members(v gjson.Result, paths []string) string {
 	return " {" + strings.Join(there, " ") + "}"
 }
 
-// names lists the names of an object's members.
 func names(v gjson.Result) string {
 	var all []string
 	v.ForEach(func(key, _ gjson.Result) bool {

@@ -42,7 +42,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestShapesAreNotEmpty checks that something is read of every recording.
 func TestShapesAreNotEmpty(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
 	must.OK(t, err)

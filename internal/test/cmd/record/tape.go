@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// The directions of an entry.
 const (
 	toServer   = "to_server"
 	fromServer = "from_server"
@@ -89,7 +88,6 @@ func (t *tape) answerCalls(result string) {
 	t.answer = result
 }
 
-// calls returns the number of recorded tool calls.
 func (t *tape) calls() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -33,8 +33,7 @@ func beginOf(got, want []said) bool {
 	return true
 }
 
-// readAnswer reads an answer of any API. It returns an error if the answer has no
-// valid form or end.
+// readAnswer reads an answer of any API, which must have a valid form and end.
 func readAnswer(body io.Reader, status int, q query) (*apiclient.Answer, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// background requests a background response, reads it until it has ended, or follows its
-// events, and deletes it.
+// background requests a background response, reads or follows it to its end, and deletes it.
 func (c *client) background() {
 	id := c.id()
 	text, prompt := c.text(id, 2000)

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// The routes.
 const (
 	pathChat      = "/v1/chat/completions"
 	pathResponses = "/v1/responses"
@@ -45,14 +44,12 @@ func (c *client) text(id string, bytes int) (text, prompt string) {
 	return b.String(), settings + "verbatim:" + b.String()
 }
 
-// chatRequest returns a request with these messages.
 func chatRequest(stream bool, messages ...fields) fields {
 	return fields{"model": "gpt-5", "stream": stream, "messages": messages}
 }
 
 func message(role, text string) fields { return fields{"role": role, "content": text} }
 
-// chat requests a text.
 func (c *client) chat() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 3000)
@@ -62,7 +59,6 @@ func (c *client) chat() {
 	})
 }
 
-// choices requests two choices with the same text.
 func (c *client) choices() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 300)
@@ -83,7 +79,6 @@ func (c *client) slowReader() {
 	})
 }
 
-// searchTool is a tool in the form of chat completions.
 var searchTool = fields{"type": "function", "function": fields{
 	"name": "localSearch", "parameters": fields{"type": "object", "properties": fields{"query": fields{"type": "string"}}},
 }}

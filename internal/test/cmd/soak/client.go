@@ -33,8 +33,7 @@ type client struct {
 
 // newClient returns a client for HTTP/1 or for HTTP/2 without TLS.
 func (s *soak) newClient(number int, r *rand.Rand) *client {
-	// A reload may close an idle connection while a request is written to it, so
-	// each HTTP/1 request has its own connection.
+	// Each HTTP/1 request has its own connection: a reload may close an idle one during a write.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	if number%2 == 1 {
 		transport.DisableKeepAlives = false
@@ -44,7 +43,6 @@ func (s *soak) newClient(number int, r *rand.Rand) *client {
 	return &client{soak: s, r: r, number: number, user: users[number%len(users)], http: &http.Client{Transport: transport}}
 }
 
-// kind is a kind of request or conversation.
 type kind struct {
 	name   string
 	weight int
@@ -88,7 +86,6 @@ func (c *client) run(ctx context.Context, kinds []kind) {
 	}
 }
 
-// id returns a unique text.
 func (c *client) id() string {
 	c.asked++
 	return fmt.Sprintf("client-%d-%d", c.number, c.asked)

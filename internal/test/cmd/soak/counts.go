@@ -24,7 +24,6 @@ type counts struct {
 	failures map[string]int // proper failures by code
 }
 
-// add changes the counts.
 func (c *counts) add(change func(c *counts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +47,6 @@ func (c *counts) faultCount() int {
 	return c.faults
 }
 
-// line returns the counts in one line.
 func (c *counts) line() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

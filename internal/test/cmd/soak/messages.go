@@ -7,14 +7,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// messages requests a text by Anthropic's API.
 func (c *client) messages() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 2000)
 	c.askMessages("message "+id, stream, said{Text: text, Finish: "stop"}, message("user", prompt))
 }
 
-// messageTools requests a call by Anthropic's API, and sends its result.
 func (c *client) messageTools() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	arguments := fmt.Sprintf(`{"query":"%s"}`, id)
@@ -39,7 +37,6 @@ func (c *client) askMessages(what string, stream bool, want said, messages ...fi
 	}})
 }
 
-// ollama requests a text by Ollama's API.
 func (c *client) ollama() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 2000)

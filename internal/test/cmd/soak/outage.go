@@ -32,8 +32,7 @@ var unanswered = map[string]bool{
 	"server_overloaded": true, "rate_limit_exceeded": true, "codex_forbidden": true, "codex_unauthorized": true, "server_error": true,
 }
 
-// accountUnknown are the codes of requests to a Codex that was started meanwhile: it asks the
-// model only once it knows the account.
+// accountUnknown are codes of a Codex that was started meanwhile: first it must know the account.
 var accountUnknown = map[string]bool{"upstream_disconnected": true, "codex_not_ready": true, "server_error": true}
 
 // fails returns the beginning of an outage of some kinds of calls.
@@ -45,8 +44,7 @@ func fails(fault planbackend.Fault, kinds ...planbackend.Kind) func(*rig.Model) 
 	}
 }
 
-// refuses returns the beginning of an outage of the issuer, which is asked since the tokens of the
-// first login are refused.
+// refuses returns the start of an outage of the issuer, which is asked as tokens are refused.
 func refuses(issuer planbackend.Fault) func(*rig.Model) {
 	return func(m *rig.Model) {
 		m.Plan.Fail(planbackend.Issuer, issuer)
@@ -111,7 +109,6 @@ type outages struct {
 	ended time.Time     // of the last; zero: it lasts
 }
 
-// begin counts an outage.
 func (o *outages) begin(kind int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +144,6 @@ func (o *outages) answered(whole bool, begin time.Time) {
 	}
 }
 
-// report prints the counts.
 func (o *outages) report() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,8 +178,7 @@ func (s *soak) failing(ctx context.Context, r *rand.Rand, from, to time.Duration
 	}
 }
 
-// meanwhile does what happens in an outage: nothing, a reload with other app-servers, or the end of all
-// app-servers.
+// meanwhile does what happens in an outage: nothing, a reload, or the end of all app-servers.
 func (s *soak) meanwhile(ctx context.Context, what int) {
 	switch what {
 	case 1:

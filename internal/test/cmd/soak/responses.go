@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// responses requests a text by the Responses API without storing it.
 func (c *client) responses() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 2000)
@@ -21,8 +20,7 @@ func (c *client) responses() {
 	})
 }
 
-// chain requests a call, continues the stored response with its result and with
-// another question, and checks the last stored response.
+// chain requests a call, goes on with its result and with a question, and checks what is stored.
 func (c *client) chain() {
 	id := c.id()
 	tools := []fields{{"type": "function", "name": "localSearch", "parameters": fields{"type": "object"}}}

@@ -17,12 +17,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
-// site is a Caddy with its codex and model.
 type site struct {
 	*rig.Site
 	model *rig.Model
-	// second is the CODEX_HOME of secondLogin, another login of the plan's back end; empty and nil
-	// without logins.
+	// second is the CODEX_HOME of secondLogin, the plan's other login; both empty without logins.
 	second      string
 	secondLogin *planbackend.Login
 	codex       string
@@ -111,8 +109,7 @@ func (s *site) options() rig.SiteOptions {
 	}
 }
 
-// reload reloads the configuration, with changed app-servers, another changed option,
-// or without a change.
+// reload reloads the configuration, with changed app-servers, another changed option, or neither.
 func (s *site) reload(ctx context.Context, appServers, other bool) error {
 	s.mu.Lock()
 	if appServers {
@@ -188,8 +185,7 @@ func (s *site) quiet() quiet {
 	}
 }
 
-// quietGoroutines is the tolerance for goroutines without traffic: those of codex's
-// connections to its model and of the reading itself.
+// quietGoroutines tolerates those of codex's connections to its model and of the reading itself.
 const quietGoroutines = 8
 
 // settle waits until Caddy is as it was before the traffic. After limit it returns what is left.
@@ -209,8 +205,7 @@ func (s *site) settle(limit time.Duration, first quiet) (left string) {
 	}
 }
 
-// left returns the commands of the codex processes that have not exited. It checks
-// the commands since a process id may have been reused.
+// left returns the commands of the codex processes that run: a process id may be another's now.
 func (s *site) left() (commands [][]string) {
 	for pid := range s.seen {
 		command := rig.Command(pid)

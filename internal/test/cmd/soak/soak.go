@@ -16,7 +16,6 @@ const (
 	quietWait = 60 * time.Second
 )
 
-// soak is one run.
 type soak struct {
 	site    *site
 	counts  counts
@@ -27,8 +26,7 @@ type soak struct {
 	onlyOutages bool
 }
 
-// run runs the traffic for the duration in the options. It returns an error if the
-// verdict is bad or there is none.
+// run runs the traffic for the duration in the options. No verdict, or a bad one, is an error.
 func run(ctx context.Context, o options) error {
 	dir, err := os.MkdirTemp("", "caddy-codex-soak-")
 	if err != nil {
@@ -49,8 +47,7 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(s.verdict(), ctx.Err())
 }
 
-// drive runs the traffic, the trouble and the sampling until the time is over, Caddy
-// has exited, or ctx ends.
+// drive runs traffic, trouble and sampling until the time is over, Caddy has exited, or ctx ends.
 func (s *soak) drive(ctx context.Context, o options) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.minutes*float64(time.Minute)))
 	defer cancel()

@@ -83,8 +83,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestGrowth checks that growth from the first third to the last is found, and that
-// the warm-up before does not count.
+// TestGrowth: growth from the first third to the last is found; the warm-up before does not count.
 func TestGrowth(t *testing.T) {
 	m := measure{"heap", func(s sample) float64 { return s.heap }, 4}
 	for name, c := range map[string]struct {

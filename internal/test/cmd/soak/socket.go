@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// socket requests two texts over one WebSocket. A reload may close the WebSocket between
-// them; the second is then asked on another one.
+// socket requests two texts over one WebSocket, or two if a reload closes the first one in between.
 func (c *client) socket() {
 	var conn *websocket.Conn
 	defer func() {
@@ -52,7 +51,6 @@ func (c *client) socket() {
 	}
 }
 
-// dial opens a WebSocket.
 func (c *client) dial() (*websocket.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()

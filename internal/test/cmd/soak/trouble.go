@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// trouble records the times at which requests may fail because of what was done to
-// codex and to the back end.
+// trouble records when requests may fail, because of what was done to codex and the back end.
 type trouble struct {
 	mu                             sync.Mutex
 	spans                          []*span // the last maxSpans
@@ -33,8 +32,7 @@ var inTrouble = map[string]bool{
 	"server_error": true,
 }
 
-// otherForms has the codes of errors of the APIs that name less than a cause. They may
-// come whenever a request may fail at all.
+// otherForms are codes of APIs that name less than a cause. They may come if a request may fail.
 var otherForms = map[string]bool{
 	"api_error": true, "overloaded_error": true, "timeout_error": true, "rate_limit_error": true,
 	"permission_error": true, "authentication_error": true, apiclient.OllamaFailure: true,
@@ -63,7 +61,6 @@ func (t *trouble) begin(length time.Duration, codes map[string]bool, count *int)
 	return added
 }
 
-// extend makes a span end this long after now.
 func (t *trouble) extend(s *span, length time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +97,7 @@ func pause(ctx context.Context, r *rand.Rand, from, to time.Duration) bool {
 	}
 }
 
-// signalOne sends a signal to one of the app-servers and returns its process id, or 0
-// if there is none.
+// signalOne signals one of the app-servers and returns its process id; 0: there is none.
 func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Duration, count *int) int {
 	pids := s.site.appServers()
 	if len(pids) == 0 {
@@ -113,7 +109,6 @@ func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Durati
 	return pid
 }
 
-// killing kills an app-server from time to time.
 func (s *soak) killing(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 15*time.Second, 45*time.Second) {
 		s.signalOne(r, syscall.SIGKILL, killSpan, &s.trouble.kills)
@@ -134,8 +129,7 @@ func (s *soak) stopping(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// reloading reloads the configuration from time to time: unchanged, with another
-// option, or with other app-servers. No request may fail because of that.
+// reloading reloads the configuration from time to time, changed or not. No request may fail by it.
 func (s *soak) reloading(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 4*time.Second, 12*time.Second) {
 		kind := r.IntN(6)

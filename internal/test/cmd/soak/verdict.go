@@ -11,7 +11,6 @@ import (
 // an old configuration, in the kernel or in net/http. Every Caddy loses some.
 const lostOfHundred = 4
 
-// report prints the counts.
 func (s *soak) report(took time.Duration) {
 	fmt.Printf("\n%s: %s; %s\n", took.Round(time.Second), s.counts.line(), s.trouble.line())
 	for _, kind := range slices.Sorted(maps.Keys(s.counts.byKind)) {

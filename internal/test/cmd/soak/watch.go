@@ -24,13 +24,11 @@ type sample struct {
 	codexes    int
 }
 
-// samples holds the samples of a run.
 type samples struct {
 	mu  sync.Mutex
 	all []sample
 }
 
-// look takes a sample.
 func (s *soak) look(begin time.Time) sample {
 	pid := s.site.PID
 	now := sample{
@@ -91,8 +89,7 @@ var measures = []measure{
 	{"an app-server's resident memory, MB", func(s sample) float64 { return s.codex }, 32},
 }
 
-// growth compares the medians of the first and the last third of a run. It leaves out
-// the first sixth, up to two minutes.
+// growth compares the medians of the first and last third, after a sixth, or two minutes if less.
 func (s *samples) growth(m measure) (first, last float64, flat bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
