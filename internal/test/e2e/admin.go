@@ -21,8 +21,7 @@ type AdminStatus struct {
 	Requests []status.Request
 }
 
-// WithAdmin gives the site an admin endpoint until the end of the test, and returns a
-// client for it.
+// WithAdmin gives the site an admin endpoint for the test, and returns a client for that.
 func (s *Site) WithAdmin(caddyfile string) *Site {
 	s.T.Helper()
 	admin := &Site{T: s.T, Addr: FreeAddr(s.T)}

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// CaddyBinary is the Caddy that xcaddy has built with this module: that of `make race`, which
-// looks for races, or else that of `make build`.
+// CaddyBinary is the Caddy with this module of `make race`, which looks for races, or `make build`.
 var CaddyBinary = cmp.Or(os.Getenv("BUILT_CADDY"), "../../../../build/caddy")
 
 // BuiltCaddy returns the whole path of CaddyBinary.
@@ -51,8 +50,7 @@ func NewUnstarted(t testing.TB) *Site {
 	return unstarted(t, codexhome.Options{})
 }
 
-// RunFile starts the built Caddy with a Caddyfile and environment variables, without
-// waiting until it is ready.
+// RunFile starts the built Caddy with a Caddyfile and variables, and does not wait for readiness.
 func (s *Site) RunFile(caddyfile string, env ...string) *Running {
 	s.T.Helper()
 	r := &Running{Site: s, config: filepath.Join(s.T.TempDir(), "Caddyfile"), Dir: s.T.TempDir(), env: env, Log: new(LockedBuffer)}
@@ -141,8 +139,7 @@ func (r *Running) End() {
 	}
 }
 
-// Wait waits until the process has ended, and returns what [exec.Cmd.Wait] does. After
-// [Deadline] it kills the process, and the test fails.
+// Wait waits for the process to end, like [exec.Cmd.Wait]. After [Deadline] it kills it and fails.
 func (r *Running) Wait() error {
 	end := time.AfterFunc(Deadline, func() {
 		r.T.Error("Caddy does not exit")

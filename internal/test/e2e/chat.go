@@ -80,8 +80,7 @@ func (s *Site) NewCompletion(params openai.ChatCompletionNewParams) (*openai.Cha
 	return client.Chat.Completions.New(Context(s.T), params)
 }
 
-// NewStreaming sends a request with the official SDK, and returns what its accumulator
-// makes of the stream. It can be called from any goroutine.
+// NewStreaming streams a request with the official SDK and its accumulator, on any goroutine.
 func (s *Site) NewStreaming(params openai.ChatCompletionNewParams) (*openai.ChatCompletion, error) {
 	client := s.Client()
 	params.StreamOptions.IncludeUsage = openai.Bool(true)

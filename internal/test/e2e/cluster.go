@@ -15,8 +15,7 @@ type Cluster struct {
 // examplePolicy is how the balancer of the examples chooses a node.
 const examplePolicy = "lb_policy header X-User-Id {\n\t\t\tfallback header Authorization\n\t\t}"
 
-// NewCluster starts three nodes, each with the options of its number in the codex block, and the
-// balancer before them, which sends each request to a random one.
+// NewCluster starts three nodes, with codex options by number, and a balancer that draws a node.
 func NewCluster(t testing.TB, options func(node int) string) *Cluster {
 	t.Helper()
 	return NewClusterBehind(t, "lb_policy random", options)

@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestReadResults counts mixed packages: one passes, one fails, one times out, one is not built.
+// TestReadResults reads the mixed output of packages that pass, fail, time out and are not built.
 func TestReadResults(t *testing.T) {
 	var r result
 	var log strings.Builder

@@ -35,7 +35,7 @@ func cells(found []string) string {
 	return "`" + strings.Join(found, "`, `") + "`"
 }
 
-// write replaces or adds the release's row in the page's table whose header begins with "release".
+// write replaces or adds the release's row in the table with the header release, newest first.
 func (r *row) write(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

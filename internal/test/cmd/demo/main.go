@@ -208,7 +208,7 @@ http://:%d {
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
 
-// waitReady waits until /readyz says that Codex is ready, or ctx ends. After a minute it fails.
+// waitReady waits until Codex is ready or ctx ends. After a minute it fails with /readyz's answer.
 func waitReady(ctx context.Context, port int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
 	if err != nil {

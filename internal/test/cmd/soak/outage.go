@@ -44,7 +44,7 @@ func fails(fault planbackend.Fault, kinds ...planbackend.Kind) func(*rig.Model) 
 	}
 }
 
-// refuses returns the start of an outage of the issuer, which is asked as tokens are refused.
+// refuses returns the start of an outage of the issuer, which is asked since tokens are refused.
 func refuses(issuer planbackend.Fault) func(*rig.Model) {
 	return func(m *rig.Model) {
 		m.Plan.Fail(planbackend.Issuer, issuer)
@@ -178,7 +178,7 @@ func (s *soak) failing(ctx context.Context, r *rand.Rand, from, to time.Duration
 	}
 }
 
-// meanwhile does what happens in an outage: nothing, a reload, or the end of all app-servers.
+// meanwhile does what happens in an outage: nothing, a reload of app-servers, or their end.
 func (s *soak) meanwhile(ctx context.Context, what int) {
 	switch what {
 	case 1:

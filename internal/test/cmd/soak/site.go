@@ -185,7 +185,7 @@ func (s *site) quiet() quiet {
 	}
 }
 
-// quietGoroutines tolerates those of codex's connections to its model and of the reading itself.
+// quietGoroutines are tolerated: those of codex's connections to its model and of the reading.
 const quietGoroutines = 8
 
 // settle waits until Caddy is as it was before the traffic. After limit it returns what is left.

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestStopSequences checks that the text ends before the first stop sequence, wherever
-// the deltas are cut, and that the turn ends too.
+// TestStopSequences: the text, however cut, and the turn end before the first stop sequence.
 func TestStopSequences(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for name, c := range map[string]struct {
@@ -54,8 +53,7 @@ func TestStopSequences(t *testing.T) {
 	})
 }
 
-// TestMaxTokens checks that an answer ends at the limit with the finish reason length,
-// and that the turn ends too.
+// TestMaxTokens: at the limit an answer ends with the finish reason length, and the turn ends too.
 func TestMaxTokens(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	const text = "The quick brown fox jumps over the lazy dog, and then it sleeps."

@@ -18,8 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestServiceTier: the tier reaches the provider, with models of the catalogue and with
-// others, and the answer has it.
+// TestServiceTier: the tier of any model reaches the provider, and is in the answer.
 func TestServiceTier(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for tier, want := range map[string]struct{ asked, told string }{
@@ -68,8 +67,7 @@ func TestServiceTier(t *testing.T) {
 	}
 }
 
-// TestForcedEffort: the effort of an alias gives way to that of a request unless it is
-// forced, and then the client is told.
+// TestForcedEffort: a request's effort replaces that of an alias, or if forced, the client is told.
 func TestForcedEffort(t *testing.T) {
 	s := e2e.NewSite(t, "model kind gpt-5 low\nmodel strict gpt-5 low force")
 	for _, c := range []struct {
@@ -113,8 +111,7 @@ func TestForcedEffort(t *testing.T) {
 	}
 }
 
-// TestCacheWrites: Codex's count of tokens that were written to the provider's cache is
-// in the answers and in the accounts.
+// TestCacheWrites: Codex's count of tokens written to the cache is in answers and accounts.
 func TestCacheWrites(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	client := s.Client()
@@ -135,8 +132,7 @@ func TestCacheWrites(t *testing.T) {
 	}
 }
 
-// TestFingerprint: a completion has the fingerprint of its model and of Codex, in one
-// body and in each chunk.
+// TestFingerprint: each completion and chunk has the fingerprint of its model and of Codex.
 func TestFingerprint(t *testing.T) {
 	s := e2e.NewSite(t, "model alias gpt-5")
 	client := s.Client()
@@ -163,8 +159,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeaders: once the provider has reported windows of the plan, answers have
-// OpenAI's headers for the window that is used most.
+// TestRateLimitHeaders: answers have OpenAI's headers for the plan's most used window, once known.
 func TestRateLimitHeaders(t *testing.T) {
 	e2e.OverOne(t, scriptedmodel.HTTP) // over a WebSocket they are no headers
 	s := e2e.NewSite(t, "")
@@ -291,8 +286,7 @@ func TestWarmup(t *testing.T) {
 	}}}, "", false)
 }
 
-// checkWarmup checks that there is one warm-up and one request for a turn, and
-// whether that goes on from the warm-up.
+// checkWarmup checks that there is one warm-up and one request, and whether that used the warm-up.
 func checkWarmup(s *e2e.Site, body e2e.Fields, effort string, used bool) {
 	s.T.Helper()
 	before := s.Model.Stats()

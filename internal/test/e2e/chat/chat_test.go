@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// bothWays runs a test with and without streaming.
 func bothWays(t *testing.T, s *e2e.Site, test func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error))) {
 	t.Run("whole", func(t *testing.T) { test(t, s.At(t).Complete) })
 	t.Run("streamed", func(t *testing.T) { test(t, s.At(t).Stream) })
@@ -41,8 +40,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestToolResults sends the results of several calls, and checks that the model gets
-// them with their calls.
+// TestToolResults: the model gets the results of several calls with their calls.
 func TestToolResults(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		for _, conversations := range []string{"on", "off"} {
@@ -83,8 +81,7 @@ func testToolResults(t *testing.T, s *e2e.Site) {
 	})
 }
 
-// checkResults checks that the last request to the model has each call and its output,
-// verbatim and in order.
+// checkResults: the last request to the model has each call and its output, verbatim and in order.
 func checkResults(t *testing.T, s *e2e.Site, calls []openai.ChatCompletionMessageToolCallUnion) {
 	t.Helper()
 	request, ok := s.Model.Last()
@@ -110,8 +107,7 @@ func checkResults(t *testing.T, s *e2e.Site, calls []openai.ChatCompletionMessag
 	}
 }
 
-// TestHistories sends conversations in the forms of different clients, and checks what
-// the model gets.
+// TestHistories checks what the model gets of conversations in the forms of different clients.
 func TestHistories(t *testing.T) { e2e.OverBoth(t, testHistories) }
 
 func testHistories(t *testing.T) {

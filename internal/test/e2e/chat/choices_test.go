@@ -34,8 +34,7 @@ func eachItsOwn(s *e2e.Site) {
 	})
 }
 
-// TestChoices checks that n concurrent turns are complete, do not mix, and that their
-// usage is added up.
+// TestChoices: n concurrent turns are complete, do not mix, and their usage is added up.
 func TestChoices(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	eachItsOwn(s)
@@ -160,8 +159,7 @@ func TestChoiceFails(t *testing.T) {
 	s.WaitOpen(0)
 }
 
-// TestAliases checks that an alias is listed, that Codex gets the model it stands for,
-// and that answers have the alias.
+// TestAliases: an alias is listed, Codex gets its model, and answers have the alias.
 func TestAliases(t *testing.T) {
 	s := e2e.NewSite(t, "model fast gpt-5 low\nmodel gpt-5-mini\nmodel deep gpt-5 high\nreasoning off")
 	client := s.Client()
@@ -199,8 +197,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestNothingCrosses runs concurrent requests with different answers, and checks that no
-// client gets a byte of another's.
+// TestNothingCrosses: no client of concurrent requests gets a byte of another's answer.
 func TestNothingCrosses(t *testing.T) {
 	s := e2e.NewSite(t, "max_concurrent 300")
 	const pairs = 36
@@ -222,7 +219,6 @@ func TestNothingCrosses(t *testing.T) {
 	wg.Wait()
 }
 
-// askText requests a text that is unique to this caller.
 func askText(s *e2e.Site, i int) {
 	own := strings.Repeat(fmt.Sprintf("<%d> ünï ", i), 20) + "."
 	ask := s.Complete
@@ -235,7 +231,6 @@ func askText(s *e2e.Site, i int) {
 	}
 }
 
-// askCalls requests calls that are unique to this caller.
 func askCalls(s *e2e.Site, i int) {
 	params := e2e.UserSays(fmt.Sprintf(`tool:2 search_%d {"query":"%d of %%d"}`, i, i))
 	params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool(fmt.Sprintf("search_%d", i))}

@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
-// TestUpstreamErrors checks every failure of the model with the official client, with
-// and without streaming.
+// TestUpstreamErrors checks every failure of the model with the official client, streamed and not.
 func TestUpstreamErrors(t *testing.T) { e2e.OverBoth(t, testUpstreamErrors) }
 
 func testUpstreamErrors(t *testing.T) {
@@ -71,8 +70,7 @@ func testUpstreamErrors(t *testing.T) {
 	}
 }
 
-// TestSpentPlan checks that the client gets the time at which the plan resets, to the
-// second, and that no SDK retries before.
+// TestSpentPlan: clients learn to the second when the plan resets, and no SDK retries before.
 func TestSpentPlan(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for _, more := range []map[string]any{nil, {"stream": true}, {"n": 2}} {
@@ -115,8 +113,7 @@ func testCutAfterCall(t *testing.T) {
 	}
 }
 
-// TestBadInput checks that an invalid request is refused with OpenAI's error object and
-// the field, and does not reach the model.
+// TestBadInput: the error of an invalid request names the field, and the model gets nothing.
 func TestBadInput(t *testing.T) {
 	s := e2e.NewSite(t, "max_body 64KiB")
 	hi := `"messages":[{"role":"user","content":"hi"}]`
@@ -212,8 +209,7 @@ func TestResponseBreaksOffAfterCall(t *testing.T) {
 // private matches what clients must not learn of the provider and this machine.
 var private = regexp.MustCompile(`https?://|127\.0\.0\.1|localhost:\d|/tmp/|/dev/shm/|/home/`)
 
-// TestProviderUntold checks for each failure that no client gets the URL of the
-// provider, and that the log has it.
+// TestProviderUntold: no failure shows the provider's URL to clients, and the log has it.
 func TestProviderUntold(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	log := filepath.Join(t.TempDir(), "caddy.log")

@@ -24,7 +24,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// askAbout returns a chat request with the URL of an image.
 func askAbout(url string) string {
 	return e2e.ChatBody("", map[string]any{"messages": []any{map[string]any{"role": "user", "content": []any{
 		map[string]any{"type": "text", "text": "say:I see it."},
@@ -32,8 +31,7 @@ func askAbout(url string) string {
 	}}}})
 }
 
-// TestRemoteImageRefused checks that URLs of images are refused with image_fetch off,
-// and that with image_fetch on only public addresses are dialled.
+// TestRemoteImageRefused: image_fetch off refuses URLs; with on only public addresses are dialled.
 func TestRemoteImageRefused(t *testing.T) {
 	asked := false
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
@@ -61,8 +59,7 @@ func TestRemoteImageRefused(t *testing.T) {
 	}
 }
 
-// TestRemoteImageFetched checks that the model gets the image. The test allows a server
-// on this machine, which no option does.
+// TestRemoteImageFetched: the model gets the image, here of this machine, which no option allows.
 func TestRemoteImageFetched(t *testing.T) {
 	var encoded bytes.Buffer
 	if err := png.Encode(&encoded, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {

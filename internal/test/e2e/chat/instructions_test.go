@@ -46,8 +46,7 @@ func marked(model string, tools bool) (body e2e.Fields, marks []string) {
 	return body, marks
 }
 
-// checkOnce checks that the model gets each text of the conversation once, after one or
-// no prompt of Codex.
+// checkOnce: the model gets each text of the conversation once, after one or no prompt of Codex.
 func checkOnce(s *e2e.Site, model string, tools, own bool) {
 	s.T.Helper()
 	body, marks := marked(model, tools)
@@ -72,8 +71,7 @@ func checkOnce(s *e2e.Site, model string, tools, own bool) {
 	checkNothingOfTheHostButPrompt(s.T, request, own)
 }
 
-// checkNothingOfTheHostButPrompt is CheckNothingOfTheHost without Codex's own prompt,
-// which mentions sandboxes and files.
+// checkNothingOfTheHostButPrompt leaves out Codex's prompt, which mentions sandboxes and files.
 func checkNothingOfTheHostButPrompt(t testing.TB, request scriptedmodel.Request, own bool) {
 	t.Helper()
 	for own && len(request.Input) > 0 {
@@ -152,7 +150,6 @@ func (s *strictSite) requests() int {
 	return seen - s.seen
 }
 
-// instructions returns the instructions in the status.
 func (s *strictSite) instructions() string {
 	s.T.Helper()
 	var status struct {
@@ -162,7 +159,6 @@ func (s *strictSite) instructions() string {
 	return status.AppServers[0].Instructions
 }
 
-// strictAsk is a request.
 type strictAsk struct {
 	path string
 	body e2e.Fields
@@ -187,10 +183,9 @@ func strictAsks(model string) map[string]strictAsk {
 	return asks
 }
 
-// TestStrictProvider checks that a refused request is sent again with Codex's own
-// prompt, and that later requests have it from the start. Each kind of request, which needs an
-// app-server of its own, is for one of the models, which is drawn. Every two of API, stream and tools
-// are tried together.
+// TestStrictProvider: a refused request is sent again with Codex's own prompt, which later ones
+// have from the start. Every two of API, stream and tools are tried together, each on an app-server
+// of its own, with a model that is drawn.
 func TestStrictProvider(t *testing.T) {
 	s := newStrictSite(t, "")
 	round := 0
@@ -236,8 +231,7 @@ func TestStrictProvider(t *testing.T) {
 	}
 }
 
-// TestStrictProviderOnce checks that this is logged once, and that each of several
-// choices is sent again once.
+// TestStrictProviderOnce: a refusal is logged once, and each of several choices is sent again once.
 func TestStrictProviderOnce(t *testing.T) {
 	s := newStrictSite(t, "")
 	for _, want := range []int{6, 3} {
@@ -255,8 +249,7 @@ func TestStrictProviderOnce(t *testing.T) {
 	}
 }
 
-// TestStrictProviderForgotten checks that a new app-server, which may have another
-// login, starts without the prompt.
+// TestStrictProviderForgotten: a new app-server, whose login may differ, starts without the prompt.
 func TestStrictProviderForgotten(t *testing.T) {
 	s := newStrictSite(t, "")
 	for range 2 {
@@ -290,8 +283,7 @@ func TestStrictProviderLate(t *testing.T) {
 	}
 }
 
-// TestStrictProviderRefuses checks that with replace the client gets the refusal, and
-// that with append there is none.
+// TestStrictProviderRefuses: replace gives the client the refusal; with append there is none.
 func TestStrictProviderRefuses(t *testing.T) {
 	for where, want := range map[string]int{"replace": http.StatusBadRequest, "append": http.StatusOK} {
 		t.Run(where, func(t *testing.T) {
@@ -311,8 +303,7 @@ func TestStrictProviderRefuses(t *testing.T) {
 	}
 }
 
-// TestProviderTurnsStrict: a provider that has accepted the instructions of a model and
-// then refuses them fails one request at most.
+// TestProviderTurnsStrict: one request at most fails when a provider begins to refuse instructions.
 func TestProviderTurnsStrict(t *testing.T) {
 	s := e2e.NewSite(t, "conversations off")
 	if response, text := s.Post(e2e.ChatBody("say:accepted", nil), nil); response.StatusCode != http.StatusOK {

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// numbered returns a text of n bytes with unique lines. They are long, since it costs most to read
-// what is escaped.
+// numbered returns a text of n bytes with unique, long lines: what is escaped costs most to read.
 func numbered(n int) string {
 	var text strings.Builder
 	plain := strings.Repeat(" and plain text", 30)
@@ -28,7 +27,6 @@ func numbered(n int) string {
 	return whole + strings.Repeat("x", n-len(whole))
 }
 
-// longSite returns a site whose model always answers "ok".
 func longSite(t *testing.T, options string) *e2e.Site {
 	s := e2e.NewSite(t, options)
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
@@ -131,8 +129,7 @@ func TestLongToolResults(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks the same for other long texts, each with a model that Codex knows or with one
-// that it does not.
+// TestLongTexts checks other long texts, with a model that Codex knows or one that it does not.
 func TestLongTexts(t *testing.T) {
 	s := longSite(t, "")
 	text, shorter := numbered(1.2e6), numbered(1e6)
@@ -187,8 +184,7 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
-// itemText returns a function that reads the text of an input item. The first one are the
-// instructions, which older releases of Codex send in a field of their own.
+// itemText reads the text of an input item. The first are the instructions, a field in older Codex.
 func itemText(i int) func(scriptedmodel.Request) string {
 	return func(r scriptedmodel.Request) string {
 		if r.Instructions == "" {

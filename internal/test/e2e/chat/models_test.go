@@ -23,8 +23,7 @@ import (
 // most of today's, and one of another form. Codex would offer them its own tools.
 var newModels = map[string]string{"gpt-7": "gpt-6-sol", "gpt-7-full": "gpt-5.5"}
 
-// newSiteOfModels starts a site with a login whose back end lists newModels as well. The
-// first of them is the default.
+// newSiteOfModels starts a site whose back end lists newModels as well. The first is the default.
 func newSiteOfModels(t *testing.T) *e2e.Site {
 	t.Helper()
 	s := e2e.NewUnstarted(t)
@@ -79,9 +78,8 @@ func TestEveryModel(t *testing.T) {
 	})
 }
 
-// TestSerialCalls checks for models of each kind that the client's parallel_tool_calls: false
-// reaches the model, in a new conversation and in one that has allowed several calls until then: as
-// an instruction, and for lite models also as the field. With true, the model gets neither.
+// TestSerialCalls: parallel_tool_calls: false reaches models of each kind, also in the middle of a
+// conversation: as an instruction, and for lite models also as the field. true is not told.
 func TestSerialCalls(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
@@ -114,8 +112,7 @@ func TestSerialCalls(t *testing.T) {
 	})
 }
 
-// checkNoTools checks that a model gets no tools in a request without, and all of a history of
-// some length.
+// checkNoTools: a model gets no tools without, and all of a history of some length.
 func checkNoTools(t *testing.T, s *e2e.Site, model string, length int) {
 	t.Helper()
 	long := strings.Repeat("words of a long history ", length/24)

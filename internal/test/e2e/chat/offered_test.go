@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestWhatTheModelIsOffered checks the request that reaches the model.
 func TestWhatTheModelIsOffered(t *testing.T) { e2e.OverBoth(t, testWhatTheModelIsOffered) }
 
 func testWhatTheModelIsOffered(t *testing.T) {
@@ -101,12 +100,10 @@ func TestSingleCall(t *testing.T) {
 	}
 }
 
-// optionalSchema is a schema that OpenAI cannot enforce, since not all properties are
-// required and others are allowed.
+// optionalSchema cannot be enforced by OpenAI: some properties are optional, others are allowed.
 const optionalSchema = `{"type":"object","properties":{"title":{"type":"string"},"count":{"type":"integer","minimum":1}},"required":["title"]}`
 
-// TestSchemaFormats checks that a schema is enforced if the client sets strict, and
-// otherwise only described to the model.
+// TestSchemaFormats: a schema is enforced if the client sets strict, else described to the model.
 func TestSchemaFormats(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for name, strict := range map[string]string{"absent": "", "null": `"strict":null,`, "false": `"strict":false,`, "true": `"strict":true,`} {
@@ -132,8 +129,7 @@ func TestSchemaFormats(t *testing.T) {
 	}
 }
 
-// awkward are names of tools that Codex refuses, reserves, or accepts and does not
-// offer. Clients can use them all.
+// awkward are tools' names that Codex refuses, reserves or never offers. Clients can use them all.
 var awkward = []string{"mcp", "mcp__vault__search", "exec_command", "shell_command", "request_user_input", "shell", "apply_patch", "update_plan", "view_image", "web_search"}
 
 func TestAwkwardToolNames(t *testing.T) {
@@ -182,8 +178,7 @@ func TestManyToolsAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnknownToolGoesOn checks that Codex answers a call of an undeclared tool, and that
-// the turn continues.
+// TestUnknownToolGoesOn: Codex answers a call of an undeclared tool, and the turn continues.
 func TestUnknownToolGoesOn(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
@@ -195,8 +190,7 @@ func TestUnknownToolGoesOn(t *testing.T) {
 	})
 }
 
-// TestIncomplete checks the usage of incomplete responses, which Codex does not report
-// but adds to the total of the thread.
+// TestIncomplete: incomplete responses have a usage, which Codex only adds to the thread's total.
 func TestIncomplete(t *testing.T) { e2e.OverBoth(t, testIncomplete) }
 
 func testIncomplete(t *testing.T) {

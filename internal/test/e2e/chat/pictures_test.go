@@ -47,8 +47,7 @@ func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, true
 }
 
-// hangOnResults is a model that does not answer a picture. Codex may show it one before the gateway
-// has interrupted the turn.
+// hangOnResults does not answer a picture. Codex may show it before the gateway has interrupted it.
 func hangOnResults(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return scriptedmodel.Script{End: scriptedmodel.Hang{}}, len(req.ToolResults()) > 0
 }
@@ -277,13 +276,11 @@ func TestPicturesOfLogins(t *testing.T) {
 	}
 }
 
-// postPicture sends a request for a picture as JSON.
 func postPicture(s *e2e.Site, route, body string) (status int, answer string) {
 	response := s.Do(http.MethodPost, "/v1/images/"+route, strings.NewReader(body), nil)
 	return response.StatusCode, s.Read(response)
 }
 
-// checkPictureError checks the error of the official client.
 func checkPictureError(t *testing.T, err error, status int, code string) {
 	t.Helper()
 	var apiErr *openai.Error

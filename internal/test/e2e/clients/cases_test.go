@@ -7,8 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// clientCase is a request and the answer that every client must get. Fields with a
-// JSON name are for the client.
+// clientCase is a request and the answer every client must get. JSON fields are for the client.
 type clientCase struct {
 	Name    string `json:"name"`
 	Prompt  string `json:"prompt"`
@@ -128,7 +127,6 @@ func fillForm(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{answer}, Chunk: 4}, true
 }
 
-// braced returns what is between the first brace of a text and its last.
 func braced(text string) string {
 	begin, end := strings.Index(text, "{"), strings.LastIndex(text, "}")
 	if begin < 0 || end < begin {

@@ -25,7 +25,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// seen is what a client got in a case.
 type seen struct {
 	Way, Case string
 	Content   string
@@ -65,8 +64,7 @@ type realClient struct {
 	run     func(s *e2e.Site) []seen // runs another one
 	// omits removes from an expectation what the client does not show; nil: it shows all.
 	omits func(want *seen)
-	// misses is how many requests of a conversation are in another thread than the one before,
-	// since the client changes the history.
+	// misses is how many requests leave the last one's thread, as the client changes the history.
 	misses int
 }
 
@@ -94,8 +92,7 @@ var realClients = []realClient{
 	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, "", runGoOpenAI, goOpenAIOmits, 0},
 }
 
-// nodeProcesses are the clients in Node that run in one process, by their scripts. Those that share
-// libraries are together, since loading these takes longer than a client's requests.
+// nodeProcesses are the scripts that one Node runs: they share libraries, which take long to load.
 var nodeProcesses = [][]string{
 	{"openai", "responses", "agents-chat", "agents-responses", "langchain", "langgraph", "langchain-anthropic", "langchain-ollama", "anthropic", "ollama", "llamaindex"},
 	{"ai-openai", "ai-compatible", "ai-responses", "ai-anthropic", "ai-ollama", "mastra", "genkit"},
@@ -174,7 +171,6 @@ func needNode(t *testing.T) {
 	}
 }
 
-// check compares what the client got with the case.
 func (client realClient) check(t *testing.T, c clientCase, got seen) {
 	switch {
 	case c.status != 0:
@@ -216,8 +212,7 @@ func (client realClient) checkError(t *testing.T, c clientCase, got seen) {
 	}
 	status, told := c.status, got.Error.Code
 	if c.cut && slices.Contains(client.streamed, got.Way) {
-		// The status was sent before the cut. Clients that do not read the code
-		// have the whole error in their message.
+		// The status came before the cut. Clients that ignore the code have all in the message.
 		status, told = 0, told+got.Error.Message
 	}
 	code := c.code
@@ -254,7 +249,6 @@ func responseErrors(status int) string {
 	return nodeErrors(status)
 }
 
-// nodeErrors returns the error classes of the official Node SDK.
 func nodeErrors(status int) string {
 	switch {
 	case status == 429:
@@ -267,7 +261,6 @@ func nodeErrors(status int) string {
 	return "APIError"
 }
 
-// anthropicErrors returns the error classes of Anthropic's SDK.
 func anthropicErrors(status int) string {
 	if status == http.StatusServiceUnavailable {
 		return "OverloadedError"
@@ -275,8 +268,7 @@ func anthropicErrors(status int) string {
 	return nodeErrors(status)
 }
 
-// vercelErrors returns the error classes of the AI SDK. It has one, and passes errors
-// in streams through.
+// vercelErrors has the AI SDK's only class. It passes errors in streams through.
 func vercelErrors(status int) string {
 	if status == 0 {
 		return "object"
@@ -284,7 +276,6 @@ func vercelErrors(status int) string {
 	return "AI_APICallError"
 }
 
-// mastraErrors returns the error classes of Mastra, which has a copy of the AI SDK.
 func mastraErrors(status int) string {
 	if status == 0 {
 		return "Error"
@@ -292,7 +283,6 @@ func mastraErrors(status int) string {
 	return vercelErrors(status)
 }
 
-// ollamaErrors returns the error classes of Ollama's client in Node.
 func ollamaErrors(status int) string {
 	if status == 0 {
 		return "Error"
@@ -300,8 +290,7 @@ func ollamaErrors(status int) string {
 	return "ResponseError"
 }
 
-// vercelOllamaErrors returns the error classes of the AI SDK, whose provider for Ollama drops
-// errors within streams.
+// vercelOllamaErrors is the AI SDK's class. Its provider for Ollama drops errors within streams.
 func vercelOllamaErrors(status int) string {
 	if status == 0 {
 		return "Error"
@@ -309,7 +298,6 @@ func vercelOllamaErrors(status int) string {
 	return vercelErrors(status)
 }
 
-// goOllamaErrors returns the error classes of Ollama's client in Go.
 func goOllamaErrors(status int) string {
 	if status == 0 {
 		return "error"
@@ -317,7 +305,6 @@ func goOllamaErrors(status int) string {
 	return "StatusError"
 }
 
-// genkitErrors returns the only error class of Genkit.
 func genkitErrors(int) string { return "GenkitError" }
 
 func goErrors(status int) string {
@@ -327,7 +314,6 @@ func goErrors(status int) string {
 	return "Error"
 }
 
-// goOpenAIErrors returns the only error class of go-openai.
 func goOpenAIErrors(int) string { return "APIError" }
 
 // nodeSaw is what a client in Node saw.
@@ -344,8 +330,7 @@ func runNode(s *e2e.Site, scripts []string) map[string]nodeSaw {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*e2e.Deadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", append([]string{"run.js", s.URL + "/v1"}, scripts...)...)
-	// Clients read keys and endpoints from the environment, so they get a clean one.
-	// Node's own warnings do not matter.
+	// Clean, since clients read keys and endpoints from it. Node's own warnings do not matter.
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.T.TempDir(), "NODE_NO_WARNINGS=1",
 		"MASTRA_OFFLINE=1", "MASTRA_TELEMETRY_DISABLED=1",
@@ -391,9 +376,8 @@ func isForm(schema json.RawMessage) bool {
 	return err == nil && title != nil && title.Type == "string" && count != nil && count.Type == "number"
 }
 
-// talkPrompts are the turns of a conversation: plain ones, with white space around the
-// answer, in several messages, with rounds of calls, with and without a text and reasoning.
-// MARK names the conversation.
+// talkPrompts are turns: plain, with white space around, in several messages, with rounds of calls,
+// with and without text and reasoning. MARK names the conversation.
 var talkPrompts = []string{
 	"reason:Hm.; say:Hello, MARK.",
 	"chunk=3; verbatim:  # Title\n\n- **one** 你好\n- two\n\n",
@@ -437,8 +421,7 @@ func hearTalks(s *e2e.Site) *heardTalks {
 	return h
 }
 
-// check checks the conversations of a client: the answers, and how often the model was asked in
-// another thread than before.
+// check checks a client's conversations: the answers, and how often a request changed the thread.
 func (h *heardTalks) check(t *testing.T, client realClient, talks []talked) {
 	t.Helper()
 	if len(talks) == 0 {
@@ -470,16 +453,14 @@ func (h *heardTalks) check(t *testing.T, client realClient, talks []talked) {
 	}
 }
 
-// inputOf returns what the model was asked.
 func inputOf(t *testing.T, r scriptedmodel.Request) (input e2e.ModelInput) {
 	t.Helper()
 	must.OK(t, json.Unmarshal(r.Body, &input))
 	return input
 }
 
-// TestObsidianConversation has a conversation as Obsidian Copilot 3.1 does: the system
-// prompt is a message of the assistant, calls are blocks in the text of answers, which it
-// trims, and results are messages of the user.
+// TestObsidianConversation talks as Obsidian Copilot 3.1: the assistant says the system prompt,
+// calls are blocks in answers, which are trimmed, and the user says the results.
 func TestObsidianConversation(t *testing.T) {
 	s := e2e.NewSite(t, e2e.Patient)
 	params := e2e.UserSays("say:Hello.")

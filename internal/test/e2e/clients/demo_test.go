@@ -31,7 +31,6 @@ type demo struct {
 	ended chan struct{} // closed when the shell has ended
 }
 
-// buildDemo builds the demo and returns its path.
 func buildDemo(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -85,8 +84,7 @@ func TestDemo(t *testing.T) {
 	t.Run("ends", func(t *testing.T) { testDemoEnds(t, program) })
 }
 
-// testDemoEnds checks that nothing is left of the demo, whatever ends it, while a client
-// has a stream.
+// testDemoEnds: nothing is left of the demo, whatever ends it, while a client has a stream.
 func testDemoEnds(t *testing.T, program string) {
 	// Below nohup the demo would ignore HUP as well, if this process did.
 	hangups := make(chan os.Signal, 1)

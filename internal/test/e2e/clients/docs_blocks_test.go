@@ -24,7 +24,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
-// block is a block of code in a page of the documentation.
 type block struct {
 	page string // path from the root
 	line int
@@ -34,7 +33,6 @@ type block struct {
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
-// pages are the pages of the documentation.
 func pages(t *testing.T) (found []string) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
 		paths, err := filepath.Glob(filepath.Join("../../../..", pattern))
@@ -104,7 +102,6 @@ func dedent(text string) string {
 // shown are pages whose indented blocks show what crosses the wire, or code.
 var shown = []string{"docs/architecture.md", "docs/codex.md", "docs/tool-calls.md"}
 
-// kindOf returns what a block is.
 func kindOf(b block) string {
 	if b.lang != "" {
 		return b.lang

@@ -25,8 +25,7 @@ var (
 	notRun    = regexp.MustCompile(`(?i)not\s+run\s+here: [^;]+;\s+settings\s+by[^.]+ of\s+20\d\d-\d\d-\d\d\.`)
 )
 
-// TestClientPages checks that the pages of clients have the same shape and name tests that
-// exist, and runs their snippets.
+// TestClientPages: pages of clients have one shape and name existing tests, and the snippets run.
 func TestClientPages(t *testing.T) {
 	paths, err := filepath.Glob("../../../../docs/clients/*.md")
 	if err != nil || len(paths) == 0 {
@@ -59,8 +58,7 @@ var recipes = []string{
 	"claude-code.md", "codex-cli.md", "cursor.md", "home-assistant.md", "langchain.md", "obsidian-copilot.md", "open-webui.md", "python.md", "vs-code.md",
 }
 
-// TestRecipes checks that each recipe has five steps, the first of which says how to get a
-// server, and that the README links it.
+// TestRecipes: each recipe has five steps, first how to get a server, and the README links it.
 func TestRecipes(t *testing.T) {
 	readme := e2e.ReadFile(t, "../../../../README.md")
 	for _, name := range recipes {
@@ -198,7 +196,6 @@ func runEndpoint(t *testing.T, text string) {
 	}
 }
 
-// runCodexPage runs the Codex CLI with a configuration.
 func runCodexPage(t *testing.T, s *e2e.Site, config string) {
 	t.Helper()
 	home := t.TempDir()
@@ -210,7 +207,6 @@ func runCodexPage(t *testing.T, s *e2e.Site, config string) {
 	}
 }
 
-// TestDocumentedRequests runs the requests with curl in the documentation.
 func TestDocumentedRequests(t *testing.T) {
 	const options = "ollama on"
 	s := e2e.NewSite(t, options)

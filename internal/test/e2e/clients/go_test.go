@@ -19,7 +19,6 @@ func runGo(s *e2e.Site) []seen {
 	return all
 }
 
-// goAsk sends one request.
 type goAsk func(openai.ChatCompletionNewParams) (*openai.ChatCompletion, error)
 
 // goRounds sends a request and, if the case says so, the results of its calls.

@@ -114,9 +114,8 @@ func mastraOmits(want *seen) {
 	}
 }
 
-// genkitOmits: Genkit's plugin shows three counts of the usage. It drops the text of an
-// answer with calls, and maps their finish reason to its own "stop". It maps errors to
-// its own statuses, which have no 502, and drops their codes.
+// genkitOmits: Genkit's plugin shows three counts of the usage, and no text of an answer with
+// calls, whose finish reason is "stop". Errors get its own statuses, without 502, and no codes.
 func genkitOmits(want *seen) {
 	if err := want.Error; err != nil {
 		err.Code = ""

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
-// runGoOpenAI runs the cases with sashabaranov/go-openai, like clients/run.js for the
-// clients in Node.
+// runGoOpenAI runs the cases with sashabaranov/go-openai, as clients/run.js does in Node.
 func runGoOpenAI(s *e2e.Site) []seen {
 	config := goopenai.DefaultConfig("sk-unused")
 	config.BaseURL = s.URL + "/v1"
@@ -28,7 +27,6 @@ type goOpenAI struct {
 	client *goopenai.Client
 }
 
-// goOpenAIAsk sends one request.
 type goOpenAIAsk func(goopenai.ChatCompletionRequest) (goopenai.ChatCompletionResponse, error)
 
 func (c goOpenAI) whole(request goopenai.ChatCompletionRequest) (goopenai.ChatCompletionResponse, error) {

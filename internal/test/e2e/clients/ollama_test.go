@@ -38,8 +38,7 @@ func playVSCode(t *testing.T, s *e2e.Site) {
 	}
 }
 
-// playHomeAssistant has a conversation as Home Assistant's integration has it: no ids, no
-// thinking, and a history that is cut in the end.
+// playHomeAssistant talks like Home Assistant: no ids, no thinking, and a history cut in the end.
 func playHomeAssistant(t *testing.T, s *e2e.Site) {
 	chat := func(messages ...any) *ollamacheck.Answer {
 		t.Helper()

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// openCode is a session of the agent CLI opencode, which runs as the server of its user
-// interfaces. It has the site as its providers and a home of its own.
+// openCode is a session of opencode, here a server, with the site as providers and its own home.
 type openCode struct {
 	t       *testing.T
 	dir     string // where it works
@@ -86,7 +85,6 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	return o
 }
 
-// begin begins a session.
 func (o *openCode) begin() {
 	o.t.Helper()
 	var session struct{ ID string }
@@ -95,7 +93,6 @@ func (o *openCode) begin() {
 	o.session = o.url + "/session/" + session.ID
 }
 
-// call sends a request to its server.
 func (o *openCode) call(method, url, body string, answer any) {
 	o.t.Helper()
 	request, err := http.NewRequestWithContext(e2e.Context(o.t), method, url, strings.NewReader(body))
@@ -133,8 +130,7 @@ type openCodeMessage struct {
 	}
 }
 
-// ask sends a prompt, which the agent works on with the model of a provider until it is done, and
-// returns the text of its last message.
+// ask lets a provider's model work on a prompt until it is done, and returns its last message.
 func (o *openCode) ask(provider, prompt string) (text string, last openCodeMessage) {
 	o.t.Helper()
 	body, err := json.Marshal(map[string]any{
@@ -170,8 +166,7 @@ func (o *openCode) did() (did []string) {
 	return did
 }
 
-// TestOpenCode runs sessions of opencode with its own tools, all of them on one server.
-// It always streams.
+// TestOpenCode runs sessions of opencode, which always streams, with its own tools on one server.
 func TestOpenCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	o := newOpenCode(t, s)

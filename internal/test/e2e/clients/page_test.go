@@ -90,8 +90,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// testPageChat has a conversation: an answer that streams and is stopped, a tool call and
-// its result, several choices, and a failure that is tried again.
+// testPageChat has a stream that is stopped, a tool's result, choices, and a failure tried again.
 func testPageChat(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 
@@ -149,8 +148,7 @@ func testPageChat(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab, http.StatusTooManyRequests)
 }
 
-// testPageAnswers has the same conversation streamed and whole: reasoning, a text, calls, their
-// results, and a failure.
+// testPageAnswers has a conversation streamed and whole: reasoning, text, calls, results, failure.
 func testPageAnswers(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	tab.Click("#tool-example")
@@ -224,8 +222,7 @@ func testPageObsidian(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab)
 }
 
-// TestPagePrefix checks that the page works below a prefix, where it is found without the
-// slash at the end, too.
+// TestPagePrefix: the page works below a prefix, also without the slash at its end.
 func TestPagePrefix(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	handler := func(options string) string { return "codex {\n" + s.AppServer() + "\n" + options + "\n}" }
@@ -267,8 +264,7 @@ func testPageImage(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab)
 }
 
-// TestPageKey checks a site with keys: the page asks for one, says that one is wrong, and
-// keeps it in the session only.
+// TestPageKey: the page asks for a key, says if one is wrong, and keeps it in the session only.
 func TestPageKey(t *testing.T) {
 	s := e2e.NewSite(t, "page on\napi_key sk-right ann")
 	tab := browser.Open(t, desktop)
@@ -364,8 +360,7 @@ func TestPageHostile(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusBadGateway)
 }
 
-// testPageKeyboard uses the page without a mouse, and checks that the focus is visible
-// wherever it is.
+// testPageKeyboard uses the page without a mouse, and checks that the focus is always visible.
 func testPageKeyboard(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	visited := make(map[string]bool)
@@ -443,16 +438,14 @@ func testPageKeyboard(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab, http.StatusInternalServerError, http.StatusBadGateway)
 }
 
-// wide lists the visible elements that stick out of the screen, unless they are in a box
-// that scrolls.
+// wide lists the visible elements that stick out of the screen, except in a box that scrolls.
 const wide = `JSON.stringify([...document.querySelectorAll('body *')].filter((e) => {
 	const box = e.getBoundingClientRect();
 	if (box.width === 0 || box.right <= innerWidth + 0.5 && box.left >= -0.5) return false;
 	return !e.closest('.table, .hidden, .skip, svg');
 }).map((e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.getBoundingClientRect().right))`
 
-// TestPageFits checks that nothing sticks out of small screens, with long words in all
-// places, and that the colours follow the person's.
+// TestPageFits: nothing sticks out of small screens, even long words; colours follow the person's.
 func TestPageFits(t *testing.T) {
 	s := e2e.NewSite(t, "page on\nusage all\nmodel "+strings.Repeat("long", 30)+" gpt-5")
 	tab := openPage(t, s, phone)
@@ -507,8 +500,7 @@ func TestPageFits(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusBadGateway)
 }
 
-// TestPageCode runs the code that the page shows, with the text of a person who tries to
-// break out of it.
+// TestPageCode runs the code that the page shows, with a text that tries to break out of it.
 func TestPageCode(t *testing.T) {
 	s := e2e.NewSite(t, "page on\napi_key sk-k")
 	tab := browser.Open(t, desktop)
@@ -557,8 +549,7 @@ func TestPageCode(t *testing.T) {
 const notes = "# Trees\n\nThe **oak** and the *elm*, ~~not the fern~~; see [a site](https://example.com/?a=1&b=2), [not this](javascript:alert) and R&amp;D.\n\n" +
 	"- one\n- two\n  1. deep\n\n> quoted\n\n| tree | height |\n| --- | ---: |\n| oak | 40 |\n\n---\n\n```js\nlet a = '<b>';\n```\n\n![a picture](data:image/png;base64,AA)"
 
-// testPageMarkdown checks that an answer is shown as Markdown, while it streams and afterwards,
-// and can be copied, whole and its code.
+// testPageMarkdown: Markdown is shown, while it streams and after, and copied, whole and its code.
 func testPageMarkdown(t *testing.T, s *e2e.Site) {
 	const prompt = "Tell me of trees."
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {

@@ -58,8 +58,7 @@ func TestNothingUnpublished(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses checks that nothing is built for a version without a section, nor for
-// a tree with changes.
+// TestReleaseRefuses: no build for a version without a section, or for a tree with changes.
 func TestReleaseRefuses(t *testing.T) {
 	for version, want := range map[string]string{
 		"v99.0.0":      "CHANGELOG.md has nothing under v99.0.0",
@@ -104,8 +103,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// TestWorkflows checks that the workflows pin the actions that they use, and that the one of a
-// tag may not write by default.
+// TestWorkflows: workflows pin their actions, and the one of a tag may not write by default.
 func TestWorkflows(t *testing.T) {
 	type workflow struct {
 		On struct {
