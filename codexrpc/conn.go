@@ -206,7 +206,7 @@ func (c *Conn) dispatch(line []byte) {
 // notifications, and events that have no thread or turn.
 func (c *Conn) handleNotification(m message) {
 	if c.opts.Notified != nil && kindOf(m.method) == 0 {
-		c.opts.Notified(m.method, json.RawMessage(m.params))
+		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))
 	}
 	switch m.method {
 	case methodRateLimitsUpdated:
@@ -287,7 +287,7 @@ func (c *Conn) handleRequest(m message) {
 		return
 	}
 	if c.opts.Answer != nil {
-		if answer := c.opts.Answer(m.method, json.RawMessage(m.params)); answer != nil {
+		if answer := c.opts.Answer(strings.Clone(m.method), json.RawMessage(m.params)); answer != nil {
 			c.answer(outgoing{ID: id, Result: answer})
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,7 +79,7 @@ func TestApprovalsAreRefused(t *testing.T) {
 // know, and that it gets the notifications that are no events of a thread.
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, notified := newPeer(t), ""
+		p, notified := newPeer(t), []string(nil)
 		c := NewConn(p, Options{
 			Answer: func(method string, params json.RawMessage) any {
 				if method == "currentTime/read" || string(params) == `{"command":"rm"}` {
@@ -86,7 +87,7 @@ func TestHooks(t *testing.T) {
 				}
 				return map[string]string{"decision": "accept", "for": method}
 			},
-			Notified: func(method string, params json.RawMessage) { notified += method + string(params) + " " },
+			Notified: func(method string, params json.RawMessage) { notified = append(notified, method, string(params)) },
 		})
 		t.Cleanup(func() { _ = c.Close() })
 		for request, want := range map[string]string{
@@ -104,7 +105,7 @@ func TestHooks(t *testing.T) {
 		p.notify("future/notification", `{"b":2}`)
 		p.delta("nobody's", "t", "text")
 		synctest.Wait()
-		if notified != `account/updated{"a":1} future/notification{"b":2} ` || c.LoginChanges() != 1 {
+		if !slices.Equal(notified, []string{"account/updated", `{"a":1}`, "future/notification", `{"b":2}`}) || c.LoginChanges() != 1 {
 			t.Errorf("notified of %s", notified)
 		}
 	})

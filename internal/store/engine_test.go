@@ -121,6 +121,9 @@ func TestManyItems(t *testing.T) {
 	if err := one(); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
+	must.OK(t, r.Put(t.Context(), "u", id(2), entry("", "x")))
+	must.OK(t, r.Delete(t.Context(), "u", id(2), 0))
+	age(t, r, 0) // all keys still expire
 }
 
 // TestManyLinks checks that a thousand linked entries are read, in Redis in one round trip.

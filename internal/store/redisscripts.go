@@ -150,6 +150,7 @@ local size = redis.call('HSTRLEN', items, ARGV[2])
 if size == 0 then return 'missing' end
 redis.call('HDEL', items, ARGV[2]) -- needs no memory
 redis.call('HSET', items, ARGV[2], '')
+redis.call('PEXPIRE', items, redis.call('PTTL', key)) -- the key is new if there was one item
 redis.call('HINCRBY', key, 'gone', 1)
 resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -size))
 return 'done'`)
