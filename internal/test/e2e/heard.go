@@ -12,12 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// ThreadWait is how long a request waits for the thread of its conversation, in which the turn before
-// has still to end. After that it gets another thread.
+// ThreadWait is how long a request waits for its thread, where a turn has to end, or gets another.
 const ThreadWait = 2 * time.Second
 
-// OneThread checks that so many requests to the model came from one thread, unless one has waited for
-// it in vain.
+// OneThread checks that so many requests came from one thread, unless one waited for it in vain.
 func (s *Site) OneThread(requests int) {
 	s.T.Helper()
 	all := s.Prompts()
@@ -77,8 +75,7 @@ func (s *Site) Heard() []string {
 // Pixel is a PNG of one pixel.
 const Pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// codexOwn is the only tool of Codex that its configuration cannot turn off. Outside of
-// Plan mode Codex answers it.
+// codexOwn is the only tool of Codex that cannot be turned off. Codex answers it, but in Plan mode.
 const codexOwn = "request_user_input"
 
 // Conversation has every kind of message: two system prompts, messages of all roles, a

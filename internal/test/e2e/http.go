@@ -161,8 +161,7 @@ func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
 	}
 }
 
-// StreamedContent returns the content of the chunks of a stream, put together: how the
-// model's text is cut into chunks depends on how busy the machine is.
+// StreamedContent joins the texts of a stream's chunks, whose sizes depend on the machine's load.
 func StreamedContent(t *testing.T, stream string) string {
 	t.Helper()
 	answer, err := apiclient.Read([]byte(stream), apiclient.Chat, true, 1)

@@ -13,12 +13,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// loginVariable is the environment variable that is none if no test is to have a login,
-// other than those that need one.
+// loginVariable is the environment variable that is none if only tests that need a login have one.
 const loginVariable = "LOGIN"
 
-// loggedIn reports whether the sites that a test starts have a login, mustLogIn whether the
-// test is about one.
+// loggedIn says that the sites of a test have a login, mustLogIn that the test is about one.
 var loggedIn, mustLogIn bool
 
 // chooseLogin decides from the environment whether they have.
@@ -33,8 +31,7 @@ func chooseLogin() error {
 	return nil
 }
 
-// WithLogin gives the sites that a test starts a ChatGPT login, whose back end is [Site.Plan],
-// whatever the environment says.
+// WithLogin gives a test's sites a ChatGPT login, at [Site.Plan], whatever the environment says.
 func WithLogin(t testing.TB) {
 	setLogin(t, true)
 	mustLogIn = true
@@ -62,8 +59,7 @@ type Home struct {
 	Provider string
 }
 
-// NewHome writes a CODEX_HOME that uses a model, until the end of the test: with a login, if
-// the sites of the test have one.
+// NewHome writes a CODEX_HOME for a model and the test, with a login if the test's sites have one.
 func NewHome(t testing.TB, model *scriptedmodel.Server, opts codexhome.Options) Home {
 	t.Helper()
 	h := Home{Dir: t.TempDir()}

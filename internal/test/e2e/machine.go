@@ -15,9 +15,8 @@ const (
 	memoryRoom  = 1 << 30
 )
 
-// temporary sets the directory for temporary files, and returns a function that removes it. It is in
-// memory if there is room: each home of Codex has some hundred files, and Codex waits until its
-// databases are on the disk, which takes a tenth of the tests' time.
+// temporary sets the directory for temporary files, in memory if there is room, and returns what
+// removes it: Codex's homes have hundreds of files, whose way to a disk takes a tenth of the time.
 func temporary() (remove func(), err error) {
 	parent := ""
 	var free unix.Statfs_t
@@ -42,9 +41,8 @@ func runsPrograms(dir string) bool {
 	return os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700) == nil && exec.Command(program).Run() == nil
 }
 
-// nameNone puts a lsb_release on the PATH that fails, as on a system without one. Codex asks it for
-// the system's name twice at each start, and where it is a script it runs some fifteen programs: a
-// fifth of what a start costs. dir is for the program.
+// nameNone puts a lsb_release on the PATH that fails, a program in dir. Codex asks it twice a start
+// for the system's name; where it is a script, that runs fifteen programs: a fifth of the start.
 func nameNone(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "lsb_release"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
 		return err

@@ -21,8 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestConversation runs three turns of an agent with three rounds of tool calls each,
-// and checks that the provider gets one conversation that only grows.
+// TestConversation: three turns, each with three rounds of calls, are one growing conversation.
 func TestConversation(t *testing.T) { e2e.OverBoth(t, testConversation) }
 
 func testConversation(t *testing.T) {
@@ -91,9 +90,8 @@ func describeAll(input []json.RawMessage) string {
 	return lines.String()
 }
 
-// TestKeptThreadsAreBounded fills the kept threads of an app-server, and checks by its
-// own count that those above the limit are unloaded: the oldest of the user who has the
-// most. After their time, all are.
+// TestKeptThreadsAreBounded: by an app-server's own count, threads above the limit are unloaded,
+// the oldest of the user who has the most, and after their time, all.
 func TestKeptThreadsAreBounded(t *testing.T) {
 	s, codex := e2e.NewUnstarted(t), newLoggedCodex(t)
 	options := func(limits string) string {
@@ -139,8 +137,7 @@ func TestKeptThreadsAreBounded(t *testing.T) {
 	loaded(0)
 }
 
-// loggedCodex is a codex whose output is also in a file. The file has what it answers to the probes,
-// which come every two seconds.
+// loggedCodex is a codex whose output, such as answers to probes every two seconds, is in a file.
 type loggedCodex struct {
 	t            *testing.T
 	program, log string
@@ -155,7 +152,6 @@ func newLoggedCodex(t *testing.T) *loggedCodex {
 	return c
 }
 
-// appServer returns the app_server block with the codex and these options.
 func (c *loggedCodex) appServer(s *e2e.Site, options string) string {
 	return fmt.Sprintf("app_server %s app-server {\nhome %s\n%s\n}", c.program, s.Home, options)
 }
@@ -220,9 +216,8 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
-// TestFollowUpsAtOnce streams many conversations side by side, each of which sends its next
-// request as soon as it has read the end of the answer, and expects that they go on in
-// their threads, though Codex has not always completed the turn by then.
+// TestFollowUpsAtOnce: many conversations, each of which sends its next request at the end of the
+// answer, go on in their threads, though Codex may not yet have completed the turn.
 func TestFollowUpsAtOnce(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	const talks, turns = 12, 6
@@ -324,8 +319,7 @@ func testAnotherEffort(t *testing.T) {
 	}
 }
 
-// TestAnotherEffortWhileParked checks that the results of calls reach the model also if they come
-// with another effort than the turn that waits for them has.
+// TestAnotherEffortWhileParked: results reach the model also with another effort than the turn has.
 func TestAnotherEffortWhileParked(t *testing.T) { e2e.OverBoth(t, testAnotherEffortWhileParked) }
 
 func testAnotherEffortWhileParked(t *testing.T) {
@@ -355,8 +349,7 @@ func testAnotherEffortWhileParked(t *testing.T) {
 	}
 }
 
-// effortOf returns the effort that the model is to have: that of the request, or of the last update
-// in its input, as which Codex sends another effort to OpenAI.
+// effortOf returns a request's effort, or that of the last update in its input, as OpenAI gets it.
 func effortOf(t *testing.T, effort string, input []json.RawMessage) string {
 	for _, raw := range input {
 		var item struct {
@@ -444,7 +437,6 @@ func testManyParkedTurns(t *testing.T, parked int, resumed bool, meanwhile func(
 	}
 }
 
-// sideBySide calls f with each number below n, eight at a time.
 func sideBySide(n int, f func(i int)) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, 8)
@@ -466,9 +458,8 @@ func spareSite(t *testing.T) (s *e2e.Site, stats func() status.Conversations) {
 	return s, func() status.Conversations { return admin.Status().AppServers[0].Conversations }
 }
 
-// TestSpareThreads begins conversations with the same settings, of two users, and checks that
-// later ones get threads that were started before, in which the model reads the same as in
-// others, and nothing of another conversation.
+// TestSpareThreads: later conversations of two users get threads started before, in which the model
+// reads the same as in others, and nothing of another conversation.
 func TestSpareThreads(t *testing.T) { e2e.OverBoth(t, testSpareThreads) }
 
 func testSpareThreads(t *testing.T) {
@@ -543,8 +534,7 @@ func TestSpareThreadsOfOthers(t *testing.T) {
 	}
 }
 
-// TestSpareThreadIsGone ends the app-server and the model while a spare thread waits, and
-// checks that the next request is answered all the same.
+// TestSpareThreadIsGone: a request is answered though a spare thread's app-server and model ended.
 func TestSpareThreadIsGone(t *testing.T) { e2e.OverBoth(t, testSpareThreadIsGone) }
 
 func testSpareThreadIsGone(t *testing.T) {

@@ -76,9 +76,8 @@ func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
 	return a
 }
 
-// TestCursor sends requests like Cursor: bodies of the Responses API on the route of
-// chat completions, with a custom tool beside functions. The answers are chat
-// completions whose calls are all function calls.
+// TestCursor sends Responses API bodies to chat completions, with a custom tool beside functions,
+// as Cursor does. The answers are chat completions with function calls only.
 func TestCursor(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	const patch = "*** Begin Patch\n*** Add File: a \"b\"\n+x\n*** End Patch"

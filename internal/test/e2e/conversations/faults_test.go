@@ -109,8 +109,7 @@ func testConversationsThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// TestConversationsAtOnce sends the same follow-up concurrently, and checks that one
-// continues the thread and all get their answer.
+// TestConversationsAtOnce: of equal follow-ups one continues the thread, and all are answered.
 func TestConversationsAtOnce(t *testing.T) {
 	s := e2e.NewSite(t, "api_key ann-key ann\napi_key bob-key bob")
 	s.WaitReadyAs(e2e.Bearer("ann-key"))
@@ -135,7 +134,6 @@ func TestConversationsAtOnce(t *testing.T) {
 	}
 }
 
-// answeredWith counts the requests to the model with a cache key.
 func answeredWith(s *e2e.Site, key string) (n int) {
 	for _, request := range s.Model.Requests() {
 		if request.PromptCacheKey == key {
@@ -145,8 +143,7 @@ func answeredWith(s *e2e.Site, key string) (n int) {
 	return n
 }
 
-// TestConversationsByOtherForms checks conversations with textual blocks of Obsidian, and
-// of the Responses API by id and by items.
+// TestConversationsByOtherForms checks Obsidian's textual blocks, and responses by id and by items.
 func TestConversationsByOtherForms(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
@@ -200,9 +197,8 @@ func TestConversationsByOtherForms(t *testing.T) {
 	})
 }
 
-// TestConversationGrowsTooLong checks the error of a conversation that becomes too long in
-// its thread, and that it is not billed: Codex then reports the size of the context as the
-// usage of the thread.
+// TestConversationGrowsTooLong checks the error of a conversation too long for its thread, and that
+// it is not billed: Codex reports the context's size as the thread's usage.
 func TestConversationGrowsTooLong(t *testing.T) { e2e.OverBoth(t, testConversationGrowsTooLong) }
 
 func testConversationGrowsTooLong(t *testing.T) {
@@ -240,8 +236,7 @@ then
 reason: I know.
 say: done`
 
-// thoughtsIn returns the encrypted reasoning in a request to the model, each behind what
-// precedes it.
+// thoughtsIn returns a request's encrypted reasoning, each with what precedes it.
 func thoughtsIn(request scriptedmodel.Request) (all []string) {
 	lines := spokenTo(request)
 	for i, item := range request.Input {
@@ -254,8 +249,7 @@ func thoughtsIn(request scriptedmodel.Request) (all []string) {
 	return all
 }
 
-// refuseThoughts lets the provider refuse requests with encrypted reasoning, until stop is called, and
-// counts them.
+// refuseThoughts lets the provider refuse and count requests with reasoning, until stop is called.
 func refuseThoughts(s *e2e.Site) (refused *atomic.Int32, stop func()) {
 	refused = new(atomic.Int32)
 	return refused, s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
@@ -276,8 +270,7 @@ func (t *talk) answerResults(message chatMessage) {
 	}
 }
 
-// TestRefusedReasoning checks that a turn starts again in a thread without reasoning if the
-// provider refuses the reasoning in its kept thread.
+// TestRefusedReasoning: a turn starts again without the reasoning that the provider refuses.
 func TestRefusedReasoning(t *testing.T) { e2e.OverBoth(t, testRefusedReasoning) }
 
 func testRefusedReasoning(t *testing.T) {
@@ -306,8 +299,7 @@ func testRefusedReasoning(t *testing.T) {
 	}
 }
 
-// TestReasoningOfAnotherLogin checks that a response goes on at a login that cannot read the
-// reasoning which is stored with it.
+// TestReasoningOfAnotherLogin: a response goes on at a login that cannot read its stored reasoning.
 func TestReasoningOfAnotherLogin(t *testing.T) { e2e.OverBoth(t, testReasoningOfAnotherLogin) }
 
 func testReasoningOfAnotherLogin(t *testing.T) {

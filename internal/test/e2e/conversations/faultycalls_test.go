@@ -12,12 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// sameID is a prompt for three calls with the same call id, of which the third has the
-// arguments of the second.
+// sameID is a prompt for three calls with one call id. The third has the second's arguments.
 const sameID = `callid=call_1; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
 
-// TestToolSameCallID checks that calls with the same id are calls of their own if they are
-// items of their own, and their results are recognised by the ids that the client got.
+// TestToolSameCallID: calls with one id but items of their own stay apart, by the client's ids.
 func TestToolSameCallID(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	content := useTool("localSearch", "a") + useTool("localSearch", "b") + useTool("localSearch", "b")
@@ -48,7 +46,6 @@ func TestToolSameCallID(t *testing.T) {
 	}
 }
 
-// checkBothResults sends the results of two calls and checks what the model gets.
 func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first, second string) {
 	s.T.Helper()
 	client := s.Client()
@@ -63,8 +60,7 @@ func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first,
 	}
 }
 
-// TestToolBadArguments checks that a client with tool_calls gets arguments that are not
-// a JSON object unchanged, and an Obsidian client gets a text instead of a block.
+// TestToolBadArguments: arguments that are no JSON object stay in tool_calls; Obsidian gets a text.
 func TestToolBadArguments(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for arguments, quoted := range map[string]string{
@@ -92,8 +88,7 @@ func TestToolBadArguments(t *testing.T) {
 // openBlock is a text and an unclosed block.
 const openBlock = "Hier: <use_tool>\n<name>writeToFile</name>\n<content>Grüße 你"
 
-// TestToolKilledInBlock checks that the client gets the beginning of a block when codex
-// is killed, followed by an error.
+// TestToolKilledInBlock: if codex is killed, the client gets the block's beginning and an error.
 func TestToolKilledInBlock(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	before := toolUsageOf(s)

@@ -33,9 +33,8 @@ func pairOfSites(t *testing.T, options string) (kept, fresh *e2e.Site) {
 	return kept, fresh
 }
 
-// spokenTo returns a request to the model in a form that does not depend on the thread:
-// with numbered calls, normalised arguments, results in the order of their calls, as
-// Codex sorts them, and without reasoning.
+// spokenTo returns a request in a form that does not depend on the thread: calls numbered,
+// arguments normalised, results in the calls' order, as Codex sorts them, no reasoning.
 func spokenTo(request scriptedmodel.Request) []string {
 	numbers := make(map[string]int)
 	var lines []string
@@ -82,7 +81,6 @@ func (t talk) clone() talk {
 	return t
 }
 
-// body returns the next request of the conversation.
 func (t *talk) body(stream bool) string {
 	messages := append([]chatMessage{{"role": "system", "content": t.system}}, t.messages...)
 	request := map[string]any{"model": cmp.Or(t.model, "gpt-5"), "messages": messages, "stream": stream}
@@ -139,8 +137,7 @@ func returned(random *rand.Rand, message chatMessage) chatMessage {
 	return message
 }
 
-// goOn adds the answer and the next message of the client to a conversation: the results
-// of calls in any order, or another question.
+// goOn adds an answer and the client's next message: results in any order, or a question.
 func (t *talk) goOn(random *rand.Rand, message chatMessage) {
 	message = returned(random, message)
 	t.messages = append(t.messages, message)
@@ -186,8 +183,7 @@ type mind struct {
 	lines []string
 }
 
-// learn records the requests of a user that are not known yet: those whose client has left
-// may have been answered.
+// learn records a user's new requests: those whose client has left may have been answered.
 func (m *minds) learn(user string, requests []scriptedmodel.Request) {
 	for _, request := range requests {
 		if _, known := m.asked[request.Number]; !known {
@@ -300,7 +296,6 @@ func sayIn(t *testing.T, s *e2e.Site, one *talk, stream bool) chatMessage {
 	return answer.Choices[0].Message
 }
 
-// sayAndLeave sends a conversation and leaves after so many bytes of the answer.
 func sayAndLeave(t *testing.T, s *e2e.Site, one *talk, after int) {
 	t.Helper()
 	response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(one.body(true)), e2e.Bearer(one.user+"-key"))

@@ -26,13 +26,11 @@ type recorded struct {
 	tools    []any
 }
 
-// notReplayed are recordings that a chat request cannot repeat: one hangs until the
-// client leaves, another needs a configuration of Codex.
+// notReplayed are recordings of a client that leaves, or with a configuration of Codex.
 var notReplayed = map[string]bool{"handshake": true, "use-tool-cut": true, "compaction": true}
 
 const transcripts = "../../../../testdata/transcripts"
 
-// recordings returns the requests of all recordings.
 func recordings(t *testing.T) []recorded {
 	t.Helper()
 	files, err := filepath.Glob(transcripts + "/*.jsonl")
@@ -95,7 +93,6 @@ func (r *recorded) add(method string, params gjson.Result) {
 	}
 }
 
-// body returns the request in JSON.
 func (r *recorded) body(stream bool) string {
 	more := map[string]any{"messages": r.messages, "stream": stream}
 	if len(r.tools) > 0 {
@@ -134,8 +131,7 @@ func see(s *e2e.Site, body string, stream bool) gist {
 	return got
 }
 
-// replayEnv is the variable of a process that plays the recordings in this
-// directory as an app-server.
+// replayEnv is the variable with a directory of recordings that a process plays as an app-server.
 const replayEnv = "E2E_REPLAY"
 
 func replay(dir string) (exitCode int) {
@@ -203,8 +199,7 @@ func TestMain(m *testing.M) {
 	os.Exit(e2e.Main(m))
 }
 
-// TestFormsOfResults checks that the model is given the result of a call in the same form by a
-// parked turn as by a new thread: another form would cost the provider's cache.
+// TestFormsOfResults: results have one form in parked and new threads, for the provider's cache.
 func TestFormsOfResults(t *testing.T) { e2e.OverBoth(t, testFormsOfResults) }
 
 func testFormsOfResults(t *testing.T) {

@@ -55,7 +55,6 @@ var countedTurns = []string{
 	`tool:4 localSearch {"query":"%d"}`,
 }
 
-// counted holds what they add.
 var counted = map[string]int{
 	"codex_tool_buffer_started_total":                      2 + 2 + 1 + 1 + 1,
 	"codex_tool_buffer_flushed_total":                      2 + 1 + 1,
@@ -71,8 +70,7 @@ var counted = map[string]int{
 	`codex_tool_buffer_aborted_total{reason="error"}`:      0,
 }
 
-// TestToolCounts checks that metrics and usage have the same counts, and continue after
-// a reload that changes the options.
+// TestToolCounts: metrics and usage agree, and go on after a reload that changes the options.
 func TestToolCounts(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	s.Load(s.WithMetrics("tool_block_max 3\n" + e2e.Patient))
@@ -120,8 +118,7 @@ func checkToolUsage(t *testing.T, rounds int, before, after toolUsage) {
 	}
 }
 
-// TestToolLog checks that the outcomes of blocks and calls are logged with the request
-// id and the choice, and without content.
+// TestToolLog: outcomes of blocks and calls are logged with request id and choice, not content.
 func TestToolLog(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	path := filepath.Join(t.TempDir(), "caddy.log")

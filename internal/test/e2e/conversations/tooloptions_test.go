@@ -14,8 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
-// TestToolGrace checks that the turn is interrupted a moment after a block, unless the
-// model may finish.
+// TestToolGrace: a turn is interrupted a moment after a block, unless the model may finish.
 func TestToolGrace(t *testing.T) {
 	s := e2e.NewSite(t, "stop_after_tools burst 50ms")
 	for _, stream := range []bool{false, true} {
@@ -74,9 +73,8 @@ func TestToolReload(t *testing.T) {
 	wg.Wait()
 }
 
-// reload loads other options and returns the name of the configuration. For a moment
-// after a reload, the old configuration may still accept connections, and the kernel
-// resets those that wait in its listener.
+// reload loads other options and returns the configuration's name. For a moment, the old one may
+// accept connections, and the kernel resets those in its listener.
 func reload(s *e2e.Site, options string) string {
 	s.T.Helper()
 	if !strings.Contains(options, "stop_after_tools") {

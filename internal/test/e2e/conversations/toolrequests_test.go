@@ -139,16 +139,14 @@ func withOpener(pieces []string) []string {
 	return slices.DeleteFunc(slices.Clone(pieces), func(piece string) bool { return !strings.Contains(piece, "use_tool") })
 }
 
-// note is an answer as a model wrote it to Obsidian Copilot: a sentence, and a block
-// whose text has markup, links and characters of up to four bytes.
+// note is a real answer to Obsidian Copilot. Its block has markup, links and 4-byte characters.
 const note = "Ich lege die Notiz “Küche” an.\n\n" + noteBlock
 
 const noteBlock = "<use_tool>\n<name>writeToFile</name>\n<path>Haus/Küche – Plan.md</path>\n<content># Küche\n\n" +
 	"- Montag – Fliesen & Fugen bei 9\u202f°C\n- Dienstag: „Ruhe“ <br> kein Lärm\n- Mittwoch: Zoë’s Schränke 🧰\n\n" +
 	"| Tag | Ziel |\n|---|---|\n| Mo | Boden |\n\nSiehe [[Haus/Plan]], https://example.org/?a=1&b=2 und 你好\n</content>\n</use_tool>"
 
-// TestToolWriteNote checks that an Obsidian client gets an answer like a real one
-// unchanged, with the block in one chunk, in deltas of any size.
+// TestToolWriteNote: Obsidian gets a real answer unchanged, its block in one chunk.
 func TestToolWriteNote(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for _, chunk := range []string{"1", "7", "all"} {

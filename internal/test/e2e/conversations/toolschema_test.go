@@ -131,8 +131,7 @@ func newBareCodex(t *testing.T) *bareCodex {
 	return &bareCodex{t, conn, model, plan}
 }
 
-// offer runs a turn with a tool for each schema, and returns the schemas that the model
-// gets in the same order, or the error of codex.
+// offer runs a turn with a tool for each schema, and returns what the model gets, or the error.
 func (c *bareCodex) offer(schemas ...string) ([]codexschema.Schema, error) {
 	c.t.Helper()
 	ctx := e2e.Context(c.t)
@@ -171,8 +170,7 @@ func decodeSchema(t testing.TB, text []byte) codexschema.Schema {
 	return schema.(codexschema.Schema)
 }
 
-// TestCodexSchemas compares Codex with internal/test/codexschema. If it fails for a new
-// release, change that and the table in internal/prompt/schemafit.go.
+// TestCodexSchemas compares Codex with codexschema. If it fails, change that and schemafit.go.
 func TestCodexSchemas(t *testing.T) {
 	c := newBareCodex(t)
 	const atOnce = 200
@@ -227,9 +225,8 @@ func agentTools(t testing.TB) []json.RawMessage {
 	return tools
 }
 
-// TestAgentTools checks for the tools of an agent, and for every keyword, that the model
-// gets everything in the schema or in the description. Newer models of the
-// catalogue get their tools in another place of the request.
+// TestAgentTools: of an agent's tools and of every keyword the model gets all, in the schema or in
+// the description. Newer models get their tools in another place of the request.
 func TestAgentTools(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for _, model := range []string{"gpt-5", "gpt-5.5", "gpt-6.1-terra"} {
@@ -264,7 +261,6 @@ func checkAgentTools(t *testing.T, s *e2e.Site, model string) {
 	}
 }
 
-// addTools adds the tools of a list, and those of its namespaces.
 func addTools(t testing.TB, to map[string]scriptedmodel.Tool, list gjson.Result) {
 	t.Helper()
 	for _, raw := range list.Array() {

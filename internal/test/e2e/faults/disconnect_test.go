@@ -127,8 +127,7 @@ func TestClientsLeaveWhileCodexDecodes(t *testing.T) {
 	}
 }
 
-// ownMemory returns the memory of a process without the pages of its program, in bytes; 0 after its
-// end.
+// ownMemory returns a process's memory without its program, in bytes; 0 after its end.
 func ownMemory(t *testing.T, pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if _, missing := os.Stat("/proc"); missing != nil {
@@ -142,8 +141,7 @@ func ownMemory(t *testing.T, pid int) int64 {
 	return kib << 10
 }
 
-// largePNG returns a black PNG of 8192 by 8192 pixels. mark is in its first pixel, so that Codex
-// decodes each image anew.
+// largePNG returns a black PNG of 8192 by 8192. mark, its first pixel, makes Codex decode it anew.
 func largePNG(mark byte) []byte {
 	const side = 8192
 	var data bytes.Buffer
@@ -237,5 +235,4 @@ func openStreams(s *e2e.Site, n int, prompt string) []streaming {
 	return opened
 }
 
-// rest reads the rest of a stream and returns all of it.
 func rest(s *e2e.Site, of streaming) string { return of.begun + s.Read(of.Response) }

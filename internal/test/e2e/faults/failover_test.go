@@ -14,9 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
-// TestNodesFailover kills the master while clients use up a limit of three nodes: its replica
-// replaces it, and all that was replicated counts. Nothing that is stored is a 404 meanwhile, and
-// keys without limits are answered.
+// TestNodesFailover kills the master while clients use up a limit of three nodes: what its replica
+// has counts. Nothing stored is a 404 meanwhile, and keys without limits are answered.
 func TestNodesFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
@@ -78,8 +77,7 @@ func TestNodesFailover(t *testing.T) {
 	close(over)
 	others.Wait()
 	t.Logf("%v; after the failover the first request was answered within %s", counts, again.Sub(killed))
-	// Lost with the master are at most the requests of the moment, as are those that it counted
-	// without an answer.
+	// At most the requests of the moment are lost, or are counted without an answer.
 	if n := counts["200"]; n < limit-2*spenders || n > limit+2*spenders || counts[refused] != spenders*refusals {
 		t.Errorf("%v", counts)
 	}

@@ -90,9 +90,8 @@ func TestOneOfAPoolHangs(t *testing.T) {
 	s.WaitMembers(2)
 }
 
-// TestCodexKilled checks that the turns of a killed codex end with an error that can be
-// retried, and that another codex serves the next requests. A command may be a launcher
-// whose child outlives it. Killing either must leave nothing behind.
+// TestCodexKilled: turns of a killed codex end with an error that can be retried, and another codex
+// serves. A command may be a launcher whose child outlives it; neither is left when one is killed.
 func TestCodexKilled(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for _, name := range []string{"codex", "launcher"} {
@@ -131,8 +130,7 @@ func TestCodexKilled(t *testing.T) {
 	}
 }
 
-// TestNativeCodex checks that Caddy starts the native codex also where the command is
-// the launcher of the npm package, so that no Node runs beside it.
+// TestNativeCodex: if the command is npm's launcher, Caddy starts the native codex without Node.
 func TestNativeCodex(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	if response, text := s.Post(e2e.ChatBody("say:native", nil), nil); response.StatusCode != http.StatusOK {

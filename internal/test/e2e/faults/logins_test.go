@@ -121,8 +121,7 @@ func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
 // firstSign is how long the logins of besideSilence may be silent.
 const firstSign = 18 * time.Second
 
-// besideSilence serves two logins that are left after a short silence. The requests of the second get
-// the answers of model.
+// besideSilence serves two logins, left after a short silence. model answers for the second.
 func besideSilence(t *testing.T) (s *e2e.Site, model *scriptedmodel.Server) {
 	t.Helper()
 	s, model = e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
@@ -176,8 +175,7 @@ func TestSilentLogin(t *testing.T) {
 	}
 }
 
-// TestSilenceOfTheOnlyLogin checks that a login does not rest because its provider gives no sign if
-// there is no other login, although it has two app-servers.
+// TestSilenceOfTheOnlyLogin: an only login does not rest for silence, despite two app-servers.
 func TestSilenceOfTheOnlyLogin(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
@@ -197,8 +195,7 @@ func TestSilenceOfTheOnlyLogin(t *testing.T) {
 	}
 }
 
-// TestSilentLoginOfImpatientClients checks that clients that leave a login whose provider gives no sign
-// count together, so that later requests leave it alone.
+// TestSilentLoginOfImpatientClients: those that leave count together, so that later ones avoid it.
 func TestSilentLoginOfImpatientClients(t *testing.T) {
 	e2e.WithLogin(t)
 	s, model := besideSilence(t)

@@ -18,9 +18,8 @@ func killOne(t *testing.T, pid int) {
 	}
 }
 
-// TestPool checks that turns are spread over the processes, also over one that a reload has added to one
-// that goes on, that killing one ends only its turns, that the next turns go to the other one, and that
-// it is restarted.
+// TestPool: turns are spread over processes, also over one that a reload adds. Killing one ends
+// only its turns; the next ones go to the other one, and it is restarted.
 func TestPool(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	if response, text := s.Post(e2e.ChatBody("say:the account is known now", nil), nil); response.StatusCode != http.StatusOK {

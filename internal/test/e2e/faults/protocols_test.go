@@ -114,8 +114,7 @@ func leaveOver(t *testing.T, s *e2e.Site, client *http.Client, url string) {
 	}
 }
 
-// resetOver resets many streams of one connection, half of them within the body, and
-// checks that the connection continues.
+// resetOver checks that a connection goes on though many streams are reset, half in the body.
 func resetOver(t *testing.T, client *http.Client, url string) {
 	t.Helper()
 	body := e2e.ChatBody("say:ok", map[string]any{"stream": true})

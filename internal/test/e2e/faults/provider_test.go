@@ -120,8 +120,7 @@ func TestProviderFails(t *testing.T) {
 	})
 }
 
-// TestProviderStumbles checks that a failure before an answer has begun is bridged, and that a
-// limit of the rate is not asked again.
+// TestProviderStumbles: a failure before an answer is bridged; a rate limit is not asked again.
 func TestProviderStumbles(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
@@ -174,8 +173,7 @@ func TestSilentWebSocket(t *testing.T) {
 	}
 }
 
-// TestLimitedRequests checks that a request which the provider refuses for a while is told so at once,
-// also where a message on a WebSocket says it: Codex would wait for that while.
+// TestLimitedRequests: a limit is told at once, also one on a WebSocket, though Codex would wait.
 func TestLimitedRequests(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
@@ -217,8 +215,7 @@ func documentedCodes(t *testing.T) map[string][]string {
 	return codes
 }
 
-// TestProviderCodes checks what clients get for each code of the provider's, as documented, and that
-// an answer which the provider has cut off comes once.
+// TestProviderCodes: clients get what is documented for a provider's code, and a cut answer once.
 func TestProviderCodes(t *testing.T) {
 	e2e.WithLogin(t)
 	codes := documentedCodes(t)
@@ -294,8 +291,7 @@ func TestInventedTool(t *testing.T) {
 	})
 }
 
-// TestSpentInMidStream checks what a client gets if the plan is spent while the model answers,
-// before and after the first text.
+// TestSpentInMidStream: what a client gets if the plan is spent before or after the first text.
 func TestSpentInMidStream(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
@@ -320,8 +316,7 @@ func TestSpentInMidStream(t *testing.T) {
 	})
 }
 
-// overSocket makes the model end requests with a text over a WebSocket in a way of its own. Over HTTP,
-// it answers them.
+// overSocket makes the model end a text by end over a WebSocket. Over HTTP it answers.
 func overSocket(s *e2e.Site, text string, end scriptedmodel.End) {
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{End: end}, r.Transport == scriptedmodel.WebSocket && strings.Contains(string(r.Body), text)
@@ -353,8 +348,7 @@ func TestSocketTooOld(t *testing.T) {
 	}
 }
 
-// TestBrokenSockets checks that WebSockets which are cut, each alone or several at once, do not
-// change how later conversations reach the provider, as long as others work.
+// TestBrokenSockets: while others work, cut WebSockets change no later conversation's transport.
 func TestBrokenSockets(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverOne(t, scriptedmodel.WebSocket)

@@ -29,19 +29,16 @@ const (
 	stormReloads = 100
 	stormStreams = 50
 	stormTime    = 12 * time.Minute // bounds a test that takes one minute on two cores
-	// stormHeap is the allowed growth of the heap, in bytes. The model's record of
-	// requests takes 1 MiB, the back end's of calls as much, the gateway's record of turns
-	// 256 KiB. A hundred configurations would take much more.
+	// stormHeap is the allowed growth of the heap, in bytes: records of the model and of the back
+	// end take 1 MiB each, those of turns 256 KiB. A hundred configurations would take much more.
 	stormHeap = 3 << 20
 )
 
-// TestReloadStorm reloads a hundred times, every fourth time with another app_server,
-// while fifty streams run. Every stream must be complete, and afterwards processes,
-// goroutines and memory must be as before.
+// TestReloadStorm: a hundred reloads, each fourth with another app_server, and fifty streams: every
+// stream is complete, and afterwards processes, goroutines and memory are as before.
 func TestReloadStorm(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	// Both readings are taken before the first turn of a codex, since its
-	// connections to the model have goroutines.
+	// Both are read before codex's first turn, since its connections to the model have goroutines.
 	e2e.WaitFor(t, "the app-server alone", func() bool { return len(e2e.Children()) == 1 }) // the plan's back end asks codex for its models
 	before := takeReading(s)
 	storm := newStorm(s)
@@ -222,11 +219,10 @@ func (st *storm) reload(caddyfile string) {
 	}
 }
 
-// checkConnections checks that no more connections were lost than Caddy loses without this module.
-// The kernel resets connections that wait in a listener which a reload closes, and net/http closes
-// those whose request comes at that moment. Clients retry both, since no request has begun. Plain
-// Caddy lost 2.6 % of its connections over as many reloads; the bounds allow for a busy machine,
-// where a reload takes as long as several new connections.
+// checkConnections: no more connections are lost than without this module. The kernel resets those
+// in a listener that a reload closes, and net/http closes those whose request comes just then.
+// Clients retry both: no request has begun. Plain Caddy lost 2.6 % over as many reloads; the bounds
+// allow for a busy machine, where a reload takes as long as several new connections.
 func (st *storm) checkConnections() {
 	opened, reset, closed := st.opened.Load(), st.reset.Load(), st.closed.Load()
 	st.site.T.Logf("of %d new connections %d were reset and %d closed", opened, reset, closed)
@@ -235,8 +231,7 @@ func (st *storm) checkConnections() {
 	}
 }
 
-// orphans returns the processes that run without a parent. One that has ended counts until
-// its parent has waited for it.
+// orphans returns the processes without a parent, also ended ones that nobody has waited for.
 func (st *storm) orphans() (left []string) {
 	owned := e2e.Children()
 	for child := range st.seen {
@@ -248,7 +243,6 @@ func (st *storm) orphans() (left []string) {
 	return left
 }
 
-// stream requests streams until the storm is over.
 func (st *storm) stream() {
 	for !st.over.Load() {
 		text := strings.Repeat(fmt.Sprintf("stream %d ünï ", st.number.Add(1)), 10) + "."
@@ -261,8 +255,7 @@ func (st *storm) stream() {
 	}
 }
 
-// probe opens connections at an even pace. The streams have too few to measure how often
-// they are reset.
+// probe opens connections at an even pace, to measure resets, for which streams have too few.
 func (st *storm) probe() {
 	for ; !st.over.Load(); time.Sleep(20 * time.Millisecond) {
 		response, err := st.ask(http.MethodGet, "/healthz", "")
@@ -291,8 +284,7 @@ func (st *storm) streamed(text string) (string, error) {
 	return answer.Choices[0].Text, err
 }
 
-// ask sends a request on a new connection, and again if the connection is lost before
-// the request has begun.
+// ask sends a request on a new connection, and again if that is lost before the request began.
 func (st *storm) ask(method, path, body string) (*http.Response, error) {
 	for {
 		request, err := http.NewRequestWithContext(st.ctx, method, st.site.URL+path, strings.NewReader(body))

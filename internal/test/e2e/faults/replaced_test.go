@@ -32,7 +32,6 @@ func start(l *e2e.Site, maxMemory int64) *appserver.Process {
 	return p
 }
 
-// begin starts the turn of a chat request.
 func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc.Thread, error) {
 	l.T.Helper()
 	ctx := e2e.Context(l.T)
@@ -94,7 +93,6 @@ func finish(l *e2e.Site, thread *codexrpc.Thread) (text string, err error) {
 	}
 }
 
-// turn runs a turn.
 func turn(l *e2e.Site, p *appserver.Process, model, prompt string) (string, error) {
 	l.T.Helper()
 	thread, err := begin(l, p, model, prompt)
@@ -104,7 +102,6 @@ func turn(l *e2e.Site, p *appserver.Process, model, prompt string) (string, erro
 	return finish(l, thread)
 }
 
-// mustSay runs a turn with a text.
 func mustSay(l *e2e.Site, p *appserver.Process, text string) {
 	l.T.Helper()
 	if got, err := turn(l, p, "gpt-5", "verbatim:"+text); err != nil || got != text {
@@ -112,15 +109,13 @@ func mustSay(l *e2e.Site, p *appserver.Process, text string) {
 	}
 }
 
-// await waits for a status.
 func await(l *e2e.Site, p *appserver.Process, what string, done func(appserver.Status) bool) appserver.Status {
 	l.T.Helper()
 	e2e.WaitFor(l.T, what, func() bool { return done(p.Status()) })
 	return p.Status()
 }
 
-// TestReplacedUnderStreams checks that an answer is complete although its codex is
-// replaced, because of its memory or by a restart.
+// TestReplacedUnderStreams: an answer is complete though memory or a restart replaces its codex.
 func TestReplacedUnderStreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxMemory int64
@@ -156,8 +151,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 	}
 }
 
-// TestMemoryIsRight checks that codex reports its memory like the system, and that the status
-// has what is its own.
+// TestMemoryIsRight: codex reports its memory like the system, and the status has its own share.
 func TestMemoryIsRight(t *testing.T) {
 	l := e2e.NewUnstarted(t)
 	p := start(l, 0)

@@ -23,7 +23,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// claude is the real Claude Code in a directory of its own.
 type claude struct {
 	t     *testing.T
 	path  string
@@ -55,7 +54,6 @@ type result struct {
 	Turns     int    `json:"num_turns"`
 }
 
-// run asks Claude Code, which may use its tools without asking back.
 func (c *claude) run(prompt string, args ...string) result {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
@@ -76,8 +74,7 @@ func (c *claude) run(prompt string, args ...string) result {
 	return r
 }
 
-// session has a session with the Agent SDK, which runs Claude Code, and returns the last line of
-// what it was told for each prompt.
+// session runs the Agent SDK, which runs Claude Code, and returns each prompt's last line.
 func (c *claude) session(prompts []string) []string {
 	c.t.Helper()
 	script, err := filepath.Abs("../clients/agent-session.js")
@@ -113,7 +110,6 @@ type judge struct {
 	requests []judged
 }
 
-// judged is a request for a message and its answer.
 type judged struct {
 	body    []byte
 	status  int

@@ -18,8 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// says makes the model answer the requests of a session one after the other, and those that
-// contain a key of others with its answers.
+// says makes the model answer a session's requests in turn, but those that contain a key of others.
 func says(t *testing.T, s *e2e.Site, others map[string]scriptedmodel.Script, steps ...scriptedmodel.Script) {
 	t.Helper()
 	var mu sync.Mutex
@@ -54,15 +53,13 @@ func use(name, format string, args ...any) scriptedmodel.Call {
 	return scriptedmodel.Call{Name: name, Arguments: fmt.Sprintf(format, args...)}
 }
 
-// TestClaudeCode lets the real Claude Code work: it writes, edits and runs, with calls side
-// by side, calls that fail, and odd texts.
+// TestClaudeCode lets Claude Code write, edit and run, with parallel and failing calls, and odd texts.
 func TestClaudeCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := newClaude(t, s)
 	file := filepath.Join(c.dir, "grüße.txt")
 	const text = "héllo \\\"wörld\\\" \\u2028 😀 <use_tool> \\\\n"
-	// Codex itself answers a call that is no JSON, and may ask the model again before its turn is
-	// interrupted.
+	// Codex itself answers a call that is no JSON, and may ask again before the turn is cut.
 	unheard := map[string]scriptedmodel.Script{"failed to parse function arguments": saying("Nobody hears this.")}
 	says(t, s, unheard,
 		calling(scriptedmodel.Reason("Hm."), scriptedmodel.Say("I write 😀."), use("Write", `{"file_path":%q,"content":"%s"}`, file, text)),
@@ -87,8 +84,7 @@ func TestClaudeCode(t *testing.T) {
 	}
 }
 
-// TestClaudeCodeReads lets Claude Code read an image and a PDF, of which the model is told what
-// is missing.
+// TestClaudeCodeReads: of an image and a PDF the model is told what is missing.
 func TestClaudeCodeReads(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := newClaude(t, s)

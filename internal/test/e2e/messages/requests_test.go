@@ -17,8 +17,7 @@ import (
 
 // The requests in this file have the form in which Claude Code sends them.
 
-// claudeCode returns a request of Claude Code's. Its system prompt begins with the billing block
-// of the conversation.
+// claudeCode returns a request of Claude Code's, beginning with its conversation's billing block.
 func claudeCode(conversation string, more e2e.Fields) e2e.Fields {
 	text := func(text string) e2e.Fields { return e2e.Fields{"type": "text", "text": text} }
 	cached := text("You write code.\n\nBe brief.")
