@@ -39,8 +39,7 @@ func AllGone(pids []int) func() bool {
 	}
 }
 
-// Children returns the running descendants of this process as "pid name". Without
-// /proc it returns none.
+// Children returns this process's running descendants as "pid name"; none without /proc.
 func Children() []string {
 	var found []string
 	for _, pid := range rig.Below(os.Getpid()) {
@@ -72,8 +71,7 @@ func Kill(t *testing.T, name string) (pids []int) {
 	return pids
 }
 
-// AppServers returns the native processes of the app-servers. The run of Codex for its
-// catalogue, beside them, is none.
+// AppServers returns the native app-servers, without the run of Codex for its catalogue.
 func AppServers() []int {
 	var pids []int
 	for _, child := range Children() {

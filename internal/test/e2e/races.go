@@ -8,8 +8,7 @@ import (
 // createdAt begins the part of a race report that says where the goroutines were created.
 var createdAt = regexp.MustCompile(`(?m)^Goroutine \d+ \(`)
 
-// racesIn returns the reports of the race detector in a log in which this module accesses the memory.
-// A race between Caddy and Caddy, or within a library, is not this module's.
+// racesIn returns a log's race reports with an access by this module, not by others alone.
 func racesIn(log string) (reports []string) {
 	const begin, end = "WARNING: DATA RACE\n", "\n=================="
 	for _, report := range strings.Split(log, begin)[1:] {

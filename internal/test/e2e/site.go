@@ -33,8 +33,7 @@ type Site struct {
 	Login *planbackend.Login
 }
 
-// NewSite starts a model and a Caddy with these options in its codex block, until the
-// end of the test.
+// NewSite starts a model and a Caddy with these codex options, until the end of the test.
 func NewSite(t testing.TB, options string) *Site {
 	t.Helper()
 	return NewSiteWith(t, codexhome.Options{}, options)
@@ -49,8 +48,7 @@ func NewSiteWith(t testing.TB, home codexhome.Options, options string) *Site {
 	return s
 }
 
-// Serve starts a Caddy with these options, until the end of the test, without waiting for its
-// app-servers.
+// Serve starts a Caddy with these options for the test. It does not wait for the app-servers.
 func (s *Site) Serve(options string) {
 	s.T.Helper()
 	s.Load(s.Caddyfile(options))
@@ -91,9 +89,8 @@ func (s *Site) AppServer() string {
 	return fmt.Sprintf("app_server %s app-server {\nhome %s\n}", CodexBinary, s.Home)
 }
 
-// Caddyfile returns a Caddyfile with these options in the codex block. An app_server
-// block in the options replaces the usual one. A line conversations at the beginning of
-// the options goes into the usual one.
+// Caddyfile returns a Caddyfile with these options in the codex block. An app_server block replaces
+// the usual one; a first line conversations goes into that.
 func (s *Site) Caddyfile(options string) string {
 	if !strings.Contains(options, "app_server") {
 		server := s.AppServer()
@@ -169,13 +166,11 @@ func (s *Site) WaitSuccessor(n int) {
 	WaitFor(s.T, "the successors alone", func() bool { return len(AppServers()) == n })
 }
 
-// Patient are options with which an answer waits for the blocks of tools that the model is still to write,
-// also if a busy machine takes longer between two of them than the default wait.
+// Patient options let answers wait for blocks that a busy machine's model writes later than usual.
 const Patient = "stop_after_tools burst 30s"
 
-// IsLate reports whether a stream has lasted so long that an error within it could not become the status
-// of the response. The header of a stream waits for two seconds; on a busy machine an error can take
-// longer.
+// IsLate reports whether a stream has lasted so long that an error could not be its status: its
+// header waits for two seconds, but on a busy machine an error can take longer.
 func IsLate(response *http.Response, begin time.Time) bool {
 	return response.StatusCode == http.StatusOK && time.Since(begin) > 2*time.Second &&
 		strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")

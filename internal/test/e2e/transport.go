@@ -13,12 +13,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// transportVariable is the environment variable that names the transport of all
-// tests: http or websocket.
+// transportVariable is the environment variable with the transport of all tests: http or websocket.
 const transportVariable = "TRANSPORT"
 
-// Transport is the transport of tests that do not use OverBoth: WebSockets with a login, as
-// users have it, else HTTP.
+// Transport is that of tests without OverBoth: WebSockets with a login, as for users, else HTTP.
 var Transport scriptedmodel.Transport
 
 // oneTransport reports whether the environment sets the transport.
@@ -53,8 +51,7 @@ func OverBoth(t *testing.T, test func(t *testing.T)) {
 	OverBothSampled(t, func(t *testing.T, _ bool) { test(t) })
 }
 
-// OverBothSampled is [OverBoth] for a test of much. It is to test all over one of the transports,
-// which is drawn in each run, and a part over the others.
+// OverBothSampled is [OverBoth] for a long test: all over one transport, drawn, a part over others.
 func OverBothSampled(t *testing.T, test func(t *testing.T, all bool)) {
 	if oneTransport {
 		test(t, true)

@@ -53,7 +53,7 @@ func use(name, format string, args ...any) scriptedmodel.Call {
 	return scriptedmodel.Call{Name: name, Arguments: fmt.Sprintf(format, args...)}
 }
 
-// TestClaudeCode lets Claude Code write, edit and run, with parallel and failing calls, and odd texts.
+// TestClaudeCode lets Claude Code write, edit and run, with parallel, failing and odd calls.
 func TestClaudeCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := newClaude(t, s)

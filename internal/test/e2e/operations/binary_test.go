@@ -32,8 +32,7 @@ func runWith(t *testing.T, options string) *e2e.Running {
 	return r
 }
 
-// TestBuiltCaddyStops checks that a terminated Caddy waits for its stream and then exits
-// with codex, and that its log has neither keys nor content.
+// TestBuiltCaddyStops: Caddy ends with codex after its stream, and logs neither keys nor content.
 func TestBuiltCaddyStops(t *testing.T) {
 	r := runWith(t, "drain_timeout 1h")
 	ctx, leave := e2e.ContextWithCancel(t)
@@ -66,8 +65,7 @@ func TestBuiltCaddyStops(t *testing.T) {
 	}
 }
 
-// TestBuiltCaddyKilled checks that codex exits when Caddy is killed, and that the next
-// start removes the temporary files.
+// TestBuiltCaddyKilled: codex exits with a killed Caddy; the next start removes temporary files.
 func TestBuiltCaddyKilled(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	r := run(t)
@@ -90,8 +88,7 @@ func TestBuiltCaddyKilled(t *testing.T) {
 	})
 }
 
-// TestBuiltCaddyValidates checks that validating a configuration starts no process and
-// creates no file.
+// TestBuiltCaddyValidates: validating a configuration starts no process and creates no file.
 func TestBuiltCaddyValidates(t *testing.T) {
 	ownTemp(t)
 	dir := t.TempDir()
@@ -165,8 +162,7 @@ func TestExitDrains(t *testing.T) {
 	}
 }
 
-// TestExitAfterReload checks that a stream of an old configuration does not delay the
-// exit, even if the new one does not have this module.
+// TestExitAfterReload: an old configuration's stream delays no exit, also if the new has no codex.
 func TestExitAfterReload(t *testing.T) {
 	r := runWith(t, "drain_timeout 1s")
 	ctx, leave := e2e.ContextWithCancel(t)
@@ -191,8 +187,7 @@ func TestExitAfterReload(t *testing.T) {
 	wait(r, pids)
 }
 
-// TestExitByGracePeriod checks that codex exits with Caddy when Caddy's own
-// grace_period ends first.
+// TestExitByGracePeriod: codex exits with Caddy if Caddy's own grace_period ends first.
 func TestExitByGracePeriod(t *testing.T) {
 	r := runWith(t, "drain_timeout 1h")
 	config := r.Caddyfile("drain_timeout 1h\napi_key " + e2e.SecretKey)

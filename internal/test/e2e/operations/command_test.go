@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// runCommand runs `caddy codex` with arguments and an input.
 func runCommand(input string, args ...string) (output string, err error) {
 	root := &cobra.Command{Use: "codex", SilenceUsage: true, SilenceErrors: true}
 	caddycmd.Commands()["codex"].CobraFunc(root)
@@ -31,7 +30,6 @@ func runCommand(input string, args ...string) (output string, err error) {
 	return text.String(), err
 }
 
-// configFile writes a Caddyfile with these options in its codex block.
 func configFile(t *testing.T, options string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "Caddyfile")
@@ -39,12 +37,10 @@ func configFile(t *testing.T, options string) string {
 	return path
 }
 
-// shortCheck is the timeout of a check that takes all of it, since Codex goes on trying to
-// reach a provider.
+// shortCheck is the timeout of a check that takes all of it: Codex goes on trying a provider.
 const shortCheck = 4 * time.Second
 
-// TestCheckCommand checks what `caddy codex check` says of app-servers that work and of
-// those that do not: what is wrong and what to do.
+// TestCheckCommand: `caddy codex check` says what is wrong with app-servers and what to do.
 func TestCheckCommand(t *testing.T) {
 	ownTemp(t)
 	loginless := t.TempDir()

@@ -28,8 +28,7 @@ type trouble struct {
 	message string // that is to come
 }
 
-// start returns the reason of an app-server that does not start. On a busy machine there
-// may be another one first.
+// start returns why an app-server does not start. A busy machine may have another reason first.
 func (p *trouble) start(appServer string) string {
 	p.t.Helper()
 	p.Load(strings.Replace(p.Caddyfile(appServer), "admin off", "admin "+p.admin.Addr, 1))
@@ -42,7 +41,6 @@ func (p *trouble) start(appServer string) string {
 	return reason
 }
 
-// home returns the block of a real app-server with a home that has this config.toml.
 func (p *trouble) home(config string) string {
 	home := p.t.TempDir()
 	if config != "" {
@@ -51,7 +49,6 @@ func (p *trouble) home(config string) string {
 	return fmt.Sprintf("app_server {\ncommand %s app-server\nhome %s\n}", e2e.CodexBinary, home)
 }
 
-// program returns the command of a shell script.
 func (p *trouble) program(script string) string {
 	path := filepath.Join(p.t.TempDir(), "program")
 	e2e.WriteFile(p.t, path, "#!/bin/sh\n"+script+"\n")
@@ -68,15 +65,13 @@ func (p *trouble) ask(options, body string, header http.Header) string {
 	return errorMessage(text)
 }
 
-// ownLogin returns the block of an app-server with a login of its own for a provider: one that
-// is refused rests for a minute.
+// ownLogin returns an app-server block with its own login, which rests for a minute when refused.
 func (p *trouble) ownLogin(provider string) string {
 	home := p.t.TempDir()
 	e2e.WriteHome(p.t, home, provider, codexhome.Options{})
 	return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}"
 }
 
-// errorMessage returns the message and the code of an error.
 func errorMessage(text string) string {
 	var body struct {
 		Error struct{ Message, Code string }
@@ -246,8 +241,7 @@ var troubles = map[string]func(p *trouble) string{
 
 var entry = regexp.MustCompile("(?m)^### `(.+)`$")
 
-// TestTroubleshooting checks that each message of the page is provoked, and that each has
-// its cause and its remedy there.
+// TestTroubleshooting: each message of the page is provoked, and has its cause and remedy there.
 func TestTroubleshooting(t *testing.T) {
 	page := e2e.ReadFile(t, "../../../../docs/troubleshooting.md")
 	documented := make(map[string]bool)

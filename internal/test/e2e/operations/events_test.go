@@ -200,8 +200,7 @@ func awaitEvent(t *testing.T, witness, name string, is func(data map[string]any)
 	return found
 }
 
-// TestEvents checks that subscribers in the current configuration get the starts and
-// exits of app-servers.
+// TestEvents: the current configuration's subscribers get the starts and exits of app-servers.
 func TestEvents(t *testing.T) {
 	const readyName, exitedName = "codex.app_server_ready", "codex.app_server_exited"
 	first, second := rand.Text(), rand.Text() // witnesses of this run

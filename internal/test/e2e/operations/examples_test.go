@@ -242,7 +242,6 @@ func checkError(t *testing.T, err error, status int, code, message string) {
 	}
 }
 
-// exampleNames returns the names of the Caddyfiles in examples/.
 func exampleNames(t *testing.T) []string {
 	files, err := filepath.Glob("../../../../examples/*.Caddyfile")
 	if err != nil || len(files) == 0 {

@@ -47,7 +47,6 @@ func basic(user string) http.Header {
 	return http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":secret"))}}
 }
 
-// usageAs returns the account of the user whom a header authenticates.
 func usageAs(s *e2e.Site, header http.Header) (raw string, requests int) {
 	s.T.Helper()
 	response := s.Do(http.MethodGet, "/v1/usage/raw", nil, header)
@@ -79,7 +78,6 @@ func TestUserOfBasicAuth(t *testing.T) {
 
 const obsidian = "app://obsidian.md"
 
-// preflight sends the request of a browser before one of a page.
 func preflight(s *e2e.Site, origin string) *http.Response {
 	s.T.Helper()
 	response := s.Do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
@@ -103,8 +101,7 @@ func checkPreflight(s *e2e.Site, origin string) {
 	}
 }
 
-// TestCORSBehindAuthentication checks the configuration in docs/keys.md that
-// lets preflights pass Caddy's own authentication.
+// TestCORSBehindAuthentication: docs/keys.md's configuration lets preflights pass authentication.
 func TestCORSBehindAuthentication(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	s.Load(s.Wrap(`@login not {

@@ -164,8 +164,7 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	e2e.WaitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
 }
 
-// checkNoLog checks that Codex has made no log database and no sessions, which it would
-// search for each thread.
+// checkNoLog: Codex has made no log database and no sessions, which each thread would search.
 func checkNoLog(t *testing.T, dir string) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))
@@ -251,8 +250,7 @@ func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 	return numbers.ReplaceAllString(times.ReplaceAllString(uuids.ReplaceAllString(text.String(), "ID"), "TIME"), `"NUMBER"`)
 }
 
-// ownTemp gives the test a directory for temporary files of its own. Caddy removes what
-// it has there some time after it has stopped.
+// ownTemp gives the test its own directory for temporary files, which Caddy removes after its stop.
 func ownTemp(t *testing.T) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -269,8 +267,7 @@ func privateDirs(t testing.TB) []string {
 	return dirs
 }
 
-// TestNothingOfTheWorkingDirectory checks that the model gets nothing of the files that
-// Codex reads in a project, if the command of the app-server begins in one.
+// TestNothingOfTheWorkingDirectory: the model gets nothing of a project where the command begins.
 func TestNothingOfTheWorkingDirectory(t *testing.T) {
 	ownTemp(t)
 	s := e2e.NewSite(t, "")
@@ -338,8 +335,7 @@ func (a *authority) server(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.sign(t, template, key)}, PrivateKey: key}
 }
 
-// TestCertificates checks that Codex trusts the certificates of the operator's file, though it gets
-// them in another way to read them faster.
+// TestCertificates: Codex trusts the operator's certificates, though it gets them in a faster way.
 func TestCertificates(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		other, own := newAuthority(t, "other"), newAuthority(t, "own")

@@ -36,7 +36,6 @@ func newKeyFile(t testing.TB, keys map[string]string) *keyFile {
 	return f
 }
 
-// write replaces the file. The keys have these options.
 func (f *keyFile) write(keys map[string]string) {
 	f.t.Helper()
 	var content strings.Builder

@@ -70,9 +70,8 @@ func authorization(s *e2e.Site) string {
 	return request.Header.Get("Authorization")
 }
 
-// TestLoginOfTheOperator checks that a login of the operator is required, and used as soon
-// as it is there, and a later one after a restart. Without one, clients and the operator
-// are told whose matter that is.
+// TestLoginOfTheOperator: the required login of the operator is used as soon as it is there, and a
+// later one after a restart. Without one, clients and operator learn whose matter that is.
 func TestLoginOfTheOperator(t *testing.T) {
 	ownTemp(t)
 	s, admin := newLoginSite(t)
@@ -109,8 +108,7 @@ func TestLoginOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestRefreshedTokens checks that tokens which an app-server renews are stored in the
-// operator's home, and not renewed again by the next one.
+// TestRefreshedTokens: tokens that an app-server renews are stored in the home, for the next one.
 func TestRefreshedTokens(t *testing.T) {
 	ownTemp(t)
 	e2e.WithLogin(t)
@@ -132,8 +130,7 @@ func TestRefreshedTokens(t *testing.T) {
 	}
 }
 
-// TestLoggedIn checks what a site with a plan asks of its back end, at the addresses that
-// users have, and nothing else.
+// TestLoggedIn checks all that a site with a plan asks of its back end, at users' addresses.
 func TestLoggedIn(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {

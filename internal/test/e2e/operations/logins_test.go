@@ -55,8 +55,7 @@ var (
 	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
 )
 
-// TestLeftWorkspace checks that a client does not notice a login whose account has left its workspace
-// beside one that works.
+// TestLeftWorkspace: clients do not notice that one of two logins' accounts has left its workspace.
 func TestLeftWorkspace(t *testing.T) {
 	e2e.WithLogin(t)
 	left, works := newAccount(t, nil), newAccount(t, nil)
@@ -138,8 +137,7 @@ func TestFailedProvider(t *testing.T) {
 	})
 }
 
-// TestSignInAgain checks that a login which the provider refuses is used again when the
-// operator signs in, without a restart by hand, and that a turn which runs goes on.
+// TestSignInAgain: a refused login is used once signed in, without a restart, and turns go on.
 func TestSignInAgain(t *testing.T) {
 	ownTemp(t)
 	s, admin := newLoginSite(t)
@@ -183,9 +181,8 @@ func (a *account) asked() (n int) {
 	return n
 }
 
-// TestPlanOfALogin checks that the operator sees the plan of a login, its windows and
-// credits, and that Codex's word on it counts: a spent login rests as long as Codex does not
-// allow its use, and is tried at once when Codex does, whatever its windows say.
+// TestPlanOfALogin: the operator sees a login's plan, windows and credits. Codex's word counts: a
+// spent login rests until Codex allows its use, whatever its windows say.
 func TestPlanOfALogin(t *testing.T) {
 	for allowed, wanted := range map[bool]int{false: 1, true: 3} {
 		t.Run(fmt.Sprintf("allowed_%t", allowed), func(t *testing.T) {

@@ -29,9 +29,8 @@ var measured = map[string]float64{
 // measuredTurn matches the turn of TestMetrics that is a response. The user is the site's.
 var measuredTurn = regexp.MustCompile(`"request_id":"measured-response","user":"@[^"]*","choice":0,"route":"responses"`)
 
-// TestMetrics checks that the requests of two sites with one app-server are counted together, once,
-// that a model which Codex lists has a label and one that a client makes up has none, and that a
-// reload keeps the counts.
+// TestMetrics: requests of two sites with one app-server are counted together, once. Models have a
+// label if Codex lists them. A reload keeps the counts.
 func TestMetrics(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	other := &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
@@ -88,8 +87,7 @@ func stateOf(samples map[string]float64, state string) (n float64) {
 	return n
 }
 
-// TestActiveStreams checks that the metrics count running streams, also those of the
-// previous configuration.
+// TestActiveStreams: the metrics count running streams, also of the previous configuration.
 func TestActiveStreams(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	s.Load(s.WithMetrics(""))

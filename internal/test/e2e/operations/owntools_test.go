@@ -14,9 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestOwnTools takes away what keeps Codex from offering its own tools, the changed entry of a
-// model, and lets the model call one of them: the request fails, and nothing that Codex made of
-// the call is passed on.
+// TestOwnTools removes what keeps Codex from offering its own tools, the changed entry of a model.
+// A call of one fails the request, and nothing that Codex made of it is passed on.
 func TestOwnTools(t *testing.T) {
 	ownTemp(t)
 	e2e.WithLogin(t)
@@ -51,8 +50,7 @@ func TestOwnTools(t *testing.T) {
 	}
 }
 
-// TestStrayCalls lets the model call nothing but a tool that nobody has given it, for ever. Codex
-// asks it again each time: that ends, and sooner at the limit of a key.
+// TestStrayCalls: endless calls of a tool that nobody has given end, and sooner at a key's limit.
 func TestStrayCalls(t *testing.T) {
 	file := newKeyFile(t, map[string]string{"sk-few": "tokens 1000 1h", "sk-many": "tokens 1000000 1h", "sk-any": ""})
 	s := e2e.NewSite(t, "api_keys_file "+file.path)

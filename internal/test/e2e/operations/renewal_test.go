@@ -29,8 +29,7 @@ func expiredSite(t *testing.T, late time.Duration) *e2e.Site {
 	return s
 }
 
-// checkRenewed checks that the login was renewed so often, that its home has the newest tokens,
-// and that the site serves with them.
+// checkRenewed: the login was renewed so often, its home has the newest tokens, and they serve.
 func checkRenewed(t *testing.T, s *e2e.Site, renewals int) {
 	t.Helper()
 	served, said, took := ask(s)
@@ -75,8 +74,7 @@ func TestStopDuringTheRenewal(t *testing.T) {
 	checkRenewed(t, s, 1)
 }
 
-// TestEarlyRenewal checks that of two app-servers one renews a login that expires in some
-// minutes, before Codex would do so with each of them.
+// TestEarlyRenewal: one of two app-servers renews a login before Codex would do so with each.
 func TestEarlyRenewal(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
@@ -93,8 +91,7 @@ func TestEarlyRenewal(t *testing.T) {
 	checkRenewed(t, s, 1)
 }
 
-// TestRevokedLogin checks that a login that has to be made anew is a 503 for all requests, the
-// later ones at once, and that the issuer is not asked for each of them.
+// TestRevokedLogin: a login to be made anew is a 503 for all, later at once and without the issuer.
 func TestRevokedLogin(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
@@ -120,8 +117,7 @@ func TestRevokedLogin(t *testing.T) {
 	t.Logf("all refused after %s", time.Since(begin))
 }
 
-// unrenewedSite returns a site whose login the back end refuses. Its issuer answers each renewal with a
-// status.
+// unrenewedSite returns a site with a refused login, whose renewals the issuer answers with status.
 func unrenewedSite(t *testing.T, status int) *e2e.Site {
 	t.Helper()
 	e2e.WithLogin(t)
@@ -149,10 +145,9 @@ func TestIssuerFails(t *testing.T) {
 	served(s, "after that")
 }
 
-// TestRefusedUnderLoad lets the back end refuse the tokens of two app-servers under load, whose
-// clients partly leave, while one of them is killed and both are replaced. The issuer spends the
-// refresh token at once and answers later than Codex waits within a question for the user's settings.
-// The token is spent once, and the new ones are stored.
+// TestRefusedUnderLoad lets the back end refuse two app-servers' tokens under load. Some clients
+// leave, one of the two is killed, both are replaced, and the issuer answers later than Codex waits
+// for the user's settings. The refresh token is spent once, and the new ones are stored.
 func TestRefusedUnderLoad(t *testing.T) {
 	for _, late := range []time.Duration{3 * time.Second, 12 * time.Second} {
 		t.Run(late.String(), func(t *testing.T) {
@@ -192,8 +187,7 @@ func TestRefusedUnderLoad(t *testing.T) {
 	}
 }
 
-// askAndLeave asks again and again, ten times a second at most, until ctx ends. A patience leaves each
-// request after that time; 0: none.
+// askAndLeave asks until ctx ends, ten times a second at most, and leaves after patience, if not 0.
 func askAndLeave(ctx context.Context, s *e2e.Site, patience time.Duration) {
 	for ctx.Err() == nil {
 		asked, leave := context.WithCancel(ctx)

@@ -55,8 +55,7 @@ func TestReplacedDuringAnOutage(t *testing.T) {
 	served(s, "at last")
 }
 
-// TestSuccessorAfterTheEnd kills an app-server whose successor waits for its account: the successor
-// takes over.
+// TestSuccessorAfterTheEnd: a successor that waits for its account takes over from a killed one.
 func TestSuccessorAfterTheEnd(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
@@ -113,7 +112,6 @@ func TestRefusedAccount(t *testing.T) {
 	served(s, "after that")
 }
 
-// postModel asks a model once, and checks the status of the answer.
 func postModel(s *e2e.Site, model string, want int) {
 	s.T.Helper()
 	if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": model}), nil); response.StatusCode != want {
@@ -121,8 +119,7 @@ func postModel(s *e2e.Site, model string, want int) {
 	}
 }
 
-// TestRefusedModel checks that the 401 for one model keeps turns of this model from the logins, and no
-// others.
+// TestRefusedModel: a 401 for one model keeps only that model's turns from the logins.
 func TestRefusedModel(t *testing.T) {
 	accounts := []*account{newAccount(t, nil), newAccount(t, nil)}
 	for _, a := range accounts {
@@ -179,8 +176,7 @@ func TestForbiddenModel(t *testing.T) {
 	}
 }
 
-// TestLoginFile removes the login of an app-server and puts another one in its place, while the
-// app-server works.
+// TestLoginFile changes the login of an app-server for another one while it works.
 func TestLoginFile(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
@@ -262,8 +258,7 @@ func waitStarted(s *e2e.Site) {
 	e2e.WaitFor(s.T, "the app-server", func() bool { _, now := s.Readiness(); return now.AppServer == "ready" })
 }
 
-// ask asks the model once. It returns whether that was answered, what was said, and how long
-// it took.
+// ask asks the model once: whether that was answered, what was said, and how long it took.
 func ask(s *e2e.Site) (served bool, said string, took time.Duration) {
 	s.T.Helper()
 	begin := time.Now()
@@ -333,8 +328,7 @@ func TestAccountAnswersAgain(t *testing.T) {
 	e2e.WaitFor(t, "the end of the old app-server", e2e.AllGone(old))
 }
 
-// TestOutageAfterThePlanWasTold checks that an outage is told for as long as it lasts, although Codex has
-// told the use of the plan before and repeats that.
+// TestOutageAfterThePlanWasTold: an outage is told while it lasts, though Codex repeats the use.
 func TestOutageAfterThePlanWasTold(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")

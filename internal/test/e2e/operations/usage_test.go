@@ -69,8 +69,7 @@ func used(r *e2e.Running, key, unit string) int64 {
 	return -1
 }
 
-// TestExitKeepsTheLastTurns checks that a turn which ends with the server is in the log
-// and in the usage.
+// TestExitKeepsTheLastTurns: a turn that ends with the server is in the log and in the usage.
 func TestExitKeepsTheLastTurns(t *testing.T) {
 	r := runWith(t, "drain_timeout 300ms")
 	ctx, leave := e2e.ContextWithCancel(t)
@@ -195,8 +194,7 @@ func spentOn(s *e2e.Site, id string) (turns []spent) {
 	return turns
 }
 
-// TestPrice checks that the price which a provider tells is in the usage and in the metrics: of all
-// responses of a turn, and nothing if none is told.
+// TestPrice: the price of all a turn's responses is in usage and metrics, and none if none is told.
 func TestPrice(t *testing.T) { e2e.OverBoth(t, testPrice) }
 
 func testPrice(t *testing.T) {

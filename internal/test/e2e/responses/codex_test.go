@@ -48,8 +48,7 @@ func codexExecIn(s *e2e.Site, home, dir string, arguments ...string) (string, er
 	return string(output), err
 }
 
-// TestCodexConversation runs turns of one session of the Codex CLI, and checks that they
-// go on in one thread.
+// TestCodexConversation: turns of one session of the Codex CLI go on in one thread.
 func TestCodexConversation(t *testing.T) { e2e.OverBoth(t, testCodexConversation) }
 
 func testCodexConversation(t *testing.T) {
@@ -72,8 +71,7 @@ func testCodexConversation(t *testing.T) {
 	s.OneThread(6)
 }
 
-// TestCodexAsClient runs turns of the Codex CLI with its tools, whose form depends on
-// the model: functions, custom tools, or tools in the input that run a script.
+// TestCodexAsClient: the CLI has tools by model: functions, custom tools, or a script in the input.
 func TestCodexAsClient(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	const patch = `*** Begin Patch\n*** Add File: made.txt\n+by the patch\n*** End Patch\n`
@@ -96,8 +94,7 @@ func TestCodexAsClient(t *testing.T) {
 	}
 }
 
-// TestCodexToolForms checks that the CLI gets calls of tools in namespaces and of tool
-// search, and the model their outputs.
+// TestCodexToolForms: the CLI gets calls in namespaces and of tool search, the model their outputs.
 func TestCodexToolForms(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	for _, c := range []struct{ name, model, call, output, offered string }{

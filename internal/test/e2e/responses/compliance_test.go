@@ -9,14 +9,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
-// weatherTool is the tool of the cases with a tool.
 var weatherTool = e2e.Fields{
 	"type": "function", "name": "get_weather", "description": "Get the current weather of a place",
 	"parameters": e2e.Fields{"type": "object", "properties": e2e.Fields{"location": e2e.Fields{"type": "string"}}, "required": []string{"location"}},
 }
 
-// TestOpenResponses runs the compliance cases of Open Responses. Every body and event
-// is checked against its schema.
+// TestOpenResponses runs Open Responses' compliance cases, with all bodies and events by schema.
 func TestOpenResponses(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	callsWeather := `tool:1 get_weather {"location":"San Francisco, CA"}`
@@ -137,8 +135,7 @@ func refusesFiles(s *e2e.Site, request e2e.Fields, param string) {
 	}
 }
 
-// TestOpenResponsesWebSearch runs the case with a search that must not read live pages. The
-// schema of a Response knows the choice of a search under its older name only.
+// TestOpenResponsesWebSearch searches without live pages. The schema knows the older name only.
 func TestOpenResponsesWebSearch(t *testing.T) {
 	s := e2e.NewSite(t, "web_search on")
 	searchingModel(s)

@@ -35,8 +35,7 @@ func conversation(s *e2e.Site, method, path string, request e2e.Fields, header h
 	return c, body
 }
 
-// TestConversationResponses lets responses belong to a conversation: each gets its items and adds
-// its own, with calls in between.
+// TestConversationResponses: a conversation's responses get its items and add theirs, with calls.
 func TestConversationResponses(t *testing.T) {
 	for _, store := range []string{"", "store disk " + t.TempDir(), "store redis " + redisserver.Start(t).URL("")} {
 		_, kind, _ := strings.Cut(store, " ")

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
-// newCluster starts three nodes that share a Redis, behind a balancer. The clock of Redis is an hour
-// ahead of theirs.
+// newCluster starts three nodes behind a balancer. The clock of their Redis is an hour ahead.
 func newCluster(t *testing.T) *e2e.Cluster {
 	t.Helper()
 	server := redisserver.StartAhead(t, time.Hour)
@@ -218,8 +217,7 @@ func TestRedisOutages(t *testing.T) {
 	}
 }
 
-// TestDiskKilled kills a Caddy in the middle of its work: what was answered before is there
-// afterwards, and what was under way has failed.
+// TestDiskKilled: after a kill of Caddy, what was answered is there, and what was under way failed.
 func TestDiskKilled(t *testing.T) {
 	s := e2e.NewUnstarted(t)
 	r := s.RunFile(s.Caddyfile("store disk " + t.TempDir()))
@@ -249,8 +247,7 @@ func TestDiskKilled(t *testing.T) {
 	}
 }
 
-// readNumbers reads events until the stream breaks off, calls read after each, and returns the number
-// of the last one.
+// readNumbers reads events to a stream's break, calls read after each, and returns the last number.
 func readNumbers(stream *http.Response, read func()) (last int) {
 	defer func() { _ = stream.Body.Close() }()
 	last = -1
@@ -268,9 +265,8 @@ func readNumbers(stream *http.Response, read func()) (last int) {
 	}
 }
 
-// TestKilledReaders kills a node while clients read background responses at it. They read on at
-// another node: each gets the end, with the number that follows the last one it has, although events
-// came just before.
+// TestKilledReaders: clients of a killed node read background responses on at another: each gets
+// the end, behind the number it had, although events came just before.
 func TestKilledReaders(t *testing.T) {
 	const clients = 8
 	c := newCluster(t)

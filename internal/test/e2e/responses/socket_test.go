@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestResponsesSocket makes responses over one WebSocket, which follow each other whether
-// they are stored or not.
+// TestResponsesSocket: responses over one WebSocket follow each other, stored or not.
 func TestResponsesSocket(t *testing.T) {
 	for _, store := range []string{"store memory", "store off"} {
 		t.Run(store, func(t *testing.T) {
@@ -70,8 +69,7 @@ func TestResponsesSocket(t *testing.T) {
 	}
 }
 
-// TestResponsesSocketAccess: the handshake needs a key and a page that may use the API, and
-// the id of one WebSocket's response is no other's.
+// TestResponsesSocketAccess: a handshake needs a key and an allowed page; ids are of one WebSocket.
 func TestResponsesSocketAccess(t *testing.T) {
 	s := e2e.NewSite(t, "api_key sk-ann ann\ncors https://app.example")
 	ann := e2e.Bearer("sk-ann")

@@ -19,7 +19,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// about sends a request about a stored response.
 func about(s *e2e.Site, method, path string, header http.Header) (status int, body string) {
 	s.T.Helper()
 	answer := s.Do(method, "/v1/responses/"+path, nil, header)
@@ -143,8 +142,7 @@ func TestResponsesKept(t *testing.T) {
 	}
 }
 
-// TestResponsesStores checks that responses survive reloads with each store, and
-// restarts on a disk and in Redis.
+// TestResponsesStores: responses outlive reloads in each store, restarts on a disk and in Redis.
 func TestResponsesStores(t *testing.T) {
 	server := redisserver.Start(t)
 	s := e2e.NewSite(t, "")
@@ -194,8 +192,7 @@ func TestResponsesStores(t *testing.T) {
 	}
 }
 
-// checkReadAtItsEnd checks that a background response is completed for a client that has just read
-// that in its stream.
+// checkReadAtItsEnd: a background response is completed for a client that read so in its stream.
 func checkReadAtItsEnd(s *e2e.Site) {
 	stream := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("chunk=3; say:One two three.", e2e.Fields{"stream": true, "background": true}))), nil)
 	defer stream.Body.Close()
@@ -293,8 +290,7 @@ func TestResponsesLost(t *testing.T) {
 	}
 }
 
-// TestResponsesChain checks a long chain, concurrent branches of it, and a chain with a
-// deleted response.
+// TestResponsesChain checks a long chain, its concurrent branches, and one with a deleted response.
 func TestResponsesChain(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	ids := []string{""}
@@ -335,8 +331,7 @@ func TestResponsesChain(t *testing.T) {
 	}
 }
 
-// TestResponsesReferences checks references to items of others, unknown items, and items
-// of too many bytes.
+// TestResponsesReferences checks references to others' items, unknown items, and too many bytes.
 func TestResponsesReferences(t *testing.T) {
 	s := e2e.NewSite(t, "max_body 100KB\napi_key sk-ann ann\napi_key sk-bob bob")
 	ann, bob := e2e.Bearer("sk-ann"), e2e.Bearer("sk-bob")

@@ -15,8 +15,7 @@ import (
 // cited is as long as answers with citations often are: 9,000 characters.
 var cited = strings.Repeat("Caddy ist ein Server für alle.", 300)
 
-// searchingModel makes the model search the web and cite a page, after a message without
-// citations, if it may search.
+// searchingModel searches, if it may, and cites a page, after a message without citations.
 func searchingModel(s *e2e.Site) {
 	s.T.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		searches := slices.ContainsFunc(r.Tools, func(t scriptedmodel.Tool) bool { return t.Type == "web_search" })
@@ -106,8 +105,7 @@ func TestWebSearchInChat(t *testing.T) {
 	}
 }
 
-// TestWebSearchOff: unless the operator allows it, a request with a search is refused, or
-// its options are ignored.
+// TestWebSearchOff: unless allowed, a request with a search is refused, or its options are ignored.
 func TestWebSearchOff(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	searchingModel(s)
