@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The codes of errors.
 const (
 	codeInvalid    = -32600
 	codeOverloaded = -32001
@@ -77,7 +76,6 @@ func (s *server) ready() bool {
 	return s.initialized
 }
 
-// overloaded reports whether to refuse this call.
 func (s *server) overloaded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +99,6 @@ func (s *server) startThread(id string, params gjson.Result) {
 	s.answer(id, strings.ReplaceAll(result, recorded, wirejson.Quote(t.id)))
 }
 
-// newThread makes a thread.
 func (s *server) newThread(params gjson.Result) *thread {
 	s.mu.Lock()
 	defer s.mu.Unlock()

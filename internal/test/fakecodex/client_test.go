@@ -34,7 +34,6 @@ func transcripts(t *testing.T) *Transcripts {
 	return all
 }
 
-// recorded returns the recording of a turn.
 func recorded(t *testing.T, name string) *turn {
 	t.Helper()
 	for _, turn := range transcripts(t).turns {
@@ -103,7 +102,6 @@ func (a *answering) Close() error {
 	return err
 }
 
-// patient returns a context that ends after patience.
 func patient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -132,7 +130,6 @@ func begin(t *testing.T, c *codexrpc.Conn, turn *turn) *codexrpc.Thread {
 	return thread
 }
 
-// heardTurn is a turn as a client gets it.
 type heardTurn struct {
 	text, reasoning string
 	calls           []string // name and arguments

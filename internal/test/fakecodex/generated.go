@@ -11,8 +11,7 @@ type Asked struct {
 	Thread, Turn string // ids
 	ThreadParams string // parameters of thread/start, in JSON
 	Params       string // parameters of turn/start, in JSON
-	// History has the texts of what the thread holds, each with a zero byte after it:
-	// of the injected items, and of the turns before.
+	// History has the texts of injected items and earlier turns, each with a zero byte after it.
 	History string
 	// Reasoning has the encrypted contents of reasoning in it, likewise.
 	Reasoning string
@@ -24,12 +23,10 @@ type Asked struct {
 type Step struct {
 	// Pause is the wait before the message.
 	Pause time.Duration
-	// Message is a notification, a request with a number as its id, or the answer
-	// to turn/start with the id 0 and a result. Anything else is sent as it is. An
-	// interrupted turn sends no further messages.
+	// Message is a notification, a request with a number as its id, or the answer to turn/start
+	// with the id 0 and a result. Else it is sent as it is. An interrupted turn sends no more.
 	Message string
-	// Await, instead of a message, is the id of a request of this turn: the server
-	// waits for its answer.
+	// Await, instead of a message, is the id of a request of this turn whose answer is awaited.
 	Await string
 	// Resume, instead of a message, waits for the results of the turn's calls. The
 	// turn goes on with what [Options].Turn returns then.
@@ -94,7 +91,6 @@ func (p *player) record(message string) {
 	p.told[item.Get("id").Str] = true
 }
 
-// resume waits for the results of the calls, and lets the turn go on.
 func (p *player) resume() outcome {
 	for _, call := range p.calls {
 		if result := p.await(p.interrupts, call.answered); result != goOn {

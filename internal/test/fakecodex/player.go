@@ -25,7 +25,6 @@ type player struct {
 	sent       int                 // number of messages
 }
 
-// outcome is the result of a step.
 type outcome int
 
 const (
@@ -34,7 +33,6 @@ const (
 	stopped          // the server has ended
 )
 
-// play plays the turn to its end.
 func (p *player) play() {
 	defer p.leave()
 	p.requests, p.told = make(map[string]*request), make(map[string]bool)
@@ -58,8 +56,7 @@ func (p *player) play() {
 	}
 }
 
-// leave frees the thread for its next turn. This is done before the client gets
-// the end of the turn.
+// leave frees the thread for its next turn, before the client gets the end of this one.
 func (p *player) leave() {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
@@ -135,8 +132,7 @@ func (p *player) await(interrupts <-chan string, done <-chan struct{}) outcome {
 	}
 }
 
-// awaitAnswer waits for the client's answer to a request of the recording. It does
-// not wait if the recording has an interrupt later on: then there is no answer.
+// awaitAnswer waits for the answer to a request, unless the recording has an interrupt later on.
 func (p *player) awaitAnswer(asked *request, expected bool) outcome {
 	if asked == nil || expected {
 		return goOn

@@ -17,7 +17,6 @@ import (
 // maxLine bounds a message of the client, in bytes.
 const maxLine = 128 << 20
 
-// server is one app-server.
 type server struct {
 	opts Options
 	ctx  context.Context // ends all turns
@@ -37,13 +36,11 @@ type server struct {
 	requests    map[int]*request // of the server, by their ids, until they are answered
 }
 
-// request is a request of the server.
 type request struct {
 	answered chan struct{} // closed at its answer
 	result   gjson.Result  // of the answer
 }
 
-// thread is one conversation.
 type thread struct {
 	id      string
 	start   string  // parameters of thread/start
@@ -53,9 +50,8 @@ type thread struct {
 	player  *player // the running turn; nil if there is none
 }
 
-// Serve plays an app-server that reads from r and writes to w. It returns nil when
-// r ends, the cause of ctx when ctx ends, and [ErrDied] when a fault ends it.
-// Its turns have ended then. A goroutine that reads from r ends with r.
+// Serve plays an app-server from r to w, until r ends (nil), ctx ends (its cause), or a fault does
+// ([ErrDied]). Its turns have ended then. A goroutine that reads from r ends with r.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 	if opts.Transcripts == nil {
 		return errors.New("there are no recordings to play")

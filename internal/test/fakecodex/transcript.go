@@ -114,7 +114,6 @@ func (t *Transcripts) add(name string, text []byte) error {
 	return nil
 }
 
-// reading is the state of parsing a recording.
 type reading struct {
 	turn    turn
 	asked   map[string]string // methods of the client's requests by id

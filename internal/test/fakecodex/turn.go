@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// startTurn starts a turn.
 func (s *server) startTurn(t *thread, id string, params gjson.Result) {
 	p := &player{server: s, thread: t, start: id, interrupts: make(chan string, 1)}
 	s.mu.Lock()
@@ -88,7 +87,6 @@ func (s *server) steer(t *thread, id string, params gjson.Result) {
 	s.answer(id, `{"turnId":`+wirejson.Quote(p.id)+`}`)
 }
 
-// The ids of a turn without a recording.
 const (
 	noThread = "thread-none"
 	noTurn   = "turn-none"
@@ -119,7 +117,6 @@ func turnObject(id, status, failure string) string {
 	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, wirejson.Quote(id), wirejson.Quote(status), failure)
 }
 
-// expects reports whether steps have an interrupt.
 func expects(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.kind == awaitInterrupt })
 }

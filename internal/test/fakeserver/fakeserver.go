@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// NameEnv makes the test binary a fake app-server. Its value is a name, so that fakes with
-// different names have different configurations.
+// NameEnv makes the test binary a fake app-server, named so that its configuration is its own.
 const NameEnv = "FAKE_APP_SERVER"
 
 // LastWords is written by a fake to its stderr when its stdin has ended.

@@ -13,10 +13,9 @@ import (
 // LoginEnv names the directory of the login of a fake app-server.
 const LoginEnv = "FAKE_LOGIN"
 
-// Login is the directory of the login of a fake app-server: its CODEX_HOME. The file
-// "is" has what its provider says: "fine", "spent <seconds to the reset>" or "refused"; or
-// that the fake is "dead" or has no login ("missing"). The file "asked" has a byte for each
-// turn. An empty name stands for a login that is fine.
+// Login is the directory of a fake app-server's login: its CODEX_HOME. The file "is" has what the
+// provider says: "fine", "spent <seconds to the reset>" or "refused"; or that the fake is "dead",
+// or the login "missing". "asked" has a byte for each turn. An empty name is a login that is fine.
 type Login string
 
 // NewLogin returns a login of a kind.

@@ -1,6 +1,5 @@
-// Package messagecheck reads streams of Anthropic's Messages API in tests, and holds them to
-// what its clients demand: the order of the events, their indexes, one open block at a time,
-// names that are the types, and a usage with numbers.
+// Package messagecheck reads streams of Anthropic's Messages API as strictly as its clients: the
+// order of events, indexes, one open block at a time, names that are the types, usage with numbers.
 package messagecheck
 
 import (
@@ -76,7 +75,6 @@ func Whole(body []byte) (*Message, error) {
 	return m, m.check()
 }
 
-// check checks a message that has ended.
 func (m *Message) check() error {
 	switch {
 	case m.Type != "message" || m.Role != "assistant" || m.Content == nil || !strings.HasPrefix(m.ID, "msg_"):
@@ -186,7 +184,6 @@ func Stream(body string) (*Reader, error) {
 	return r, r.End()
 }
 
-// event is an event of any type.
 type event struct {
 	Type    string          `json:"type"`
 	Message json.RawMessage `json:"message"`
@@ -257,7 +254,6 @@ func (r *Reader) end(e *event) error {
 	return json.Unmarshal(e.Delta, r.Message)
 }
 
-// block reads an event of a block.
 func (r *Reader) block(name string, e *event) error {
 	m := r.Message
 	if begins := name == "content_block_start"; begins == r.open || *e.Index != len(m.Content)-1 && !begins || begins && *e.Index != len(m.Content) {

@@ -15,8 +15,7 @@ const Require = "CADDY_CODEX_REQUIRE_ALL"
 // Required reports whether tests must not be skipped.
 func Required() bool { return os.Getenv(Require) != "" }
 
-// Missing skips a test, or fails it if nothing may be skipped. The reason says what
-// is missing and how to get it.
+// Missing skips a test, or fails it if none may be. reason says what is missing and how to get it.
 func Missing(t testing.TB, reason string) {
 	t.Helper()
 	if Required() {

@@ -7,8 +7,7 @@ import (
 
 // Use is what is used of a plan.
 type Use struct {
-	// Primary and Secondary are the percentages that are used of the window of five hours
-	// and of that of a week.
+	// Primary and Secondary are percentages used of the windows of five hours and of a week.
 	Primary, Secondary int
 	// Spent says that the plan must not be used until the end of the window.
 	Spent bool
@@ -52,12 +51,10 @@ func (b *Backend) accounts(w http.ResponseWriter, _ *http.Request, login *Login)
 	})
 }
 
-// settings answers with the user's settings.
 func (b *Backend) settings(w http.ResponseWriter, _ *http.Request, _ *Login) {
 	writeJSON(w, http.StatusOK, object{"settings": object{}})
 }
 
-// The windows of a plan.
 const (
 	primaryWindow   = 5 * time.Hour
 	secondaryWindow = 7 * 24 * time.Hour

@@ -76,8 +76,7 @@ func Listen(opts Options) (*Backend, error) {
 	b.proxy = newProxy(listener, b.faults.down)
 	b.http = &http.Server{
 		Handler: b, ReadHeaderTimeout: headerTimeout,
-		// Codex begins a connection for each turn. Go computes this curve in assembly, where looking for
-		// races costs nothing.
+		// Codex connects each turn. Go has this curve in assembly, where looking for races is free.
 		TLSConfig:   &tls.Config{GetCertificate: b.certificateFor(ca), CurvePreferences: []tls.CurveID{tls.CurveP256}},
 		ConnContext: withConn,
 		ErrorLog:    log.New(io.Discard, "", 0), // clients that leave
@@ -106,7 +105,6 @@ func (b *Backend) Intercept() (heal func(), err error) {
 	return func() { set(nil) }, nil
 }
 
-// certificateFor returns what chooses the certificate of a connection.
 func (b *Backend) certificateFor(ca *authority) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		b.mu.Lock()

@@ -46,7 +46,6 @@ type Call struct {
 	Header http.Header
 }
 
-// recorder keeps and counts calls.
 type recorder struct {
 	running sync.WaitGroup // waited for once closed is set
 

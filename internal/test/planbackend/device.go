@@ -23,7 +23,6 @@ type device struct {
 	proof    string
 }
 
-// deviceCode begins a sign-in.
 func (b *Backend) deviceCode(w http.ResponseWriter, r *http.Request, _ *Login) {
 	var asked struct {
 		Client string `json:"client_id"`
@@ -85,8 +84,7 @@ func (b *Backend) exchange(w http.ResponseWriter, form url.Values) {
 	writeTokens(w, login.issue(login.opts.Lifetime))
 }
 
-// Authorize does what a person does who signs in as a login and enters a code. It reports
-// whether the code is one that waits for that.
+// Authorize does what a person does who enters a code as a login. It reports whether that waited.
 func (b *Backend) Authorize(code string, login *Login) bool {
 	return b.change(code, func(d *device) { d.login = login })
 }

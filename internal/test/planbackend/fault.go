@@ -54,8 +54,7 @@ func Held(until <-chan struct{}) Fault {
 	}}
 }
 
-// Late looks at the call at once and holds the answer back: an issuer that has spent a
-// token already.
+// Late looks at the call at once and answers later, as an issuer that has spent a token already.
 func Late(d time.Duration) Fault {
 	return Fault{serve: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		held := &heldAnswer{header: make(http.Header), status: http.StatusOK}

@@ -168,8 +168,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// loginOf returns the login of a call, by its token, whether that is valid or not. It
-// returns nil for none.
+// loginOf returns the login of a call's token, valid or not; nil: none.
 func (b *Backend) loginOf(r *http.Request) *Login {
 	b.mu.Lock()
 	defer b.mu.Unlock()

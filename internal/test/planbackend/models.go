@@ -61,8 +61,7 @@ func printed(codex string) (list modelList, err error) {
 // modelList is the form of a list of models.
 type modelList struct {
 	Models []json.RawMessage `json:"models"`
-	// text is the list as a program has printed it, since to encode so much again for each start
-	// takes longer than the rest of what is asked; nil: none has.
+	// text is the list as printed, since to encode it at each start takes longest; nil: none was.
 	text []byte
 }
 
@@ -103,8 +102,7 @@ func (b *Backend) SetModels(models []json.RawMessage) {
 	b.models = models
 }
 
-// AddModel adds a model to the list: the entry of one that is listed, with another name and
-// with changes, such as use_responses_lite.
+// AddModel adds a model: a listed one by another name and with changes, such as use_responses_lite.
 func (b *Backend) AddModel(slug, like string, changes map[string]any) error {
 	models, err := b.Models()
 	if err != nil {

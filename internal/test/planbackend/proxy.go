@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// headerTimeout is how long a client may take to ask for a tunnel, or to send the header
-// of a request in it.
+// headerTimeout is how long a client may take to ask for a tunnel, or for a request's header.
 const headerTimeout = 10 * time.Second
 
 // proxy takes CONNECT, and is the listener of what arrives in the tunnels.
@@ -113,7 +112,6 @@ func (p *proxy) remove(conn net.Conn) {
 	_ = conn.Close() // the other end may have been first
 }
 
-// cut resets all connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

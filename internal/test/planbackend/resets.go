@@ -16,8 +16,7 @@ type resetCredit struct {
 // maxResets bounds the identities of spent credits that a login remembers.
 const maxResets = 64
 
-// GrantReset gives the login a credit to reset its windows, which expires at a time, or never if
-// that is zero.
+// GrantReset gives the login a credit to reset its windows, which expires, or never at a zero time.
 func (l *Login) GrantReset(id string, expires time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,7 +40,6 @@ func (b *Backend) serveSocket(w http.ResponseWriter, r *http.Request, login *Log
 	b.model(w, r, login)
 }
 
-// model lets the scripted model answer.
 func (b *Backend) model(w http.ResponseWriter, r *http.Request, login *Login) {
 	r.URL.Path = "/v1/responses"
 	model := b.opts.Model
@@ -50,7 +49,6 @@ func (b *Backend) model(w http.ResponseWriter, r *http.Request, login *Login) {
 	model.ServeHTTP(w, r)
 }
 
-// decompress returns a whole body.
 func decompress(body io.Reader) (*bytes.Reader, error) {
 	d, err := decoder()
 	if err != nil {

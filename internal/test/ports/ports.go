@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// The ports that Free chooses from. Systems give others to the ends of connections that name
-// none, mostly from 32768 on.
+// The ports that Free chooses from. Connections that name none mostly get others, from 32768 on.
 const (
 	first = 10000
 	last  = 29999

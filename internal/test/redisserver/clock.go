@@ -40,8 +40,7 @@ time_t time(time_t *result) {
 }
 `
 
-// StartAhead is [Start] for a server whose clock is ahead of that of its clients. It needs a C
-// compiler.
+// StartAhead is [Start] with a clock ahead of that of the clients. It needs a C compiler.
 func StartAhead(t testing.TB, by time.Duration, settings ...string) *Server {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "clock.c")

@@ -51,8 +51,7 @@ func start(t testing.TB, env, settings []string) *Server {
 	return s
 }
 
-// Open starts a server that keeps its files in a directory, for a program that is no test. The caller
-// kills it.
+// Open starts a server with its files in a directory, for no test: the caller kills it.
 func Open(dir string, settings ...string) (*Server, error) {
 	s, err := prepare(dir, settings)
 	if err == nil {
@@ -122,8 +121,7 @@ func (s *Server) launch() error {
 	}
 }
 
-// Do sends a command of words to the server and returns the beginning of the answer, or "" if there
-// is none within a minute.
+// Do sends a command of words and returns the answer's beginning, or "" if none comes in a minute.
 func (s *Server) Do(command string) string {
 	conn, err := net.DialTimeout("tcp", s.Addr, time.Minute)
 	if err != nil {

@@ -43,8 +43,7 @@ func Post(ctx context.Context, url string, body any, read func(io.Reader) error)
 	return read(response.Body)
 }
 
-// Stream posts a request for a stream and reads the answer to its end. textOf returns the
-// text in an event.
+// Stream posts a request and reads its stream to the end. textOf returns an event's text.
 func Stream(ctx context.Context, url string, body any, textOf func(data string) (string, error)) (a Answer, err error) {
 	start := time.Now()
 	var whole strings.Builder
@@ -96,8 +95,7 @@ func (s *Site) Chat(ctx context.Context, texts ...string) (Answer, error) {
 	})
 }
 
-// Percentile returns the time within which so many of 100 are, or 0 if there are none. It
-// sorts times.
+// Percentile returns the time within which so many of 100 are; 0: there are none. It sorts times.
 func Percentile(times []time.Duration, percent int) time.Duration {
 	if len(times) == 0 {
 		return 0

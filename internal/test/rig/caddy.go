@@ -23,8 +23,7 @@ type Caddy struct {
 	err    error         // error of the exit; set before exited is closed
 }
 
-// Start starts a Caddy program with a Caddyfile. The program writes its log to log,
-// and has the environment of this process and env. Call Stop to end it.
+// Start starts a Caddy program with a Caddyfile, logs to log, and adds env. Call Stop to end it.
 func Start(program, caddyfile string, log io.Writer, env ...string) (*Caddy, error) {
 	cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", "-")
 	cmd.Stdin = strings.NewReader(caddyfile)

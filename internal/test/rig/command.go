@@ -16,9 +16,8 @@ type Programs struct {
 	Codex string // an absolute path
 }
 
-// Main registers the flags -caddy and -codex, parses all flags, and calls run with
-// a context that ends on SIGINT or SIGTERM. After an error it prints that with the
-// name of the command, and exits with 1.
+// Main adds the flags -caddy and -codex, parses all, and calls run until SIGINT or SIGTERM. An
+// error is printed with the command's name, and the exit status is 1.
 func Main(name string, run func(context.Context, Programs) error) {
 	var p Programs
 	flag.StringVar(&p.Caddy, "caddy", "build/caddy", "the Caddy to run")

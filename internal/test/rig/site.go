@@ -21,8 +21,7 @@ import (
 type Model struct {
 	*scriptedmodel.Local
 	Home string
-	// Plan is the back end of a plan before the model, Login its login in the home; nil
-	// without a login.
+	// Plan is the plan's back end before the model, Login its login in the home; nil without one.
 	Plan  *planbackend.Backend
 	Login *planbackend.Login
 
@@ -30,8 +29,7 @@ type Model struct {
 	asked time.Time
 }
 
-// NewModel starts a model, with which Codex speaks over WebSockets or over HTTP, without a
-// login. The caller closes it.
+// NewModel starts a model that Codex asks over WebSockets or HTTP, without a login. Close it.
 func NewModel(webSockets bool) (*Model, error) {
 	return newModel(func(m *Model) error {
 		return codexhome.Write(m.Home, m.URL, codexhome.Options{WebSockets: webSockets})
@@ -50,7 +48,6 @@ func NewPlan(codex string) (*Model, error) {
 	})
 }
 
-// newModel starts a model and lets write fill its home.
 func newModel(write func(*Model) error) (*Model, error) {
 	home, err := os.MkdirTemp("", "caddy-codex-rig-")
 	if err != nil {

@@ -13,15 +13,13 @@ import (
 // maxCalls bounds the calls or blocks of one directive.
 const maxCalls = 1000
 
-// builder builds scripts from directives.
 type builder struct {
 	callID   string   // ID of the calls that follow; empty if each has its own
 	sections []Script // the last one is being built
 }
 
-// build returns the sections of a script: the answer to the prompt, followed by
-// the answers to the results of each section's calls. plain is an ordinary question
-// after the directives, which then must be settings.
+// build returns the sections of a script: the answer to the prompt, then those to each section's
+// results. plain is an ordinary question after the directives, which then must be settings.
 func build(directives []directive, plain string) ([]Script, error) {
 	b := &builder{sections: make([]Script, 1)}
 	for _, d := range directives {
@@ -117,7 +115,6 @@ func (b *builder) addCalls(s *Script, d directive) error {
 	return nil
 }
 
-// set applies a setting.
 func set(s *Script, d directive) (err error) {
 	switch d.name {
 	case "chunk=":

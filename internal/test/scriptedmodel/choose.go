@@ -52,8 +52,7 @@ func (s *Server) choose(req Request) Script {
 	return script
 }
 
-// section returns the section of a script that answers this number of results. If
-// there is none, ok is false and the script has settings only.
+// section returns the section that answers so many results, or, if none does, settings and false.
 func section(sections []Script, results int) (script Script, ok bool) {
 	calls := 0 // calls of the sections before
 	for _, s := range sections {

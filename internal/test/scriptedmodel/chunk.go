@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// chunks cuts text into pieces of at most size bytes between characters, since a
-// JSON string cannot contain parts of one. A piece has at least one character. With
-// ChunkAll there is one piece. An empty text has none.
+// chunks cuts text between characters, as JSON strings need, into pieces of at most size bytes, but
+// at least a character. With ChunkAll there is one piece; an empty text has none.
 func chunks(text string, size int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// site is a running server and a client of it.
 type site struct {
 	*Server
 	t      *testing.T

@@ -53,8 +53,7 @@ func decodeCreate(message []byte) (*create, error) {
 	return c, nil
 }
 
-// expand sets the whole input of a request that continues the last response. It returns
-// false if there is no such response.
+// expand sets the whole input of a request that continues last, or returns false if none is last.
 func (c *create) expand(last *exchange) bool {
 	if c.previous == "" {
 		return true

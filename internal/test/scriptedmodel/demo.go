@@ -67,7 +67,6 @@ func wantedTool(tools []Tool, question string) (Tool, bool) {
 	return tools[0], asksForTool.MatchString(question)
 }
 
-// demoSchema is what the demo reads of a JSON Schema.
 type demoSchema struct {
 	Type       string
 	Enum       []any
@@ -84,8 +83,7 @@ func demoArguments(schema json.RawMessage, question string) string {
 	return string(text)
 }
 
-// value returns a value of the type: a text is the name of a place or thing in the question, or
-// else the question.
+// value returns a value of the type; for a text, what the question names, or else the question.
 func (s demoSchema) value(question string) any {
 	switch {
 	case len(s.Enum) > 0:

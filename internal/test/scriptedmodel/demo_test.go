@@ -38,8 +38,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoCalls checks that the demo calls the tool that a person asks for, with arguments that
-// its schema takes, and quotes the result.
+// TestDemoCalls: the demo calls the tool asked for, as its schema says, and quotes the result.
 func TestDemoCalls(t *testing.T) {
 	weather := object{"type": "function", "name": "get_weather", "parameters": object{
 		"type": "object", "required": []any{"city", "days", "unit", "sure", "list", "more"},
@@ -74,7 +73,6 @@ func TestDemoCalls(t *testing.T) {
 	}
 }
 
-// directiveWords are the names of all directives, which the help explains.
 func directiveWords() (words []string) {
 	for _, name := range directiveNames {
 		words = append(words, "`"+name)

@@ -2,14 +2,12 @@ package scriptedmodel
 
 import "strings"
 
-// directive is one directive of a prompt.
 type directive struct {
 	name string // including its colon or equals sign
 	arg  string
 }
 
-// directiveNames are the names of all directives. One that ends with "=" is a
-// setting, and one that ends with a letter takes no argument.
+// directiveNames: one that ends with "=" is a setting, one that ends with a letter has no argument.
 var directiveNames = []string{
 	"say:", "verbatim:", "reason:", "tool:", "usetool:", "then",
 	"http:", "limit:", "fail:", "incomplete:", "cutoff", "hang",
@@ -18,8 +16,7 @@ var directiveNames = []string{
 
 const blank = " \t\r\n"
 
-// isSetting reports whether the argument of the directive ends at a space, so that
-// an ordinary question may follow it.
+// isSetting reports whether the directive's argument ends at a space, as a question may follow it.
 func isSetting(name string) bool {
 	return strings.HasSuffix(name, "=") || name == "usage:"
 }

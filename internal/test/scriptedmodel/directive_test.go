@@ -44,7 +44,6 @@ func TestSplitDirectives(t *testing.T) {
 	}
 }
 
-// TestScripts checks the scripts of prompts.
 func TestScripts(t *testing.T) {
 	cases := []struct {
 		prompt string

@@ -29,8 +29,7 @@ func (r refusal) write(w http.ResponseWriter) {
 	writeJSON(w, r.status, r.body)
 }
 
-// message returns the answer over a WebSocket: an object with the status, the
-// header and the members of the body.
+// message returns the answer over a WebSocket: the status, the header and the body's members.
 func (r refusal) message() ([]byte, error) {
 	members := r.body.with(object{"type": "error", "status": r.status})
 	if len(r.header) > 0 {

@@ -37,9 +37,8 @@ func byCodex(text string) bool {
 	return false
 }
 
-// ToolResults returns the function_call_output items after the user's last
-// message, or nil if the history does not end with one. Behind the history Codex
-// may repeat the effort, for models whose effort can change.
+// ToolResults returns the function_call_output items after the user's last message, or nil if the
+// history ends otherwise. Behind it Codex may repeat the effort, if the model's can change.
 func (r Request) ToolResults() []Item {
 	input := r.Input
 	if n := len(input); n > 0 && input[n-1].Type == "configuration_update" {
@@ -62,8 +61,7 @@ var ownPrompts = []string{"You are Codex, ", "You are a coding agent running in 
 
 const ownPromptBytes = 10_000
 
-// LeadsWithOwnPrompt reports whether the first instructions of the request are
-// Codex's own for one of its models.
+// LeadsWithOwnPrompt reports whether the first instructions are Codex's own for a model.
 func (r Request) LeadsWithOwnPrompt() bool {
 	first := r.Instructions
 	for _, it := range r.Input {
@@ -101,8 +99,7 @@ func (r Request) Tool(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// ClientTools returns the functions that the request declares, as members or in an input
-// item, without the one that Codex always adds.
+// ClientTools returns the functions in members and input items, but the one that Codex always adds.
 func (r Request) ClientTools() []Tool {
 	tools := functions(r.Tools)
 	for _, it := range r.Input {
@@ -111,7 +108,6 @@ func (r Request) ClientTools() []Tool {
 	return tools
 }
 
-// functions returns the functions among tools and in namespaces.
 func functions(tools []Tool) (found []Tool) {
 	for _, t := range tools {
 		if t.Type == "function" && t.Name != "request_user_input" {

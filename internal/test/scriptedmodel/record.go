@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// keptRequests and maxKeptBytes bound what is kept for Requests and Warmups: their number
-// and, in bytes, their bodies together.
+// keptRequests and maxKeptBytes bound what Requests and Warmups keep: number and bytes of bodies.
 const (
 	keptRequests = 256
 	maxKeptBytes = 128 << 20
@@ -28,8 +27,7 @@ type Stats struct {
 	Open int
 	// Finished counts the streams that reached the end of their script.
 	Finished int
-	// ClosedEarly counts the streams that the client closed before that, as Codex
-	// does when a turn is interrupted.
+	// ClosedEarly counts streams that the client closed before, as Codex does to interrupt a turn.
 	ClosedEarly int
 }
 
@@ -80,7 +78,6 @@ func (r *recorder) snapshot() (Stats, <-chan struct{}) {
 	return r.stats, r.changed
 }
 
-// requests returns the kept warm-ups or the other kept requests.
 func (r *recorder) requests(warmup bool) (kept []Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,8 +89,7 @@ func (r *recorder) requests(warmup bool) (kept []Request) {
 	return kept
 }
 
-// Requests returns the requests to create a response that are kept, oldest first
-// and without warm-ups. They must not be changed.
+// Requests returns the kept requests without warm-ups, oldest first. They must not be changed.
 func (s *Server) Requests() []Request { return s.log.requests(false) }
 
 // Warmups returns the warm-ups that are kept, oldest first. They must not be changed.
@@ -114,8 +110,7 @@ func (s *Server) Stats() Stats {
 	return stats
 }
 
-// Wait waits until the counters satisfy condition, and returns them. It returns an
-// error if ctx ends first.
+// Wait waits until the counters satisfy condition, and returns them, or an error if ctx ends first.
 func (s *Server) Wait(ctx context.Context, condition func(Stats) bool) (Stats, error) {
 	for {
 		stats, changed := s.log.snapshot()

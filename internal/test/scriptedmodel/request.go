@@ -20,8 +20,7 @@ type Request struct {
 	At time.Time `json:"-"`
 	// Header is the HTTP header; over a WebSocket, that of its handshake.
 	Header http.Header `json:"-"`
-	// Body is the body as received. If a message on a WebSocket continues an
-	// earlier response, Body has the whole input, as it would over HTTP.
+	// Body is the body, or a WebSocket's message with the whole input, as it would be over HTTP.
 	Body json.RawMessage `json:"-"`
 	// Delivery is how the request was received.
 	Delivery `json:"-"`
@@ -66,8 +65,7 @@ type Delivery struct {
 	Socket int
 	// Bytes is the size of the body or message as received.
 	Bytes int
-	// NewItems is the number of input items in a message on a WebSocket, which are
-	// the last ones of Input. Over HTTP it is 0.
+	// NewItems is the number of a WebSocket message's items, the last of Input. Over HTTP it is 0.
 	NewItems int
 }
 

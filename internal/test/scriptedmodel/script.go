@@ -13,8 +13,7 @@ type Script struct {
 	// End is how the response ends. Nil means response.completed.
 	End End
 
-	// Chunk is the size of the deltas of texts and arguments, in bytes. A delta
-	// never cuts a character. Zero means 16, ChunkAll means one delta.
+	// Chunk is the size of deltas in bytes; none cuts a character. Zero is 16, ChunkAll one delta.
 	Chunk int
 
 	// Delay is the pause before each delta but the first, FirstDelay the one
@@ -41,15 +40,13 @@ type Usage struct {
 // DefaultUsage is the usage of a response whose script has none, whatever its length.
 var DefaultUsage = Usage{Input: 123, Cached: 23, Output: 45, Reasoning: 5}
 
-// Output is one output item of a response: [Say], [Cite], [Reason], [Call] or [Search]; or
-// it is [Hold].
+// Output is an item of a response: [Say], [Cite], [Reason], [Call] or [Search]; or it is [Hold].
 type Output interface{ isOutput() }
 
 // Say is a message with this text.
 type Say string
 
-// Reason is a reasoning item with this text as its summary. An empty line
-// separates the parts of the summary.
+// Reason is a reasoning item with this summary, whose parts are separated by empty lines.
 type Reason string
 
 // Call is a function call. Arguments are sent as they are, even if they are not JSON.
@@ -79,23 +76,20 @@ func (Search) isOutput() {}
 func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 
-// End is how a response ends if it does not complete: [HTTPError], [UsageLimit],
-// [ForeignInstructions], [Failed], [Incomplete], [Cut] or [Hang].
+// End is how a response ends if not complete: [HTTPError], [UsageLimit], and so on.
 type End interface{ isEnd() }
 
 // HTTPError refuses the request with a status. The output is not sent.
 type HTTPError struct {
 	Status int
-	// RetryAfter is the value of the Retry-After header, in whole seconds. Zero
-	// means no such header.
+	// RetryAfter is the Retry-After header, in whole seconds. Zero means no such header.
 	RetryAfter time.Duration
 	// Code and Message are those of the error in the body, with defaults.
 	Code, Message string
 }
 
-// UsageLimit refuses the request as the backend of a ChatGPT plan does when the plan is used up:
-// with status 429, the type usage_limit_reached, and the end of the plan's window of five hours in
-// the body and the headers. The output is not sent.
+// UsageLimit refuses the request as a used up ChatGPT plan does: status 429, usage_limit_reached,
+// and the end of its window of five hours in the body and the headers. The output is not sent.
 type UsageLimit struct {
 	// ResetsIn is the time to the end of the window, in whole seconds. Zero leaves the end out.
 	ResetsIn time.Duration
@@ -103,9 +97,8 @@ type UsageLimit struct {
 	Plan string
 }
 
-// ForeignInstructions refuses the request with status 400, as the backend of a
-// ChatGPT plan does when the request does not begin with Codex's own prompt (see
-// [Request.LeadsWithOwnPrompt]). The output is not sent.
+// ForeignInstructions refuses the request with status 400, as a ChatGPT plan does if Codex's own
+// prompt is not first ([Request.LeadsWithOwnPrompt]). The output is not sent.
 type ForeignInstructions struct{}
 
 // Failed ends the response with response.failed and this error.
@@ -115,15 +108,13 @@ type Failed struct{ Code, Message string }
 // max_output_tokens or content_filter. The last output item is incomplete as well.
 type Incomplete struct{ Reason string }
 
-// Cut breaks the connection after the deltas of the last output item and before
-// the events that end it.
+// Cut breaks the connection after the last item's deltas, before the events that end it.
 type Cut struct {
 	// Whole lets the last item end first, so that only the end of the response is missing.
 	Whole bool
 }
 
-// Hang stops sending at the same place as [Cut], or before the first event if
-// there is no output, until the client leaves.
+// Hang stops where [Cut] does, or without output before the first event, until the client leaves.
 type Hang struct{}
 
 func (HTTPError) isEnd()           {}

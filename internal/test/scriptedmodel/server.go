@@ -52,9 +52,8 @@ func New(opts Options) *Server {
 	return s
 }
 
-// On registers f, which returns the script for a request, or false if it has none. The function
-// registered last is called first. f is called for every request, including those to compact a
-// history (see [Request.IsCompaction]), and concurrently. remove removes it.
+// On registers f, which returns a request's script, or false, until remove is called. The last f is
+// called first, concurrently, for all requests, also for compactions ([Request.IsCompaction]).
 func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 	added := &scriptFunc{f}
 	s.mu.Lock()
@@ -67,8 +66,7 @@ func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 	}
 }
 
-// Close cuts all streams, including those that hang and those that come later. It
-// returns when all WebSockets have ended.
+// Close cuts all streams, also hanging and later ones, and waits for the end of all WebSockets.
 func (s *Server) Close() {
 	s.close()
 	s.sockets.wait()

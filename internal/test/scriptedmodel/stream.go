@@ -24,8 +24,7 @@ type eventWriter interface {
 	Close() error
 }
 
-// play answers req with the events of the script. The error is errCut if the connection
-// is to be broken.
+// play answers req with the script's events. errCut means that the connection is to be broken.
 func (s *Server) play(ctx context.Context, to eventWriter, req Request, script Script) (*player, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxStream)
 	defer cancel()
@@ -197,7 +196,6 @@ func (p *player) emit(typ string, members object) error {
 	return p.w.WriteEvent(typ, data)
 }
 
-// pace waits before a delta.
 func (p *player) pace() error {
 	p.deltas++
 	if p.deltas == 1 || p.script.Delay <= 0 {

@@ -14,8 +14,7 @@ import (
 // badBodies names the kinds of invalid bodies.
 var badBodies = []string{"no JSON", "not an object", "deep", "cut", "too large", "no messages", "empty", "invalid UTF-8"}
 
-// historyOf returns the messages before the prompt, which depend on the token. Half
-// of the requests have none.
+// historyOf returns the messages before the prompt, by the token. Half of the requests have none.
 func historyOf(token string) (question, answer string) {
 	random := randomOf(token + ".history")
 	if random.IntN(2) == 0 {
@@ -24,7 +23,6 @@ func historyOf(token string) (question, answer string) {
 	return text(token+".question", 1+random.IntN(300)), text(token+".answer", 1+random.IntN(300))
 }
 
-// history returns the history as the app-server gets it.
 func history(token string) string {
 	question, answer := historyOf(token)
 	if question == "" {

@@ -34,14 +34,11 @@ func (r *run) check(a *answer, strict bool) {
 	}
 }
 
-// tail returns the end of a body.
 func tail(body []byte) []byte { return body[max(0, len(body)-150):] }
 
-// cutByExit reports whether there is no answer because the server had begun to exit.
-// It then closes connections without a request.
+// cutByExit reports whether the server, about to exit, closed a connection without a request.
 func (r *run) cutByExit(a *answer) bool { return a.status == 0 && r.exit.Err() != nil }
 
-// checkRefusal checks an error.
 func (r *run) checkRefusal(a *answer) {
 	if a.err != nil {
 		return
@@ -62,7 +59,6 @@ func (r *run) checkLength(a *answer) {
 	}
 }
 
-// checkAnswer checks an answer with the status 200.
 func (r *run) checkAnswer(a *answer) {
 	q := a.request
 	if q.Bad != "" {
@@ -91,7 +87,6 @@ func (r *run) checkAnswer(a *answer) {
 	r.checkKept(a, h)
 }
 
-// read parses the answer.
 func (a *answer) read() (*apiclient.Answer, error) {
 	q := a.request
 	return apiclient.Read(a.body, q.API, q.Stream, q.Choices)
@@ -128,8 +123,7 @@ func (r *run) checkContent(q *request, h *apiclient.Answer) {
 	}
 }
 
-// seen returns what a client gets of a turn: in messages no reasoning if it does not want it,
-// and arguments as an object.
+// seen is what a client gets of a turn: in messages, reasoning if wanted, and object arguments.
 func (q *request) seen(s spoken) spoken {
 	if q.API != apiclient.Messages {
 		return s
@@ -150,8 +144,7 @@ func compact(object string) string {
 	return b.String()
 }
 
-// likelier returns 1 for a turn with the usage of an answer, else 0. Short answers to a
-// request that is sent twice may be the same.
+// likelier is 1 for a turn with the answer's usage, else 0: short answers of a request may agree.
 func (q *request) likelier(h *apiclient.Answer, s spoken) int {
 	if h.Usage != nil && usage(*h.Usage) == q.Script.performance(q.Token, s.number).usage {
 		return 1
@@ -159,8 +152,7 @@ func (q *request) likelier(h *apiclient.Answer, s spoken) int {
 	return 0
 }
 
-// order returns the order in which choices are matched with turns: those first that
-// can match only one.
+// order returns the order to match choices with turns: those first that can match only one.
 func order(h *apiclient.Answer) []int {
 	order := make([]int, len(h.Choices))
 	for i := range order {
@@ -183,8 +175,7 @@ func (u *usage) add(v usage) {
 	u.Reasoned += v.Reasoned
 }
 
-// matches reports whether a choice has the content of a turn, or the beginning of it
-// if the choice has not ended.
+// matches reports whether a choice is a turn's content, or its beginning if it has not ended.
 func matches(c *apiclient.Choice, s *spoken) bool {
 	if c.Finish == "" { // failed or cut off
 		return strings.HasPrefix(s.text, strings.TrimSuffix(c.Text, "\n\n")) && strings.HasPrefix(s.reasoning, strings.TrimSuffix(c.Reasoning, "\n\n")) && c.CalledFirst(s.calls)

@@ -66,7 +66,6 @@ func (r *run) httpClient(http2 bool, next func() link) *http.Client {
 // dialledKey is the context key under which a request gets its connection.
 type dialledKey struct{}
 
-// run sends all requests.
 func (p *player) run() {
 	defer p.http.CloseIdleConnections()
 	var all sync.WaitGroup
@@ -99,7 +98,6 @@ type answer struct {
 // longest bounds the time of a request.
 const longest = 30 * time.Minute
 
-// ask sends one request and checks the answer.
 func (p *player) ask(q *request) {
 	p.of.trace.add("%s: asked by %s", q.Token, p.plan.User)
 	s := p.prepare(q)
@@ -113,8 +111,7 @@ func (p *player) ask(q *request) {
 	}
 }
 
-// follow returns the id of the response that a request follows, if any, and what the
-// model is to be given before its messages.
+// follow returns the id of the response that q follows, if any, and what the model gets before it.
 func (p *player) follow(q *request) (previous, said string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +121,7 @@ func (p *player) follow(q *request) (previous, said string) {
 	return p.last, p.said
 }
 
-// remember records a response that can be followed. It must have no calls, which would
-// need results.
+// remember records a response to be followed. It has no calls, which would need results.
 func (p *player) remember(a *answer) {
 	if a.request.API != apiclient.Responses || a.status != http.StatusOK || a.err != nil || a.request.Bad != "" {
 		return
@@ -192,7 +188,6 @@ func (p *player) fetch(s *sending) *answer {
 	return a
 }
 
-// read reads an answer at the client's speed.
 func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 	var canceling sync.WaitGroup
 	defer canceling.Wait()
@@ -207,8 +202,7 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				a.err = err
-				// A client of HTTP/1 that continues to send a refused body loses the
-				// unread part of the answer, since the connection is closed.
+				// HTTP/1 loses an answer's rest, with the connection, while sending a refused body.
 				a.excused = a.excused || q.Trickle > 0 && a.status >= http.StatusBadRequest ||
 					q.SlowBy > 0 && readsTooSlowly(len(a.body), time.Since(begin))
 			}
@@ -234,8 +228,7 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 	}
 }
 
-// readsTooSlowly reports whether a client that has read n bytes is slower than the server
-// allows: 64 KiB in 30 seconds.
+// readsTooSlowly reports whether n bytes in a time are less than the allowed 64 KiB in 30 seconds.
 func readsTooSlowly(n int, in time.Duration) bool {
 	const piece, allowed = 64 << 10, 30 * time.Second
 	return in >= allowed && int64(n)*int64(allowed) < int64(in)*piece

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// The contents of all requests and answers are derived from tokens, so that each piece
-// of them shows its request and its place.
+// All contents are derived from tokens, so that each piece shows its request and place.
 
 // Every token begins with tokenPrefix and ends with tokenEnd.
 const (
@@ -17,8 +16,7 @@ const (
 	tokenEnd    = "!"
 )
 
-// fills are the pieces between the numbers of a text: letters of one to four bytes,
-// escapes of JSON, and beginnings of tags.
+// fills are pieces between a text's numbers: letters of 1 to 4 bytes, JSON escapes, starts of tags.
 var fills = []string{" ", "é", "漢字", "🙂", `"`, `\`, "\n", "<use", "</", "&amp;", "\t", "\u2028", "{}", "data: "}
 
 // text returns a text of n bytes, or a little less so as not to cut a letter.

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// fleet holds the processes of all configurations, like caddymodule: a process ends
-// with the last configuration that names it and its last turn.
+// fleet holds processes as caddymodule: each ends with its last configuration and last turn.
 type fleet struct {
 	run *run
 
@@ -61,7 +60,6 @@ func (f *fleet) letGo(key string, p *process) {
 	}
 }
 
-// left returns the number of processes.
 func (f *fleet) left() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +100,6 @@ func (p *pool) Lease() (conversation.Lease, error) {
 	})}, nil
 }
 
-// release releases the processes with the last holder.
 func (p *pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

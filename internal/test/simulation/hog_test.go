@@ -23,8 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// hog is a user who takes all of one thing that can be held, while another user, who needs little
-// of everything, must be served.
+// hog is a user who takes all of one thing, while another, who needs little, must be served.
 type hog struct {
 	At    time.Duration
 	For   time.Duration
@@ -74,8 +73,7 @@ const (
 const (
 	hogUser    = "hog"
 	modestUser = "modest"
-	// largeInstructions is the size of the instructions of a background response, nearly all that a
-	// body may have.
+	// largeInstructions is the size of a background response's instructions, nearly a whole body.
 	largeInstructions = 48 << 10
 	// hogSize is the size of what a hog reads, of which the store has room for two.
 	hogSize = 24 << 20
@@ -83,13 +81,11 @@ const (
 	answerMemory = 256 << 20
 	// manySockets are more WebSockets than the gateway serves.
 	manySockets = 1100
-	// manyTurns are the turns at once of a gateway that a hog fills, and a third more than that are
-	// the requests of the hog.
+	// manyTurns are the turns at once of a gateway, whose hog sends a third more requests.
 	manyTurns = 64
 )
 
-// addHogs adds hogs to one plan in eight. They are drawn apart, so that the rest of a plan does
-// not depend on them.
+// addHogs adds hogs to one plan in eight, drawn apart: the rest of a plan does not depend on them.
 func (p *plan) addHogs() {
 	random := rand.New(rand.NewPCG(p.Seed, 12))
 	if random.IntN(8) > 0 {
@@ -196,7 +192,6 @@ func (r *run) putEvents() (response string) {
 	return response
 }
 
-// background returns the body of a request for a background response.
 func (h *hog) background(r *run) []byte {
 	p := r.newClient(&client{User: hogUser, Links: []link{{Room: 1 << 12}}})
 	s := p.prepare(&h.Background)
@@ -268,7 +263,6 @@ func readToEvent(stream io.Reader) bool {
 	}
 }
 
-// dialSocket opens a WebSocket of a user.
 func dialSocket(ctx context.Context, client *http.Client, user string) (*websocket.Conn, *http.Response, error) {
 	return websocket.Dial(ctx, "http://gateway/v1/responses", &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"X-User": {user}}})
 }

@@ -30,9 +30,8 @@ var leaverBody = func() string {
 		base64.StdEncoding.EncodeToString(header), leaverText)
 }()
 
-// addLeavers adds clients that leave while Codex decodes their images to one plan in eight. Codex
-// goes on for a while then. The app-servers of these plans have no faults, since what is claimed for
-// an app-server that has ended may be given back before its double has noticed its end.
+// addLeavers adds clients that leave while Codex decodes, and goes on, to one plan in eight. These
+// have no faults: a claim for an ended app-server may be given back before its double notices.
 func (p *plan) addLeavers() {
 	random := rand.New(rand.NewPCG(p.Seed, 13))
 	if random.IntN(8) > 0 {
@@ -66,8 +65,7 @@ func (r *run) leave(ctx context.Context, client *http.Client) {
 	}
 }
 
-// decode is a turn in which Codex decodes an image until it is interrupted, and for the plan's
-// Linger after that.
+// decode is a turn in which Codex decodes an image until interrupted, and for the plan's Linger.
 func (s *appServer) decode(asked fakecodex.Asked) []fakecodex.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()

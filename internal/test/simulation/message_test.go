@@ -27,8 +27,7 @@ func withoutAnswers(messages []message) []message {
 	return messages
 }
 
-// openAIMessages returns messages in the form of chat completions, which the Responses API takes
-// for messages without calls, too.
+// openAIMessages returns messages as chat completions, which Responses without calls take, too.
 func openAIMessages(messages []message) (all []any) {
 	for _, m := range messages {
 		one := map[string]any{"role": m.role, "content": m.text}
@@ -83,7 +82,6 @@ func anthropicMessages(messages []message, random *rand.Rand) (all []any) {
 	return all
 }
 
-// anthropic returns an answer of the model's.
 func (m *message) anthropic(random *rand.Rand) map[string]any {
 	if m.answer != nil {
 		return m.answer.Back()

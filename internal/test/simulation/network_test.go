@@ -50,7 +50,6 @@ type link struct {
 	PieceSeed uint64
 }
 
-// dial connects a client.
 func (n *network) dial(ctx context.Context, l link) (*clientConn, error) {
 	up, down := newPipe(0), newPipe(l.Room)
 	if l.Pieces > 0 {
@@ -71,7 +70,6 @@ func (n *network) dial(ctx context.Context, l link) (*clientConn, error) {
 	}
 }
 
-// conn is one side of a connection.
 type conn struct{ in, out *pipe }
 
 func (c *conn) Read(b []byte) (int, error)  { return c.in.Read(b) }
@@ -159,7 +157,6 @@ func (c *clientConn) until(count *int, most, n int) (now int, cut bool) {
 	return n, cut
 }
 
-// leave cuts the connection.
 func (c *clientConn) leave() {
 	c.mu.Lock()
 	c.gone = true
@@ -171,7 +168,6 @@ func (c *clientConn) leave() {
 	}
 }
 
-// left reports whether the client has cut the connection.
 func (c *clientConn) left() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,8 +33,7 @@ type spoken struct {
 	number          int // number of the turn among those of its token
 }
 
-// perform returns a turn with the content of a script, or the rest of one that goes on.
-// spent is what its thread has used before.
+// perform returns a turn of a script, or its rest. spent is what its thread has used before.
 func perform(asked fakecodex.Asked, s *script, a *said, spent usage) ([]fakecodex.Step, spoken) {
 	p := &stage{asked: asked, script: s, said: a, spent: spent, random: randomOf(a.who + ".stage")}
 	if !asked.Resumed {
@@ -85,7 +84,6 @@ func (p *stage) send(message string) {
 	p.steps = append(p.steps, fakecodex.Step{Message: message})
 }
 
-// notify adds a notification about the turn.
 func (p *stage) notify(method, params string) {
 	p.send(fmt.Sprintf(`{"method":%s,"params":{"threadId":%s,"turnId":%s,%s}}`, quote(method), quote(p.asked.Thread), quote(p.asked.Turn), params))
 }
@@ -128,7 +126,6 @@ func (p *stage) nextID() string {
 	return fmt.Sprint(p.calls)
 }
 
-// think adds the reasoning.
 func (p *stage) think() {
 	if len(p.said.reasoning) == 0 {
 		return
@@ -172,7 +169,6 @@ func (p *stage) talk() {
 	}
 }
 
-// say adds a delta.
 func (s *spoken) say(gap, delta string) {
 	s.text += gap + delta
 	if gap != "" || len(s.texts) == 0 {

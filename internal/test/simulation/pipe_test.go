@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// pipe transfers bytes in one direction, with a buffer. Its waits are durably blocking
-// in a synctest bubble.
+// pipe transfers bytes one way, buffered. Its waits durably block in a synctest bubble.
 type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -31,7 +30,6 @@ func newPipe(room int) *pipe {
 	return p
 }
 
-// deadline is a deadline of waits.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer

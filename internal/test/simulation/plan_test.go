@@ -47,7 +47,6 @@ func (c *config) heaviest() int {
 	return min(c.Concurrent, 8)
 }
 
-// client is one client program.
 type client struct {
 	User     string
 	HTTP2    bool
@@ -116,13 +115,11 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// event is an event of the gateway.
 type event struct {
 	At   time.Duration
 	What string
 }
 
-// The events.
 const (
 	reloadSame    = "reload with the same app-servers"
 	reloadChanged = "reload with other app-servers"

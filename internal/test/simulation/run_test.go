@@ -119,7 +119,6 @@ func (r *run) clientsAndEvents() {
 	all.Wait()
 }
 
-// happen runs an event.
 func (r *run) happen(what string) {
 	r.trace.add("%s", what)
 	switch what {
@@ -275,7 +274,6 @@ func (r *run) perform(instance int, asked fakecodex.Asked) []fakecodex.Step {
 	return steps
 }
 
-// look reads a status page of the gateway.
 func (r *run) look(path string) {
 	p := r.newClient(&client{User: "watcher"})
 	status, body, err := p.elsewhere(http.MethodGet, path)
@@ -289,7 +287,6 @@ func (r *run) look(path string) {
 // request0 stands for a request that is in no plan.
 var request0 = request{Choices: 1 << 20, Script: &script{Texts: []int{10}, Delta: 10, End: endWell}}
 
-// fail records a failure.
 func (r *run) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.trace.add("WRONG: %s", text)
@@ -310,8 +307,7 @@ func (r *run) TurnsEnded(context.Context, []books.Record) {}
 // RequestFailed implements gateway.Observer.
 func (r *run) RequestFailed(*http.Request, *apierror.Error) {}
 
-// heal waits until the clients' connections are closed, and ends the instances that
-// would still fail. It leaves those that hang to the gateway.
+// heal waits for closed connections and ends instances that would fail, except those that hang.
 func (r *run) heal() {
 	r.started.Lock()
 	r.healed = true
@@ -382,7 +378,6 @@ func (r *run) shutDown() {
 	})
 }
 
-// end ends the run.
 func (r *run) end() {
 	r.shutDown()
 	r.exiting.Wait()
@@ -425,7 +420,6 @@ func (t *trace) add(format string, args ...any) {
 	}
 }
 
-// lockedBuffer is a log buffer.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

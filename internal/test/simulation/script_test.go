@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// script is the model's answer to a request. Each choice, and each attempt, is another
-// performance of it.
+// script is the model's answer to a request, of which each choice and attempt is a performance.
 type script struct {
 	Reasoning int // bytes of the summary, in up to two parts
 	Texts     []int
@@ -21,7 +20,6 @@ type script struct {
 	Noise     bool          // there are messages that do not matter to a client
 }
 
-// end is how a turn ends.
 type end string
 
 const (
@@ -105,8 +103,7 @@ func randomScript(random *rand.Rand, calm bool) *script {
 // maxDeltas bounds the deltas of a text, approximately, to keep runs short.
 const maxDeltas = 100
 
-// randomSize returns the length of a text, which is mostly short and sometimes longer
-// than the buffers of the network.
+// randomSize returns a text's length, mostly short, sometimes beyond the network's buffers.
 func randomSize(random *rand.Rand) int {
 	switch random.IntN(20) {
 	case 0:

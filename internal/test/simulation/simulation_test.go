@@ -18,8 +18,7 @@ var (
 	seeds     = flag.Uint64("seeds", 100, "how many seeds are run")
 )
 
-// TestSimulation runs the plans of many seeds in processes of this test binary. Each
-// process runs its seeds one by one.
+// TestSimulation runs many seeds' plans, one by one in each of several processes of this binary.
 func TestSimulation(t *testing.T) {
 	if work := os.Getenv(workEnv); work != "" {
 		runSeeds(t, work)

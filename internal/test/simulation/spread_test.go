@@ -18,8 +18,7 @@ import (
 const (
 	// workEnv is the environment variable with the seeds of a process.
 	workEnv = "SIMULATION_SEEDS"
-	// progress is the prefix of the line with the next seed, which identifies a run
-	// that ends its process.
+	// progress begins a line with the next seed, which tells a run that ends its process.
 	progress = "simulation: seed "
 	// share is the number of seeds of one process.
 	share = 50
@@ -31,7 +30,6 @@ const (
 	maxOutput = 1 << 20
 )
 
-// work holds the remaining seeds.
 type work struct {
 	mu        sync.Mutex
 	next, end uint64

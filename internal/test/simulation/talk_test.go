@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// The ways in which a chat completion or a message follows an earlier one, if there is any, of
-// either API.
+// How a chat completion or a message follows an earlier one, of either API, if any.
 const (
 	extend  = "extend"           // with the results of the calls, or with another question
 	edit    = "edit a question"  // and forget what came after it
@@ -52,8 +51,7 @@ type sending struct {
 	questions []question
 }
 
-// prepare makes the messages of a request. A conversation that is too long for a body
-// does not go on.
+// prepare makes a request's messages. A conversation too long for a body does not go on.
 func (p *player) prepare(q *request) *sending {
 	random := randomOf(q.Token + ".talk")
 	if t := p.choose(q, random); t != nil {
@@ -198,8 +196,7 @@ func (r *run) expect(user string, q *request, given string) {
 	}
 }
 
-// words returns a conversation without the white space that clients may change, also in the
-// arguments of calls, and without separators of messages, which clients may join.
+// words returns a conversation without what clients may change: white space and separators.
 func words(given string) string {
 	return strings.Join(strings.FieldsFunc(given, func(r rune) bool { return strings.ContainsRune("\x00\n\t ", r) }), "")
 }
@@ -241,5 +238,4 @@ func late(random *rand.Rand) time.Duration {
 	return time.Duration(random.IntN(90)) * time.Second
 }
 
-// threadOf names a thread of an instance.
 func threadOf(instance int, thread string) string { return fmt.Sprintf("%d/%s", instance, thread) }
