@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestInstall: `make deps` installs Chromium where there is none and it can, or says what lacks.
+// TestInstall: `make deps` installs Chromium if there is none and it can, or says what is missing.
 func TestInstall(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs map[string]string

@@ -90,7 +90,7 @@ func (s *Site) AppServer() string {
 }
 
 // Caddyfile returns a Caddyfile with these options in the codex block. An app_server block replaces
-// the usual one; a first line conversations goes into that.
+// the usual one; a conversations line at their beginning goes into the usual one.
 func (s *Site) Caddyfile(options string) string {
 	if !strings.Contains(options, "app_server") {
 		server := s.AppServer()
@@ -166,7 +166,7 @@ func (s *Site) WaitSuccessor(n int) {
 	WaitFor(s.T, "the successors alone", func() bool { return len(AppServers()) == n })
 }
 
-// Patient options let answers wait for blocks that a busy machine's model writes later than usual.
+// Patient lets answers wait for blocks of tools, also if a busy machine takes long between two.
 const Patient = "stop_after_tools burst 30s"
 
 // IsLate reports whether a stream has lasted so long that an error could not be its status: its

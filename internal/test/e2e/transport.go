@@ -51,7 +51,7 @@ func OverBoth(t *testing.T, test func(t *testing.T)) {
 	OverBothSampled(t, func(t *testing.T, _ bool) { test(t) })
 }
 
-// OverBothSampled is [OverBoth] for a long test: all over one transport, drawn, a part over others.
+// OverBothSampled is [OverBoth] with all of a test over a drawn transport, a part over the others.
 func OverBothSampled(t *testing.T, test func(t *testing.T, all bool)) {
 	if oneTransport {
 		test(t, true)

@@ -76,7 +76,8 @@ func (Search) isOutput() {}
 func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 
-// End is how a response ends if not complete: [HTTPError], [UsageLimit], and so on.
+// End is how a response ends if it does not complete: [HTTPError], [UsageLimit],
+// [ForeignInstructions], [Failed], [Incomplete], [Cut] or [Hang].
 type End interface{ isEnd() }
 
 // HTTPError refuses the request with a status. The output is not sent.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// double is an app-server as fast as possible. Each turn sends the deltas that its prompt asks for.
+// double is a fast app-server that takes every call. Each turn sends the deltas of its prompt.
 type double struct {
 	writing sync.Mutex
 	w       io.Writer

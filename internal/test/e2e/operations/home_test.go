@@ -164,7 +164,7 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	e2e.WaitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
 }
 
-// checkNoLog: Codex has made no log database and no sessions, which each thread would search.
+// checkNoLog: there is no log database and no sessions, which Codex would search for each thread.
 func checkNoLog(t *testing.T, dir string) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))

@@ -137,7 +137,7 @@ func TestFailedProvider(t *testing.T) {
 	})
 }
 
-// TestSignInAgain: a refused login is used once signed in, without a restart, and turns go on.
+// TestSignInAgain: a refused login is used after a sign-in, without a restart, and turns go on.
 func TestSignInAgain(t *testing.T) {
 	ownTemp(t)
 	s, admin := newLoginSite(t)

@@ -29,7 +29,7 @@ func expiredSite(t *testing.T, late time.Duration) *e2e.Site {
 	return s
 }
 
-// checkRenewed: the login was renewed so often, its home has the newest tokens, and they serve.
+// checkRenewed: the login was renewed so often, and the newest tokens are in its home and serve.
 func checkRenewed(t *testing.T, s *e2e.Site, renewals int) {
 	t.Helper()
 	served, said, took := ask(s)
@@ -91,7 +91,7 @@ func TestEarlyRenewal(t *testing.T) {
 	checkRenewed(t, s, 1)
 }
 
-// TestRevokedLogin: a login to be made anew is a 503 for all, later at once and without the issuer.
+// TestRevokedLogin: a revoked login is a 503 for all; later ones come at once, without the issuer.
 func TestRevokedLogin(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)

@@ -176,7 +176,7 @@ func TestForbiddenModel(t *testing.T) {
 	}
 }
 
-// TestLoginFile changes the login of an app-server for another one while it works.
+// TestLoginFile replaces the login of an app-server that works by another one.
 func TestLoginFile(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
@@ -328,7 +328,7 @@ func TestAccountAnswersAgain(t *testing.T) {
 	e2e.WaitFor(t, "the end of the old app-server", e2e.AllGone(old))
 }
 
-// TestOutageAfterThePlanWasTold: an outage is told while it lasts, though Codex repeats the use.
+// TestOutageAfterThePlanWasTold: an outage is told while it lasts, though Codex repeats the plan.
 func TestOutageAfterThePlanWasTold(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")

@@ -14,7 +14,7 @@ var weatherTool = e2e.Fields{
 	"parameters": e2e.Fields{"type": "object", "properties": e2e.Fields{"location": e2e.Fields{"type": "string"}}, "required": []string{"location"}},
 }
 
-// TestOpenResponses runs Open Responses' compliance cases, with all bodies and events by schema.
+// TestOpenResponses runs Open Responses' compliance cases. Schemas check all bodies and events.
 func TestOpenResponses(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	callsWeather := `tool:1 get_weather {"location":"San Francisco, CA"}`

@@ -247,7 +247,7 @@ func TestDiskKilled(t *testing.T) {
 	}
 }
 
-// readNumbers reads events to a stream's break, calls read after each, and returns the last number.
+// readNumbers reads events until the stream breaks, calls read after each, and returns the last.
 func readNumbers(stream *http.Response, read func()) (last int) {
 	defer func() { _ = stream.Body.Close() }()
 	last = -1
@@ -265,8 +265,8 @@ func readNumbers(stream *http.Response, read func()) (last int) {
 	}
 }
 
-// TestKilledReaders: clients of a killed node read background responses on at another: each gets
-// the end, behind the number it had, although events came just before.
+// TestKilledReaders: clients that read background responses at a killed node read on at another
+// one. Each gets the end, with the number after its last, although events came just before.
 func TestKilledReaders(t *testing.T) {
 	const clients = 8
 	c := newCluster(t)

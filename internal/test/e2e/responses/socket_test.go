@@ -69,7 +69,7 @@ func TestResponsesSocket(t *testing.T) {
 	}
 }
 
-// TestResponsesSocketAccess: a handshake needs a key and an allowed page; ids are of one WebSocket.
+// TestResponsesSocketAccess: it needs a key and an allowed page; an id is of one WebSocket only.
 func TestResponsesSocketAccess(t *testing.T) {
 	s := e2e.NewSite(t, "api_key sk-ann ann\ncors https://app.example")
 	ann := e2e.Bearer("sk-ann")

@@ -15,7 +15,7 @@ import (
 // cited is as long as answers with citations often are: 9,000 characters.
 var cited = strings.Repeat("Caddy ist ein Server für alle.", 300)
 
-// searchingModel searches, if it may, and cites a page, after a message without citations.
+// searchingModel makes the model search, if it may, and cite a page after an uncited message.
 func searchingModel(s *e2e.Site) {
 	s.T.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		searches := slices.ContainsFunc(r.Tools, func(t scriptedmodel.Tool) bool { return t.Type == "web_search" })
