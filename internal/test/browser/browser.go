@@ -33,6 +33,7 @@ var shared struct {
 	stop context.CancelFunc
 }
 
+// start starts the browser, unless it runs.
 func start() (context.Context, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -103,6 +104,7 @@ type Tab struct {
 	requests []string // the URLs of all requests
 }
 
+// command returns the action of a command of the protocol without a result.
 func command[P any](c protocol.Command[P, protocol.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := protocol.Call(ctx, t, c, params)

@@ -87,6 +87,7 @@ func (s *server) steer(t *thread, id string, params gjson.Result) {
 	s.answer(id, `{"turnId":`+wirejson.Quote(p.id)+`}`)
 }
 
+// The ids of a turn without a recording.
 const (
 	noThread = "thread-none"
 	noTurn   = "turn-none"

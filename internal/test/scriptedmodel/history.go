@@ -108,6 +108,7 @@ func (r Request) ClientTools() []Tool {
 	return tools
 }
 
+// functions returns the functions among tools and in namespaces.
 func functions(tools []Tool) (found []Tool) {
 	for _, t := range tools {
 		if t.Type == "function" && t.Name != "request_user_input" {

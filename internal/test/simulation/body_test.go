@@ -23,6 +23,7 @@ func historyOf(token string) (question, answer string) {
 	return text(token+".question", 1+random.IntN(300)), text(token+".answer", 1+random.IntN(300))
 }
 
+// history returns the history as the app-server gets it.
 func history(token string) string {
 	question, answer := historyOf(token)
 	if question == "" {

@@ -100,6 +100,7 @@ func (p *pool) Lease() (conversation.Lease, error) {
 	})}, nil
 }
 
+// release releases the processes with the last holder.
 func (p *pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
+// The tags of a block.
 const (
 	Opener = "<tool_call>"
 	Closer = "</tool_call>"

@@ -80,6 +80,7 @@ func (c *cluster) close() (err error) {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
+// send makes a request at a site with a key, reads the answer, and returns the id in it.
 func send(ctx context.Context, site *rig.Site, key, method, path string, body map[string]any) (id string, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {

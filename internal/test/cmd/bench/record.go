@@ -17,6 +17,7 @@ const (
 
 const digits = "0123456789abcdef"
 
+// appendRecord appends the record with a number in so many bytes.
 func appendRecord(to []byte, number, size int) []byte {
 	for unit := 100000; unit > 0; unit /= 10 {
 		to = append(to, digits[number/unit%10])

@@ -60,6 +60,7 @@ func (s *sheet) print(to io.Writer) {
 	_ = table.Flush()
 }
 
+// base returns the server to which another is compared.
 func (s *sheet) base(server string) string {
 	if server == asksMessages {
 		return isCaddy

@@ -103,6 +103,7 @@ func list(what string, found []string) {
 	}
 }
 
+// install installs a release with npm, unless it is there, and returns the program.
 func install(ctx context.Context, cache, release string) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(cache, release))
 	if err != nil {

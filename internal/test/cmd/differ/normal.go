@@ -115,6 +115,7 @@ func joinDeltas(lines []string) (joined []string) {
 	return joined
 }
 
+// deltaOf returns the text of an event which may be joined with the next one.
 func deltaOf(data string) gjson.Result {
 	if strings.HasPrefix(data, "{") {
 		for _, path := range textPaths {

@@ -37,6 +37,7 @@ type setting struct {
 	config string
 }
 
+// recording is the record of a scenario, with one entry per line.
 type recording struct {
 	name string
 	text []byte
@@ -126,6 +127,7 @@ func (a *appServer) recordGroup(ctx context.Context, of setting, group []scenari
 	return recordings, nil
 }
 
+// play runs a scenario and returns its messages from thread/start to turn/completed.
 func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 	request, refusal := chat.Decode([]byte(s.request))
 	if refusal != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
+// responses requests a text by the Responses API without storing it.
 func (c *client) responses() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 2000)

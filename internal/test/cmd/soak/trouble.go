@@ -61,6 +61,7 @@ func (t *trouble) begin(length time.Duration, codes map[string]bool, count *int)
 	return added
 }
 
+// extend makes a span end this long after now.
 func (t *trouble) extend(s *span, length time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -276,6 +276,7 @@ func vercelErrors(status int) string {
 	return "AI_APICallError"
 }
 
+// mastraErrors returns the error classes of Mastra, which has a copy of the AI SDK.
 func mastraErrors(status int) string {
 	if status == 0 {
 		return "Error"

@@ -437,6 +437,7 @@ func testManyParkedTurns(t *testing.T, parked int, resumed bool, meanwhile func(
 	}
 }
 
+// sideBySide calls f with each number below n, eight at a time.
 func sideBySide(n int, f func(i int)) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, 8)

@@ -55,6 +55,7 @@ var countedTurns = []string{
 	`tool:4 localSearch {"query":"%d"}`,
 }
 
+// counted holds what the countedTurns add.
 var counted = map[string]int{
 	"codex_tool_buffer_started_total":                      2 + 2 + 1 + 1 + 1,
 	"codex_tool_buffer_flushed_total":                      2 + 1 + 1,

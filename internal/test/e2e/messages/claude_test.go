@@ -54,6 +54,7 @@ type result struct {
 	Turns     int    `json:"num_turns"`
 }
 
+// run asks Claude Code, which may use its tools without asking back.
 func (c *claude) run(prompt string, args ...string) result {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
