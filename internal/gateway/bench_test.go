@@ -15,25 +15,24 @@ import (
 func BenchmarkRequest(b *testing.B) {
 	const chat, response = `{"model":"m","messages":[{"role":"user","content":"x"}]`, `{"model":"m","store":false,"input":"x"`
 	for _, c := range []struct {
-		name, body string
-		serve      func(*Gateway, http.ResponseWriter, *http.Request)
-		status     int
+		name, body, path string
+		status           int
 	}{
-		{"chat", chat + `}`, (*Gateway).Chat, http.StatusOK},
-		{"chat_stream", chat + `,"stream":true}`, (*Gateway).Chat, http.StatusOK},
-		{"chat_choices", chat + `,"n":4}`, (*Gateway).Chat, http.StatusOK},
-		{"response", response + `}`, (*Gateway).Responses, http.StatusOK},
-		{"response_stream", response + `,"stream":true}`, (*Gateway).Responses, http.StatusOK},
-		{"message", chat + `}`, (*Gateway).Messages, http.StatusOK},
-		{"message_stream", chat + `,"stream":true}`, (*Gateway).Messages, http.StatusOK},
-		{"invalid", `{"model":"m"}`, (*Gateway).Chat, http.StatusBadRequest},
+		{"chat", chat + `}`, "/v1/chat/completions", http.StatusOK},
+		{"chat_stream", chat + `,"stream":true}`, "/v1/chat/completions", http.StatusOK},
+		{"chat_choices", chat + `,"n":4}`, "/v1/chat/completions", http.StatusOK},
+		{"response", response + `}`, "/v1/responses", http.StatusOK},
+		{"response_stream", response + `,"stream":true}`, "/v1/responses", http.StatusOK},
+		{"message", chat + `}`, "/v1/messages", http.StatusOK},
+		{"message_stream", chat + `,"stream":true}`, "/v1/messages", http.StatusOK},
+		{"invalid", `{"model":"m"}`, "/v1/chat/completions", http.StatusBadRequest},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			g := newGateway(talkative(b, 10), Options{MaxConcurrent: 4})
+			g, rt := newGateway(talkative(b, 10), Options{MaxConcurrent: 4}), Find(c.path)
 			b.ReportAllocs()
 			for b.Loop() {
 				w := httptest.NewRecorder()
-				c.serve(g, timed{w}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+				g.Serve(rt, timed{w}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
 				if w.Code != c.status {
 					b.Fatalf("%d %s", w.Code, w.Body)
 				}
