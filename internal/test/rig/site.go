@@ -48,6 +48,14 @@ func NewPlan(codex string) (*Model, error) {
 	})
 }
 
+// NewModelFor is [NewPlan] with a login, and [NewModel] over HTTP without one.
+func NewModelFor(codex string, login bool) (*Model, error) {
+	if login {
+		return NewPlan(codex)
+	}
+	return NewModel(false)
+}
+
 func newModel(write func(*Model) error) (*Model, error) {
 	home, err := os.MkdirTemp("", "caddy-codex-rig-")
 	if err != nil {

@@ -73,12 +73,7 @@ const caddyfile = `
 
 func start(ctx context.Context, o options, caddy string) (s *side, err error) {
 	s = &side{asked: make(map[string][]string)}
-	if o.login {
-		s.model, err = rig.NewPlan(o.Codex)
-	} else {
-		s.model, err = rig.NewModel(false)
-	}
-	if err != nil {
+	if s.model, err = rig.NewModelFor(o.Codex, o.login); err != nil {
 		return nil, err
 	}
 	s.model.On(s.record)

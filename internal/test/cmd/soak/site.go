@@ -52,12 +52,7 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 			s.close()
 		}
 	}()
-	if o.login {
-		s.model, err = rig.NewPlan(o.Codex)
-	} else {
-		s.model, err = rig.NewModel(false)
-	}
-	if err != nil {
+	if s.model, err = rig.NewModelFor(o.Codex, o.login); err != nil {
 		return nil, err
 	}
 	if s.model.Plan != nil {
