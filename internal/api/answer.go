@@ -19,8 +19,8 @@ type Form struct {
 	Line []byte
 	// Counts adds a comment with the counts of the tool calls to the end of a stream.
 	Counts bool
-	// EndMark adds the event [DONE] to the end of a stream.
-	EndMark bool
+	// EndMark is the data of an event that ends a stream. Nil: there is none.
+	EndMark []byte
 	// Repeats says that the last event of a stream repeats the whole answer, so that memory has to be
 	// claimed for all outputs.
 	Repeats bool

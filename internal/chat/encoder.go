@@ -249,8 +249,10 @@ func (e *Encoder) sendChunk(index int, delta string, finish turn.FinishReason) {
 // encodeDelta returns a delta as JSON. sendPiece writes the most frequent deltas itself.
 func encodeDelta(delta message) string { return string(wirejson.Append(nil, delta)) }
 
+var endMark = []byte("[DONE]")
+
 // Form implements [api.Answer].
-func (*Encoder) Form() api.Form { return api.Form{Counts: true, EndMark: true} }
+func (*Encoder) Form() api.Form { return api.Form{Counts: true, EndMark: endMark} }
 
 // NameFields implements [api.Answer].
 func (e *Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {

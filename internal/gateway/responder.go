@@ -164,9 +164,6 @@ func (s *responder) flush() error {
 	return err
 }
 
-// doneMark is the last event of a stream in OpenAI's older APIs.
-var doneMark = []byte("[DONE]")
-
 // end writes the end of the stream. The server sends it when the handler returns. But if a short
 // answer was never flushed, it would add a Content-Length, as if the answer were not streamed. Over
 // HTTP/1, the header Transfer-Encoding prevents this; over HTTP/2 and HTTP/3, end flushes.
@@ -181,8 +178,8 @@ func (s *responder) end() error {
 			return err
 		}
 	}
-	if s.form.EndMark {
-		if err := s.events.WriteEvent("", doneMark); err != nil {
+	if s.form.EndMark != nil {
+		if err := s.events.WriteEvent("", s.form.EndMark); err != nil {
 			return err
 		}
 	}
