@@ -29,23 +29,22 @@ type callState struct {
 	name       string
 	fromText   bool // made from a block of text
 
-	args          strings.Builder
-	source        Source
-	completeTexts [completeKinds]completeText
-	pendingHalf   string // the first half of a surrogate pair at the end of the last fragment
-	lastSequence  int64  // the highest Input.sequence of the call
-	head          callHead
-	announced     bool // an event has announced the item of the call
-	done          bool // the arguments are complete
-	counted       bool // in Choice.actions
-	dropped       bool // never shown, since it repeats another call or is above a limit
-	truncated     bool // arguments were lost at the limit
+	args           strings.Builder
+	source         Source
+	completeHashes [completeKinds]textHash // of the first complete text of each kind; zero: none has come
+	pendingHalf    string                  // the first half of a surrogate pair at the end of the last fragment
+	lastSequence   int64                   // the highest Input.sequence of the call
+	head           callHead
+	announced      bool // an event has announced the item of the call
+	done           bool // the arguments are complete
+	counted        bool // in Choice.actions
+	dropped        bool // never shown, since it repeats another call or is above a limit
+	truncated      bool // arguments were lost at the limit
 
-	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
-	json       wirejson.Lexer    // finds the end of the arguments, see hasAllArguments
-	jsonBytes  int               // how many bytes of args json has read
-	jsonEnded  bool              // the JSON value in args is complete
-	lastList   uint64            // Input.list of the last input about the call
+	json      wirejson.Lexer // finds the end of the arguments, see hasAllArguments
+	jsonBytes int            // how many bytes of args json has read
+	jsonEnded bool           // the JSON value in args is complete
+	lastList  uint64         // Input.list of the last input about the call
 
 	emittedBytes int  // how many bytes of args were in deltas
 	replaced     bool // args was replaced since the last delta
@@ -61,21 +60,6 @@ const (
 	completeItem                 // an item of a Responses stream
 	completeRawItem              // an item of a Responses stream, in a message of the app-server
 	completeKinds
-)
-
-// completeText compares a call's arguments with the first complete text of one completeKind.
-type completeText struct {
-	state textState
-	hash  [sha256.Size]byte // of the text; set only in the state textDiffers
-}
-
-// textState says whether a completeKind's text has come, and whether it is that of the call.
-type textState uint8
-
-const (
-	textUnknown textState = iota // no text of this kind has come
-	textMatches                  // the text that has come is the text of the call
-	textDiffers                  // the text that has come differs from the text of the call
 )
 
 // hasAllArguments reports whether the arguments are complete: the backend has said so, or they are a
@@ -130,52 +114,24 @@ func (c *callState) hasText(in *Input) bool {
 	return in.Text == c.args.String()
 }
 
-// receivedText reports whether an earlier input of the same completeKind gave the call the same
-// complete text. Callers may check many calls, so it compares long texts by their hashes.
+// textHash is the hash of a complete text; zero: not known.
+type textHash [sha256.Size]byte
+
+// receivedText reports whether an input's complete text is the first of its completeKind that came for
+// the call. Callers may check many calls, so it compares the texts by their hashes.
 func (c *callState) receivedText(in *Input) bool {
-	switch earlier := &c.completeTexts[in.completeKind]; {
-	case earlier.state == textDiffers:
-		return earlier.hash == in.textHash()
-	case earlier.state == textUnknown, !c.truncated && len(in.Text) != c.args.Len():
-		return false
-	case c.truncated || len(in.Text) <= sha256.BlockSize:
-		return c.hasText(in)
-	}
-	return c.argumentsHash() == in.textHash()
+	return in.completeKind != completeNone && c.completeHashes[in.completeKind] == in.textHash()
 }
 
-// recordText records the complete text of an input for receivedText. It records only the first text
-// of each completeKind. If that is the text of the call itself, no hash is stored.
+// recordText records the complete text of an input for receivedText, if it is the first of its kind.
 func (c *callState) recordText(in *Input) {
-	earlier := &c.completeTexts[in.completeKind]
-	switch {
-	case in.completeKind == completeNone || earlier.state != textUnknown:
-	case !c.truncated && c.hasText(in):
-		earlier.state = textMatches
-	default:
-		*earlier = completeText{textDiffers, in.textHash()}
+	if in.completeKind != completeNone && c.completeHashes[in.completeKind] == (textHash{}) {
+		c.completeHashes[in.completeKind] = in.textHash()
 	}
 }
 
-// storeTextHash is called just before the arguments of the call change. If an input gave the old
-// arguments as a complete text, storeTextHash saves their hash: the text itself will be gone.
-func (c *callState) storeTextHash() {
-	for kind := range c.completeTexts {
-		if earlier := &c.completeTexts[kind]; earlier.state == textMatches {
-			*earlier = completeText{textDiffers, c.argumentsHash()}
-		}
-	}
-}
-
-func (c *callState) argumentsHash() [sha256.Size]byte {
-	if c.cachedHash == ([sha256.Size]byte{}) {
-		c.cachedHash = sha256.Sum256(wirejson.View(c.args.String()))
-	}
-	return c.cachedHash
-}
-
-func (in *Input) textHash() [sha256.Size]byte {
-	if in.cachedHash == ([sha256.Size]byte{}) {
+func (in *Input) textHash() textHash {
+	if in.cachedHash == (textHash{}) {
 		in.cachedHash = sha256.Sum256(wirejson.View(in.Text))
 	}
 	return in.cachedHash
@@ -243,7 +199,6 @@ func (c *callState) appendText(text string, choice *Choice) (fits bool) {
 	n := min(len(text), choice.argumentRoom)
 	c.args.WriteString(text[:n])
 	choice.argumentRoom -= n
-	c.cachedHash = [sha256.Size]byte{}
 	c.truncated = c.truncated || n < len(text)
 	return n == len(text)
 }
@@ -261,6 +216,6 @@ func (c *callState) discardArguments(choice *Choice) {
 	choice.argumentRoom += c.args.Len()
 	c.args = strings.Builder{}
 	c.replaced = c.replaced || c.emittedBytes > 0
-	c.emittedBytes, c.head, c.truncated, c.cachedHash = 0, callHead{}, false, [sha256.Size]byte{}
+	c.emittedBytes, c.head, c.truncated = 0, callHead{}, false
 	c.jsonBytes, c.jsonEnded = 0, false
 }

@@ -124,7 +124,7 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list:
 		case other.receivedText(in):
 			return other, true
-		case found == nil && other.completeTexts[in.completeKind].state == textUnknown:
+		case found == nil && other.completeHashes[in.completeKind] == (textHash{}):
 			found = other
 		case in.isSummary:
 			known = true // the list repeats a call, with other arguments

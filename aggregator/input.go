@@ -1,9 +1,6 @@
 package aggregator
 
-import (
-	"crypto/sha256"
-	"strings"
-)
+import "strings"
 
 // Input is the content of an event about one call, in the same form for all shapes of events.
 // Fields for which the event has no value stay empty. A Choice copies the strings that it keeps.
@@ -21,12 +18,12 @@ type Input struct {
 	sequence     int64 // the number of the event plus 1; 0: no number
 	announces    bool  // the event announces an item
 	completeKind completeKind
-	list         uint64            // the number of the list that contains this entry; two equal entries of one list are two calls; 0: in no list
-	isSummary    bool              // the list repeats items that came before
-	isChatEntry  bool              // an entry of a chat delta or of a chat message
-	hasIndex     bool              // the entry has an index
-	cachedHash   [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
-	hasPosition  bool              // the event has a position (see IngestEvent), so it repeats no earlier event
+	cachedHash   textHash // of Text, computed when it is needed
+	list         uint64   // the number of the list that contains this entry; two equal entries of one list are two calls; 0: in no list
+	isSummary    bool     // the list repeats items that came before
+	isChatEntry  bool     // an entry of a chat delta or of a chat message
+	hasIndex     bool     // the entry has an index
+	hasPosition  bool     // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
 // isAnonymous reports whether the input has no name, no id and no place to find its call by.
@@ -163,7 +160,6 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 	if refused {
 		return true, note
 	}
-	call.storeTextHash()
 	if !longer {
 		call.discardArguments(c)
 		added = in.Text
