@@ -33,22 +33,14 @@ func Shape(name, arguments string) ([]Param, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shaping the arguments of %q: %w", name, err)
 	}
-	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
-	if at < 0 {
+	params, known := renameAliases(name, given)
+	if !known {
 		return given, nil
 	}
-	values := make(map[string]string, len(given))
-	for _, p := range given {
-		values[p.Name] = p.Value
-	}
 	var shaped []Param
-	for _, p := range canon[at].Params {
-		value, ok := values[p.Name]
-		if !ok && p.Alias != "" {
-			value, ok = values[p.Alias]
-		}
-		if ok {
-			shaped = append(shaped, Param{Name: p.Name, Value: value})
+	for _, p := range params {
+		if at := paramAt(given, p.Name); at >= 0 {
+			shaped = append(shaped, given[at])
 		}
 	}
 	return shaped, nil
@@ -109,20 +101,23 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// renameAliases gives a tool's parameters the names of [Canon], unless those are given as well.
-func renameAliases(name string, params []Param) {
+// renameAliases gives a call's parameters the names of [Canon], unless those are given as well. It returns
+// the tool's parameters in Canon, or false if the tool is not there.
+func renameAliases(name string, given []Param) (params []ToolParam, known bool) {
 	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
 	if at < 0 {
-		return
+		return nil, false
 	}
-	index := func(name string) int { return slices.IndexFunc(params, func(p Param) bool { return p.Name == name }) }
 	for _, p := range canon[at].Params {
-		if p.Alias != "" && index(p.Name) < 0 {
-			if i := index(p.Alias); i >= 0 {
-				params[i].Name = p.Name
-			}
+		if i := paramAt(given, p.Alias); p.Alias != "" && i >= 0 && paramAt(given, p.Name) < 0 {
+			given[i].Name = p.Name
 		}
 	}
+	return canon[at].Params, true
+}
+
+func paramAt(params []Param, name string) int {
+	return slices.IndexFunc(params, func(p Param) bool { return p.Name == name })
 }
 
 // StructuredAction returns a key that is equal for two structured calls of the same tool with the same
