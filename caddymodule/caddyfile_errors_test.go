@@ -9,7 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/option"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // An error has the file and the line, from the directive itself and through the adapter.
@@ -24,10 +26,8 @@ func TestDirectiveErrors(t *testing.T) {
 		"argument before the block":    {"codex now {\n}", 1, wrongCount + "'now'"},
 		"unknown option":               {"codex {\nmax_body 1MB\nno_such_option 1\n}", 3, `unknown option "no_such_option"`},
 		"option in capitals":           {"codex {\nMax_Body 1MB\n}", 2, `unknown option "Max_Body"; did you mean max_body?`},
-		"renamed option":               {"codex {\nresponse_store storage\n}", 2, "response_store is called store now"},
 		"misspelt option":              {"codex {\nmax_queu 1\n}", 2, `unknown option "max_queu"; did you mean max_queue?`},
 		"misspelt, by a hyphen":        {"codex {\napi-key k\n}", 2, `unknown option "api-key"; did you mean api_key?`},
-		"misspelt in app_server":       {"codex {\napp_server {\nproceses 2\n}\n}", 3, `unknown option "proceses"; did you mean processes?`},
 		"misspelt in conversations":    {"codex {\napp_server {\nconversations {\nparket 2m\n}\n}\n}", 4, `unknown option "parket"; did you mean parked?`},
 		"unknown option of app_server": {"codex {\napp_server {\n\nno_such_option\n}\n}", 4, `unknown option "no_such_option"`},
 		"option of app_server outside": {"codex {\nhome /srv\n}", 2, `unknown option "home"`},
@@ -36,23 +36,16 @@ func TestDirectiveErrors(t *testing.T) {
 		"text behind the inner block":  {"codex {\napp_server {\nhome /srv\n} x\n}", 4, `"x"`},
 		"text behind an empty block":   {"codex {\napp_server {\n} x\n}", 3, wrongCount + "'x'"},
 
-		"command twice":           {"codex {\napp_server {\ncommand a\ncommand b\n}\n}", 4, "command is given twice"},
-		"conversations maybe":     {"codex {\napp_server {\nconversations maybe\n}\n}", 3, `conversations: "maybe" must be one of on, off`},
-		"conversations of none":   {"codex {\napp_server {\nconversations {\nmax 0\n}\n}\n}", 4, `"0" is not a number above zero`},
-		"conversations for ever":  {"codex {\napp_server {\nconversations {\nidle off\n}\n}\n}", 4, `"off" is not a duration`},
-		"conversations of a kind": {"codex {\napp_server {\nconversations {\nkind x\n}\n}\n}", 4, `unknown option "kind"`},
-		"variable twice":          {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
-		"two commands":            {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
+		"command twice":       {"codex {\napp_server {\ncommand a\ncommand b\n}\n}", 4, "command is given twice"},
+		"conversations maybe": {"codex {\napp_server {\nconversations maybe\n}\n}", 3, `conversations: "maybe" must be one of on, off`},
+		"variable twice":      {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
+		"two commands":        {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
 
-		"no file of keys":    {"codex {\napi_keys_file \"\"\n}", 2, "api_keys_file: must not be empty"},
 		"an empty admin key": {"codex {\npage on\nadmin_key \"\"\n}", 3, "admin_key takes one key, which must not be empty"},
-		"an empty home":      {"codex {\napp_server {\nhome \"\"\n}\n}", 3, "home: must not be empty"},
 
 		"store twice":            {"codex {\nstore off\nstore off\n}", 3, "store is given twice"},
 		"store of no kind":       {"codex {\nstore\n}", 2, wrongCount + "'store'"},
 		"store elsewhere":        {"codex {\nstore storage\n}", 2, `store: "storage" must be one of disk, memory, off, redis`},
-		"store of no size":       {"codex {\nstore memory {\nsize 0\n}\n}", 3, `"0" is not a size above zero`},
-		"store of no age":        {"codex {\nstore disk {\nage never\n}\n}", 3, `"never" is not a duration above zero`},
 		"store redis without":    {"codex {\nstore redis\n}", 2, "store redis needs the URL of the server"},
 		"store memory, a size":   {"codex {\nstore memory 1MiB\n}", 2, `store memory takes no "1MiB" here`},
 		"store, another option":  {"codex {\nstore memory {\ncount 1\n}\n}", 3, `unknown option "count"`},
@@ -65,7 +58,6 @@ func TestDirectiveErrors(t *testing.T) {
 		"dir":                    {"codex {\napp_server {\ndir /srv\n}\n}", 3, "let the command be a script"},
 		"spares":                 {"codex {\napp_server {\nconversations {\nspares 0\n}\n}\n}", 4, "with `conversations off`"},
 		"max_body_memory":        {"codex {\nmax_body_memory 1GiB\n}", 2, "set max_body"},
-		"a token":                {"codex {\napp_server {\ntoken secret\n}\n}", 3, "no longer supported"},
 		"an authority of Redis":  {"codex {\nstore redis rediss://h {\nca redis.crt\n}\n}", 3, "add the authority to those of the system"},
 		"response_store":         {"codex {\nresponse_store storage 1h\n}", 2, "`store redis <url>` for several instead of `response_store storage`"},
 
@@ -82,32 +74,18 @@ func TestDirectiveErrors(t *testing.T) {
 		"cors off and on":        {"codex {\ncors off *\n}", 2, "off stands alone"},
 		"hosts without a name":   {"codex {\nhosts\n}", 2, wrongCount + "'hosts'"},
 		"hosts twice":            {"codex {\nhosts a\nhosts b\n}", 3, "hosts is given twice"},
-		"usage of whom":          {"codex {\nusage everybody\n}", 2, `"everybody" must be one of own, all`},
 
-		"size that is none":        {"codex {\nmax_body much\n}", 2, `"much" is not a size`},
-		"size of nothing":          {"codex {\nmax_body 0\n}", 2, `"0" is not a size`},
-		"negative size":            {"codex {\nmax_body -1MB\n}", 2, `"-1MB" is not a size`},
-		"memory of nothing":        {"codex {\napp_server {\nmax_memory 0\n}\n}", 3, `"0" is not a size`},
-		"memory that is none":      {"codex {\napp_server {\nmax_memory on\n}\n}", 3, `"on" is not a size`},
-		"no processes":             {"codex {\napp_server {\nprocesses 0\n}\n}", 3, `"0" is not a number`},
-		"drain_timeout of nothing": {"codex {\ndrain_timeout 0s\n}", 2, `"0s" is not a duration`},
-		"drain_timeout off":        {"codex {\ndrain_timeout off\n}", 2, `"off" is not a duration`},
-		"size over all bounds":     {"codex {\nmax_body 9EiB\n}", 2, `"9EiB" is not a size`},
-		"number that is none":      {"codex {\nmax_concurrent many\n}", 2, `"many" is not a number`},
-		"number zero":              {"codex {\nmax_concurrent 0\n}", 2, `"0" is not a number`},
-		"negative number":          {"codex {\nmax_concurrent -3\n}", 2, `"-3" is not a number`},
-		"no turn of a user":        {"codex {\nmax_per_user 0\n}", 2, `"0" is not a number`},
-		"broken number":            {"codex {\nmax_concurrent 1.5\n}", 2, `"1.5" is not a number`},
-		"queue that is no number":  {"codex {\nmax_queue off\n}", 2, `"off" is not a number from 0 up`},
-		"negative queue":           {"codex {\nmax_queue -1\n}", 2, `"-1" is not a number from 0 up`},
-		"wait of nothing":          {"codex {\nmax_queue 1 0s\n}", 2, `"0s" is not a duration`},
-		"wait without a queue":     {"codex {\nmax_queue 0 1s\n}", 2, "nobody waits in a queue of 0"},
-		"duration without a unit":  {"codex {\nidle_timeout 10\n}", 2, `"10" is not a duration`},
-		"duration of nothing":      {"codex {\nidle_timeout 0s\n}", 2, `"0s" is not a duration`},
-		"negative duration":        {"codex {\nidle_timeout -1s\n}", 2, `"-1s" is not a duration`},
-		"idle_timeout off":         {"codex {\nidle_timeout off\n}", 2, `"off" is not a duration`},
-		"keepalive of nothing":     {"codex {\nkeepalive 0\n}", 2, `"0" is not a duration`},
-		"negative keepalive":       {"codex {\nkeepalive -1s\n}", 2, `"-1s" is not a duration`},
+		"wait of nothing":         {"codex {\nmax_queue 1 0s\n}", 2, `"0s" is not a duration`},
+		"wait without a queue":    {"codex {\nmax_queue 0 1s\n}", 2, "nobody waits in a queue of 0"},
+		"model without an id":     {"codex {\nmodel\n}", 2, wrongCount + "'model'"},
+		"model twice":             {"codex {\nmodel a b\nmodel a c\n}", 3, "model a is given twice"},
+		"model of no effort":      {"codex {\nmodel a b tiny\n}", 2, `"tiny" must be one of none, minimal,`},
+		"model, force as effort":  {"codex {\nmodel a b force\n}", 2, `"force" must be one of none, minimal,`},
+		"model, no such word":     {"codex {\nmodel a b low more\n}", 2, `"more" must be one of force`},
+		"model and more":          {"codex {\nmodel a b low force x\n}", 2, wrongCount + "'x'"},
+		"grace without a stop":    {"codex {\nstop_after_tools off 1s\n}", 2, "off has no grace"},
+		"grace that is none":      {"codex {\nstop_after_tools burst soon\n}", 2, `"soon" is not a duration from 0 up`},
+		"duration without a unit": {"codex {\nidle_timeout 10\n}", 2, `"10" is not a duration`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.directive))
@@ -120,18 +98,25 @@ func TestDirectiveErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfEachOption checks that each option may be given once, with as many values as it
-// has, and has one of each kind of number above zero, or from zero up.
-func TestErrorsOfEachOption(t *testing.T) {
+// TestEachOption checks that each option may be given once, with as many values as it has; that a
+// number is one above zero, or from zero up, and a word one of those that the option takes, as it is.
+func TestEachOption(t *testing.T) {
 	values := map[string]string{"<n>": "1", "<size>": "1MiB", "<duration>": "1s", "<text>": "x", "<name>": "x"}
-	for around, block := range map[string]any{"%s": new(Handler), "app_server {\n%s\n}": new(AppServer), "app_server {\nconversations {\n%s\n}\n}": new(Conversations)} {
+	for around, block := range map[string]any{
+		"%s": new(Handler), "app_server {\n%s\n}": new(AppServer), "app_server {\nconversations {\n%s\n}\n}": new(Conversations),
+		"store memory {\n%s\n}": new(storemodules.Memory), "store disk {\n%s\n}": new(storemodules.Disk), "store redis redis://h {\n%s\n}": new(storemodules.Redis),
+	} {
+		read := func(line string) (*Handler, error) {
+			h := new(Handler)
+			return h, h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + fmt.Sprintf(around, line) + "\n}"))
+		}
 		options := option.Of(block)
 		for _, o := range options {
 			if o.LineName != o.Name {
 				continue
 			}
-			word, _, _ := strings.Cut(o.Syntax, "|")
-			full := o.Name + " " + cmp.Or(values[word], word)
+			words := strings.Split(o.Syntax, "|")
+			full := o.Name + " " + cmp.Or(values[words[0]], words[0])
 			for _, further := range options {
 				if further.LineName == o.Name && further.Name != o.Name {
 					full += " " + values[further.Syntax]
@@ -146,29 +131,30 @@ func TestErrorsOfEachOption(t *testing.T) {
 				full + "\n" + o.Name: o.Name + " is given twice",
 			}
 			switch least, number := o.Least(); {
+			case number:
+				for _, wrong := range []string{"0", "-1", "-1s", "x", "off"} {
+					if wrong != words[len(words)-1] && (wrong != "0" || least > 0) {
+						errors[o.Name+" "+wrong] = o.Name + `: "` + wrong + `" is not a`
+					}
+				}
 			case o.Syntax == "<name>":
 				errors[o.Name+` ""`] = o.Name + ": must not be empty"
-			case number && least > 0:
-				errors[o.Name+" 0"] = o.Name + `: "0" is not a`
-				fallthrough
-			case number:
-				errors[o.Name+" -1"] = o.Name + `: "-1" is not a`
-				errors[o.Name+" x"] = o.Name + `: "x" is not a`
+			case len(words) > 1:
+				errors[o.Name+" other"] = o.Name + `: "other" must be one of ` + strings.Join(words, ", ")
+				for _, word := range words {
+					h, err := read(o.Name + " " + word)
+					must.OK(t, err)
+					value := cmp.Or(map[string]string{"on|off on": "true", "on|off off": "false"}[o.Syntax+" "+word], `"`+word+`"`)
+					if got := string(encode(t, h)); !strings.Contains(got, `"`+o.Name+`":`+value) && (value != "false" || strings.Contains(got, o.Name)) {
+						t.Errorf("%s %s is %s", o.Name, word, got)
+					}
+				}
 			}
 			for line, want := range errors {
-				err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + fmt.Sprintf(around, line) + "\n}"))
+				_, err := read(line)
 				wantError(t, err, want, "Testfile", 2+strings.Count(around, "{")+strings.Count(line, "\n"))
 			}
 		}
-	}
-}
-
-// checkOptionErrors checks errors of options on the second line of a Caddyfile.
-func checkOptionErrors(t *testing.T, errorOf map[string]string) {
-	t.Helper()
-	for options, want := range errorOf {
-		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
-		wantError(t, err, want, "Testfile", 2)
 	}
 }
 

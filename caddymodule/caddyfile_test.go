@@ -59,7 +59,6 @@ func TestDirective(t *testing.T) {
 			`{"app_servers":[{"command":["{env.BIN}"],"home":"{env.HOME}/x","env":{"TOKEN":"{file./run/token}"}}],
 				"api_keys":[{"key":"{env.KEY}","user":"{env.USER}"}]}`,
 		},
-		"output_mode":          {"codex {\noutput_mode openai-json\n}", `{"output_mode":"openai-json"}`},
 		"max_body in KiB":      {"codex {\nmax_body 512KiB\n}", `{"max_body":524288}`},
 		"max_body in MB":       {"codex {\nmax_body 1.5MB\n}", `{"max_body":1500000}`},
 		"max_body in bytes":    {"codex {\nmax_body 10\n}", `{"max_body":10}`},
@@ -82,8 +81,6 @@ func TestDirective(t *testing.T) {
 		"cors":         {"codex {\ncors https://app.example {env.ORIGIN}\n}", `{"cors":["https://app.example","{env.ORIGIN}"]}`},
 		"cors for all": {"codex {\ncors *\n}", `{"cors":["*"]}`},
 		"no cors":      {"codex {\ncors off\n}", `{}`},
-		"usage of all": {"codex {\nusage all\n}", `{"usage":"all"}`},
-		"usage of one": {"codex {\nusage own\n}", `{"usage":"own"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := new(Handler)

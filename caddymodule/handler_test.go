@@ -18,21 +18,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Each option of models gives the expected JSON.
+// Models give the expected JSON.
 func TestModelDirectives(t *testing.T) {
 	checkOptions(t, map[string]string{
 		"model fast":                         `{"models":[{"id":"fast"}]}`,
 		"model fast gpt-5":                   `{"models":[{"id":"fast","model":"gpt-5"}]}`,
 		"model fast gpt-5 low\nmodel g":      `{"models":[{"id":"fast","model":"gpt-5","effort":"low"},{"id":"g"}]}`,
 		"model fast gpt-5 low force":         `{"models":[{"id":"fast","model":"gpt-5","effort":"low","force_effort":true}]}`,
-		"image_fetch on":                     `{"image_fetch":true}`,
-		"image_fetch off":                    `{}`,
-		"web_search on":                      `{"web_search":true}`,
-		"web_search off":                     `{}`,
-		"reasoning on":                       `{"reasoning":true}`,
-		"instructions auto":                  `{"instructions":"auto"}`,
-		"instructions replace":               `{"instructions":"replace"}`,
-		"instructions append":                `{"instructions":"append"}`,
 		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
 	})
 }
@@ -67,25 +59,6 @@ func TestModelPlaceholders(t *testing.T) {
 	}
 }
 
-func TestModelDirectiveErrors(t *testing.T) {
-	checkOptionErrors(t, map[string]string{
-		"model":                 "after 'model'",
-		"model a b low more":    `"more" must be one of force`,
-		"model a b force":       `"force" must be one of none, minimal,`,
-		"model a b low force x": "after 'x'",
-		"model a b tiny":        `"tiny" must be one of none, minimal,`,
-		"image_fetch":           "after 'image_fetch'",
-		"image_fetch yes":       `"yes" must be one of on, off`,
-		"web_search live":       `"live" must be one of on, off`,
-		"reasoning summary":     `"summary" must be one of on, off`,
-		"reasoning on off":      "after 'off'",
-		"instructions":          "after 'instructions'",
-		"instructions on":       `"on" must be one of auto, replace, append`,
-	})
-	err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\nmodel a b\nmodel a c\n}"))
-	wantError(t, err, "model a is given twice", "Testfile", 3)
-}
-
 func TestInvalidModels(t *testing.T) {
 	for want, models := range map[string][]prompt.Alias{
 		"the id must not be empty":             {{Model: "gpt-5"}},
@@ -114,65 +87,20 @@ func TestModelEfforts(t *testing.T) {
 	}
 }
 
-// Each option of tool calls gives the expected JSON.
+// Options of tool calls give the expected JSON. [TestEachOption] checks those that are a word.
 func TestToolDirectives(t *testing.T) {
 	checkOptions(t, map[string]string{
-		"output_mode auto":                                `{"output_mode":"auto"}`,
-		"output_mode openai-json":                         `{"output_mode":"openai-json"}`,
-		"output_mode obsidian-xml":                        `{"output_mode":"obsidian-xml"}`,
-		"stop_after_tools off":                            `{"stop_after_tools":"off"}`,
-		"stop_after_tools first":                          `{"stop_after_tools":"first"}`,
-		"stop_after_tools burst":                          `{"stop_after_tools":"burst"}`,
 		"stop_after_tools burst 1s":                       `{"stop_after_tools":"burst","stop_after_tools_grace":1000000000}`,
 		"stop_after_tools burst 0":                        `{"stop_after_tools":"burst","stop_after_tools_grace":0}`,
 		"stop_after_tools first 0s":                       `{"stop_after_tools":"first","stop_after_tools_grace":0}`,
 		"stop_after_tools first 1s":                       `{"stop_after_tools":"first","stop_after_tools_grace":1000000000}`,
-		"suppress_tail_after_tools on":                    `{"suppress_tail_after_tools":true}`,
-		"suppress_tail_after_tools off":                   `{"suppress_tail_after_tools":false}`,
-		"textual_tools auto":                              `{"textual_tools":"auto"}`,
-		"textual_tools on":                                `{"textual_tools":"on"}`,
-		"textual_tools off":                               `{"textual_tools":"off"}`,
 		"tool_block_max 0":                                `{}`,
 		"tool_block_max 3":                                `{"tool_block_max":3}`,
-		"tool_block_dedup on":                             `{"tool_block_dedup":true}`,
-		"tool_block_dedup off":                            `{}`,
 		"tool_block_delimiter \"\n\n\"":                   `{"tool_block_delimiter":"\n\n"}`,
 		"tool_block_delimiter <hr>":                       `{"tool_block_delimiter":"<hr>"}`,
-		"parallel_tool_calls on":                          `{"parallel_tool_calls":true}`,
-		"parallel_tool_calls off":                         `{"parallel_tool_calls":false}`,
-		"xml_escape literal":                              `{"xml_escape":"literal"}`,
-		"xml_escape entities":                             `{"xml_escape":"entities"}`,
 		"output_mode obsidian-xml\nxml_escape entities":   `{"output_mode":"obsidian-xml","xml_escape":"entities"}`,
 		"tool_block_max 1\nparallel_tool_calls off":       `{"tool_block_max":1,"parallel_tool_calls":false}`,
 		"textual_tools off\nsuppress_tail_after_tools on": `{"textual_tools":"off","suppress_tail_after_tools":true}`,
-	})
-}
-
-func TestToolDirectiveErrors(t *testing.T) {
-	checkOptionErrors(t, map[string]string{
-		"output_mode xml":                  `"xml" must be one of auto, openai-json, obsidian-xml`,
-		"output_mode Auto":                 `"Auto" must be one of`,
-		"output_mode \"\"":                 `"" must be one of`,
-		"stop_after_tools":                 "after 'stop_after_tools'",
-		"stop_after_tools last":            `"last" must be one of off, first, burst`,
-		"stop_after_tools on":              `"on" must be one of`,
-		"stop_after_tools off 1s":          "off has no grace",
-		"stop_after_tools burst soon":      `"soon" is not a duration from 0 up`,
-		"stop_after_tools burst -1s":       `"-1s" is not a duration from 0 up`,
-		"stop_after_tools burst 1s 2s":     "after '2s'",
-		"suppress_tail_after_tools":        "after 'suppress_tail_after_tools'",
-		"suppress_tail_after_tools true":   `"true" must be one of on, off`,
-		"suppress_tail_after_tools on off": "after 'off'",
-		"textual_tools yes":                `"yes" must be one of auto, on, off`,
-		"tool_block_max":                   "after 'tool_block_max'",
-		"tool_block_max -1":                `"-1" is not a number`,
-		"tool_block_max off":               `"off" is not a number`,
-		"tool_block_dedup":                 "after 'tool_block_dedup'",
-		"tool_block_dedup auto":            `"auto" must be one of on, off`,
-		"tool_block_delimiter":             "after 'tool_block_delimiter'",
-		"tool_block_delimiter a b":         "after 'b'",
-		"parallel_tool_calls no":           `"no" must be one of on, off`,
-		"xml_escape html":                  `"html" must be one of literal, entities`,
 	})
 }
 
@@ -184,23 +112,6 @@ func TestToolDefaults(t *testing.T) {
 	}`)
 	if grace := time.Duration(*h.StopAfterToolsGrace); grace != turn.DefaultGrace {
 		t.Errorf("stop_after_tools_grace is %s", grace)
-	}
-}
-
-func TestRefusedToolOptions(t *testing.T) {
-	for config, want := range map[string]string{
-		`{"output_mode":"xml"}`:               `output_mode: "xml" must be one of auto, openai-json, obsidian-xml`,
-		`{"stop_after_tools":"last"}`:         `stop_after_tools: "last" must be one of off, first, burst`,
-		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must be a duration from 0 up",
-		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
-		`{"textual_tools":"yes"}`:             `textual_tools: "yes" must be one of auto, on, off`,
-		`{"tool_block_max":-1}`:               "tool_block_max: must be a number from 0 up",
-		`{"tool_block_max":1025}`:             "tool_block_max: must be at most 1024",
-		`{"xml_escape":"html"}`:               `xml_escape: "html" must be one of literal, entities`,
-	} {
-		if err := refused(t, config); !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is refused with %q; want %q", config, err, want)
-		}
 	}
 }
 
