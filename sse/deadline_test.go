@@ -132,7 +132,7 @@ func TestStalledEnd(t *testing.T) {
 		listener := newPipes()
 		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: 10 * time.Second})
-			if err := errors.Join(w.WriteDone(), w.Close()); err != nil {
+			if err := errors.Join(w.WriteData([]byte("x")), w.Close()); err != nil {
 				t.Error(err)
 			}
 		})}
@@ -170,17 +170,15 @@ func testIdleStream(t *testing.T, http2 bool) {
 			return
 		}
 		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: time.Second})
-		for _, f := range []func() error{w.Flush, w.WriteDone} {
-			if err := f(); err != nil {
-				t.Errorf("the idle stream: %v", err)
-			}
-			time.Sleep(time.Minute)
-		}
-		if err := errors.Join(w.Close()); err != nil {
-			t.Errorf("the end of the idle stream: %v", err)
+		err := w.Flush()
+		time.Sleep(time.Minute)
+		err = errors.Join(err, w.WriteData([]byte("x")))
+		time.Sleep(time.Minute)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Errorf("the idle stream: %v", err)
 		}
 	})
-	requests := []struct{ path, want string }{{"/events", "data: [DONE]\n\n"}, {"/plain", "plain"}}
+	requests := []struct{ path, want string }{{"/events", "data: x\n\n"}, {"/plain", "plain"}}
 	for _, request := range requests {
 		resp, err := client.Get("http://pipe" + request.path)
 		must.OK(t, err)

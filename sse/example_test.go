@@ -27,7 +27,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer response.Body.Close()
-	for event, err := range sse.NewReader(response.Body, sse.ReaderOptions{}).Events() {
+	for event, err := range sse.Read(response.Body) {
 		if err != nil {
 			log.Fatal(err)
 		}

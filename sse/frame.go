@@ -41,9 +41,6 @@ func (w *Writer) WriteComment(text string) error {
 	return w.writeFrame(": ", wirejson.View(text))
 }
 
-// WriteDone writes "data: [DONE]", the last frame of a stream in the OpenAI API.
-func (w *Writer) WriteDone() error { return w.writeFrame("data: ", wirejson.View("[DONE]")) }
-
 // writeFrame writes each line of a content with a prefix, and then an empty line.
 func (w *Writer) writeFrame(prefix string, content []byte) error {
 	for {

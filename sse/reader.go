@@ -4,18 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
-	"strconv"
-	"strings"
-	"time"
 )
 
-// ErrEventTooLarge is the error of a [Reader] for an event above [ReaderOptions.MaxEvent].
-var ErrEventTooLarge = errors.New("sse: the event is too large")
+// ErrEventTooLarge is the error of [Read] for an event of more than 64 MiB.
+var ErrEventTooLarge = errors.New("sse: the event has more than 64 MiB")
 
-// maxEvent is the default of [ReaderOptions.MaxEvent].
+// maxEvent bounds an event, in bytes, with its field names and comments.
 const maxEvent = 64 << 20
 
 // Event is an event of a stream.
@@ -25,147 +21,84 @@ type Event struct {
 	ID   string // the last id in the stream so far; empty: there was none
 }
 
-// ReaderOptions are the options of a [Reader].
-type ReaderOptions struct {
-	// MaxEvent bounds an event, in bytes, with its field names and comments. 0: 64 MiB.
-	MaxEvent int
-	// Comment is called with each comment, without its colon and space. Nil: they are skipped.
-	Comment func(text string)
-}
-
-// Reader reads a stream of events as the standard defines it, whichever line breaks it has. It
-// must not be used by several goroutines at once.
-type Reader struct {
-	stream     *bufio.Reader
-	opts       ReaderOptions
-	started    bool // the first line was read; no byte order mark can follow
-	afterCR    bool // the last line has ended with CR; an LF after it belongs to the same line break
-	lastID     string
-	retry      time.Duration
-	lineBuffer []byte // the memory of the line that is read
-}
-
-// NewReader returns a Reader of a stream. It may read ahead.
-func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
-	if opts.MaxEvent <= 0 {
-		opts.MaxEvent = maxEvent
-	}
-	return &Reader{stream: bufio.NewReader(stream), opts: opts}
-}
-
-// Next returns the next event. It skips events without data. The error is [io.EOF] at the end of
-// the stream, or [io.ErrUnexpectedEOF] if the stream ends within an event, which is dropped. The
-// error matches [ErrEventTooLarge] for an event above the limit; nothing can be read after that
-// event. Other errors are those of the stream.
-func (r *Reader) Next() (Event, error) {
-	e := new(pendingEvent)
-	left := r.opts.MaxEvent
-	for {
-		line, err := r.readLine(left)
-		switch {
-		case errors.Is(err, io.EOF) && (left < r.opts.MaxEvent || len(line) > 0):
-			return Event{}, io.ErrUnexpectedEOF
-		case err != nil:
-			return Event{}, err
-		case len(line) > 0:
-			left -= len(line)
-			r.addField(e, line)
-		case e.hasData:
-			return Event{e.kind, string(e.data), r.lastID}, nil
-		default:
-			*e, left = pendingEvent{}, r.opts.MaxEvent
-		}
-	}
-}
-
-// Events returns the events up to the end of the stream. If the stream ends with an error other
-// than [io.EOF], the last element has that error.
-func (r *Reader) Events() iter.Seq2[Event, error] {
+// Read returns the events of a stream as the standard defines it, whichever line breaks it has, and
+// without events that have no data. It may read ahead. If the stream has an error, the last element
+// has that error instead of an event: [io.ErrUnexpectedEOF] if the stream ends within an event,
+// [ErrEventTooLarge], or that of the stream.
+func Read(stream io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for {
-			e, err := r.Next()
-			if errors.Is(err, io.EOF) || !yield(e, err) || err != nil {
-				return
+		lines := bufio.NewScanner(stream)
+		lines.Buffer(nil, maxEvent)
+		lines.Split(splitLines())
+		var e Event
+		var data []byte // each line of data with an LF
+		size := 0
+		for first := true; size <= maxEvent && lines.Scan(); first = false {
+			line := lines.Bytes()
+			if first {
+				line = bytes.TrimPrefix(line, []byte("\uFEFF")) // a byte order mark
 			}
+			if len(line) > 0 {
+				size += len(line)
+				data = e.addField(data, line)
+				continue
+			}
+			if len(data) > 0 {
+				e.Data = string(data[:len(data)-1])
+				if !yield(e, nil) {
+					return
+				}
+			}
+			e, data, size = Event{ID: e.ID}, data[:0], 0
+		}
+		switch err := lines.Err(); {
+		case size > maxEvent, errors.Is(err, bufio.ErrTooLong):
+			yield(Event{}, ErrEventTooLarge)
+		case err != nil:
+			yield(Event{}, err)
+		case size > 0:
+			yield(Event{}, io.ErrUnexpectedEOF)
 		}
 	}
 }
 
-// Retry is how long a client waits before it connects again, by the last retry field; 0: none.
-func (r *Reader) Retry() time.Duration { return r.retry }
-
-// pendingEvent is an event that is being read.
-type pendingEvent struct {
-	kind    string
-	data    []byte
-	hasData bool
-}
-
-// addField adds a line of the stream to e. The line is not empty.
-func (r *Reader) addField(e *pendingEvent, line []byte) {
+// addField adds a line of the stream, which is not empty, to e or to the data.
+func (e *Event) addField(data, line []byte) []byte {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
-	case "":
-		if r.opts.Comment != nil {
-			r.opts.Comment(string(value))
-		}
 	case "event":
-		e.kind = string(value)
+		e.Type = string(value)
 	case "data":
-		if e.hasData {
-			e.data = append(e.data, '\n')
-		}
-		e.data, e.hasData = append(e.data, value...), true
+		data = append(append(data, value...), '\n')
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
-			r.lastID = string(value)
-		}
-	case "retry":
-		digits := strings.Trim(string(value), "0123456789") == ""
-		if n, err := strconv.ParseInt(string(value), 10, 32); err == nil && digits {
-			r.retry = time.Duration(n) * time.Millisecond
+			e.ID = string(value)
 		}
 	}
+	return data
 }
 
-// byteOrderMark may be at the beginning of a stream.
-var byteOrderMark = []byte("\uFEFF")
-
-// readLine returns the next line without its line break, valid until the next call. If the stream
-// fails, it returns the bytes before the error, and the error. A line above limit is an error.
-func (r *Reader) readLine(limit int) ([]byte, error) {
-	line := r.lineBuffer[:0]
-	defer func() { r.lineBuffer = line }()
-	for {
-		if _, err := r.stream.Peek(1); err != nil {
-			return line, err
+// splitLines returns a function that finds lines for a [bufio.Scanner]. A CR ends a line at once,
+// since waiting for an LF after it could delay an event. Such an LF is skipped with the next line.
+func splitLines() bufio.SplitFunc {
+	afterCR, searched := false, 0 // searched: how many bytes of data have no line break
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		begin := 0
+		if afterCR && bytes.HasPrefix(data, []byte("\n")) {
+			begin = 1
 		}
-		part, _ := r.stream.Peek(r.stream.Buffered())
-		if r.afterCR && part[0] == '\n' {
-			r.afterCR = false
-			_, _ = r.stream.Discard(1)
-			continue
-		}
-		r.afterCR = false
-		end := lineBreak(part)
-		taken := part
-		if end >= 0 {
-			taken = part[:end]
-		}
-		if line = append(line, taken...); len(line) > limit {
-			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrEventTooLarge, r.opts.MaxEvent)
-		}
+		searched = max(searched, begin)
+		end := lineBreak(data[searched:])
 		if end < 0 {
-			_, _ = r.stream.Discard(len(part))
-			continue
+			searched = len(data)
+			if atEOF && len(data) > begin {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, nil, err
 		}
-		r.afterCR = part[end] == '\r'
-		_, _ = r.stream.Discard(end + 1)
-		if !r.started {
-			r.started = true
-			return bytes.TrimPrefix(line, byteOrderMark), nil
-		}
-		return line, nil
+		end += searched
+		afterCR, searched = data[end] == '\r', 0
+		return end + 1, data[begin:end], nil
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // read returns the events of a stream and how it ends; nil: with io.EOF.
-func read(r *sse.Reader) (events []sse.Event, err error) {
-	for e, err := range r.Events() {
+func read(stream io.Reader) (events []sse.Event, err error) {
+	for e, err := range sse.Read(stream) {
 		if err != nil {
 			return events, err
 		}
@@ -25,13 +25,11 @@ func read(r *sse.Reader) (events []sse.Event, err error) {
 	return events, nil
 }
 
-// TestReader checks what is read of a stream, whole and byte by byte, and how it ends.
-func TestReader(t *testing.T) {
+// TestRead checks what is read of a stream, whole and byte by byte, and how it ends.
+func TestRead(t *testing.T) {
 	for stream, want := range map[string]struct {
-		events   []sse.Event
-		comments string
-		retry    time.Duration
-		err      error
+		events []sse.Event
+		err    error
 	}{
 		"":                                    {},
 		"data: a\n\n":                         {events: []sse.Event{{Data: "a"}}},
@@ -41,34 +39,36 @@ func TestReader(t *testing.T) {
 		"event: t\n\ndata: a\n\n":             {events: []sse.Event{{Data: "a"}}},
 		"data: a\rdata: b\r\rdata: c\r\n\r\n": {events: []sse.Event{{Data: "a\nb"}, {Data: "c"}}},
 		"\uFEFFdata: a\n\n\uFEFFdata: b\n\n":  {events: []sse.Event{{Data: "a"}}},
-		": k\n\n:l\ndata: a\n\n":              {events: []sse.Event{{Data: "a"}}, comments: "k|l|"},
+		": k\n\n:l\ndata: a\n\n":              {events: []sse.Event{{Data: "a"}}},
 		"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\nid: \x00\ndata: d\n\n": {
 			events: []sse.Event{{ID: "1", Data: "a"}, {ID: "1", Data: "b"}, {Data: "c"}, {Data: "d"}}},
-		"retry: 1500\n\nretry: +1\n\nretry: x\n\n":     {retry: 1500 * time.Millisecond},
-		"other: x\ndata: a\n\n":                        {events: []sse.Event{{Data: "a"}}},
-		"data: a\n":                                    {err: io.ErrUnexpectedEOF},
-		"data: a\n\nevent: t":                          {events: []sse.Event{{Data: "a"}}, err: io.ErrUnexpectedEOF},
-		"data: " + strings.Repeat("x", 200) + "\n\n":   {err: sse.ErrEventTooLarge},
-		strings.Repeat("data: xxxxxxxx\n", 20) + "\n":  {err: sse.ErrEventTooLarge},
-		strings.Repeat(": x\n\n", 100) + "data: a\n\n": {events: []sse.Event{{Data: "a"}}, comments: strings.Repeat("x|", 100)},
+		"other: x\ndata: a\n\n": {events: []sse.Event{{Data: "a"}}},
+		"data: a\n":             {err: io.ErrUnexpectedEOF},
+		"data: a\n\nevent: t":   {events: []sse.Event{{Data: "a"}}, err: io.ErrUnexpectedEOF},
 	} {
 		for _, from := range []io.Reader{strings.NewReader(stream), iotest.OneByteReader(strings.NewReader(stream))} {
-			comments := ""
-			r := sse.NewReader(from, sse.ReaderOptions{MaxEvent: 100, Comment: func(text string) { comments += text + "|" }})
-			events, err := read(r)
-			if !slices.Equal(events, want.events) || comments != want.comments || r.Retry() != want.retry || !errors.Is(err, want.err) {
-				t.Errorf("%.60q: %q, comments %.40q, retry %s, %v", stream, events, comments, r.Retry(), err)
+			if events, err := read(from); !slices.Equal(events, want.events) || !errors.Is(err, want.err) {
+				t.Errorf("%.60q: %q, %v", stream, events, err)
 			}
 		}
 	}
 }
 
-// TestReaderFails checks that the error of a stream is that of its reader.
-func TestReaderFails(t *testing.T) {
+// endless is a stream that repeats its text.
+type endless string
+
+func (e endless) Read(p []byte) (int, error) { return copy(p, e), nil }
+
+// TestReadFails checks the errors of a stream that breaks, and of one with an endless event.
+func TestReadFails(t *testing.T) {
 	broken := errors.New("broken")
-	r := sse.NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), sse.ReaderOptions{})
-	if events, err := read(r); len(events) != 1 || !errors.Is(err, broken) {
-		t.Errorf("%q, %v", events, err)
+	for want, rest := range map[error]io.Reader{broken: iotest.ErrReader(broken), sse.ErrEventTooLarge: endless(strings.Repeat("data: c\n", 1000))} {
+		if events, err := read(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), rest)); len(events) != 1 || !errors.Is(err, want) {
+			t.Errorf("%q, %v", events, err)
+		}
+	}
+	if _, err := read(endless(strings.Repeat("x", 1000))); !errors.Is(err, sse.ErrEventTooLarge) {
+		t.Errorf("an endless line: %v", err)
 	}
 }
 
@@ -76,26 +76,18 @@ func TestReaderFails(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add("data: a\r\n\r\n: c\n\nid: 1\ndata: b\n\n", 3)
 	f.Fuzz(func(t *testing.T, stream string, size int) {
-		size = max(1, size%17)
-		pieces := func(yield func(string) bool) {
-			for piece := range slices.Chunk([]byte(stream), size) {
-				if !yield(string(piece)) {
-					return
-				}
-			}
+		var pieces []io.Reader
+		for piece := range slices.Chunk([]byte(stream), max(1, size%17)) {
+			pieces = append(pieces, bytes.NewReader(piece))
 		}
-		var all []io.Reader
-		for piece := range pieces {
-			all = append(all, strings.NewReader(piece))
-		}
-		got, _ := read(sse.NewReader(io.MultiReader(all...), sse.ReaderOptions{MaxEvent: len(stream) + 1}))
+		got, _ := read(io.MultiReader(pieces...))
 		if want := parse([]byte(stream)); !slices.Equal(got, want) {
 			t.Errorf("%q became %q, want %q", stream, got, want)
 		}
 	})
 }
 
-// parse reads a whole stream as the standard defines it, to compare a Reader with.
+// parse reads a whole stream as the standard defines it, to compare Read with.
 func parse(stream []byte) (events []sse.Event) {
 	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(stream), "\uFEFF"))
 	lines := strings.Split(text, "\n")
@@ -125,25 +117,15 @@ func parse(stream []byte) (events []sse.Event) {
 	return events
 }
 
-// checkRoundTrip writes a comment, an event and the end, and reads them back.
+// checkRoundTrip writes a comment and two events, and reads them back.
 func checkRoundTrip(t *testing.T, typ string, data []byte, comment string) {
 	t.Helper()
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{})
-	steps := []func() error{
-		func() error { return w.WriteComment(comment) },
-		func() error { return w.WriteEvent(typ, data) },
-		w.WriteDone,
-		w.Close,
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.OK(t, errors.Join(w.WriteComment(comment), w.WriteEvent(typ, data), w.WriteData([]byte("[DONE]")), w.Close()))
 	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n")
 	want := []sse.Event{{Type: typ, Data: lines.Replace(string(data))}, {Data: "[DONE]"}}
-	got, err := read(sse.NewReader(bytes.NewReader(r.body), sse.ReaderOptions{}))
+	got, err := read(bytes.NewReader(r.body))
 	if err != nil || !slices.Equal(got, want) || !slices.Equal(parse(r.body), want) {
 		t.Errorf("%q came back as %q, %v", want, got, err)
 	}

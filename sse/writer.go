@@ -186,8 +186,7 @@ func (w *Writer) SetPing(event string, data []byte) { w.pingType, w.pingData = e
 
 // SetLines makes the stream one of JSON lines, for clients that cannot read events. Data are then
 // written as lines without a prefix, and ping is the line of a keepalive. Comments are not written.
-// SetLines must be called before anything is written, and WriteDone must not be called. Data must
-// have no line breaks.
+// SetLines must be called before anything is written. Data must have no line breaks.
 func (w *Writer) SetLines(ping []byte) { w.jsonLines, w.pingData = true, ping }
 
 // Keepalive sends a keepalive if nothing has been sent for [WriterOptions].Keepalive: the comment

@@ -36,7 +36,6 @@ func TestFrames(t *testing.T) {
 		{"comment", comment("hello"), ": hello\n\n"},
 		{"empty comment", comment(""), ": \n\n"},
 		{"comment of several lines", comment("a\r\nb\nc\rd"), ": a\n: b\n: c\n: d\n\n"},
-		{"done", (*sse.Writer).WriteDone, "data: [DONE]\n\n"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,13 +119,13 @@ func TestBound(t *testing.T) {
 func TestClose(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{})
-	must.OK(t, w.WriteDone())
+	must.OK(t, w.WriteData([]byte("x")))
 	must.OK(t, w.Close())
-	if got := string(r.body); got != "data: [DONE]\n\n" {
+	if got := string(r.body); got != "data: x\n\n" {
 		t.Errorf("closing flushed %q", got)
 	}
 	later := []func() error{
-		w.Flush, w.Close, w.WriteDone,
+		w.Flush, w.Close,
 		func() error { return w.WriteData([]byte(strings.Repeat("x", 9000))) },
 		func() error { _, err := w.Keepalive(); return err },
 	}
@@ -135,7 +134,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("call %d after Close: %v", i, err)
 		}
 	}
-	if got := string(r.body); got != "data: [DONE]\n\n" {
+	if got := string(r.body); got != "data: x\n\n" {
 		t.Errorf("after Close the body is %q", got)
 	}
 }
@@ -149,7 +148,7 @@ func TestEnd(t *testing.T) {
 			must.OK(t, w.Flush())
 			r.log = r.log[2:] // "no deadline", "header"
 		}
-		must.OK(t, errors.Join(w.WriteDone(), w.Close()))
+		must.OK(t, errors.Join(w.WriteData([]byte("x")), w.Close()))
 		want := []string{"flush", "deadline", "write"}
 		if !started {
 			want = []string{"deadline", "header", "write"}

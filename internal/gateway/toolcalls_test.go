@@ -78,7 +78,7 @@ var suffix = regexp.MustCompile(`(tool_\d+_\d+)_[0-9a-z]+`)
 func deltas(t *testing.T, stream string) string {
 	t.Helper()
 	var all []string
-	for e, err := range sse.NewReader(strings.NewReader(stream), sse.ReaderOptions{}).Events() {
+	for e, err := range sse.Read(strings.NewReader(stream)) {
 		must.OK(t, err)
 		if e.Data == "[DONE]" {
 			continue

@@ -126,7 +126,7 @@ func (a *Answer) fail(e map[string]any) error {
 
 // eachEvent calls read for a stream's events, but one that is cut off. None may follow the end.
 func (a *Answer) eachEvent(body []byte, read func(sse.Event) error) error {
-	for e, err := range sse.NewReader(bytes.NewReader(body), sse.ReaderOptions{}).Events() {
+	for e, err := range sse.Read(bytes.NewReader(body)) {
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil

@@ -172,9 +172,7 @@ func (s *Site) readEvents(answer *http.Response) *Response {
 		s.T.Error("content type", kind)
 	}
 	var events []ResponseEvent
-	reader := sse.NewReader(answer.Body, sse.ReaderOptions{})
-	for {
-		frame, err := reader.Next()
+	for frame, err := range sse.Read(answer.Body) {
 		if err != nil {
 			break
 		}

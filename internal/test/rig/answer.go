@@ -48,7 +48,7 @@ func Stream(ctx context.Context, url string, body any, textOf func(data string) 
 	start := time.Now()
 	var whole strings.Builder
 	err = Post(ctx, url, body, func(stream io.Reader) error {
-		for event, err := range sse.NewReader(stream, sse.ReaderOptions{}).Events() {
+		for event, err := range sse.Read(stream) {
 			if err != nil {
 				return fmt.Errorf("a stream ended early: %w", err)
 			}

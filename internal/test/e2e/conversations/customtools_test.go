@@ -65,7 +65,7 @@ func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
 		return a
 	}
 	defer answer.Body.Close()
-	for event, err := range sse.NewReader(answer.Body, sse.ReaderOptions{}).Events() {
+	for event, err := range sse.Read(answer.Body) {
 		if err != nil {
 			s.T.Fatal(err)
 		}
