@@ -75,6 +75,12 @@ func TestDirectiveErrors(t *testing.T) {
 		"hosts without a name":   {"codex {\nhosts\n}", 2, wrongCount + "'hosts'"},
 		"hosts twice":            {"codex {\nhosts a\nhosts b\n}", 3, "hosts is given twice"},
 
+		"pool":                    {"codex {\npool\n}", 2, wrongCount + "'pool'"},
+		"pool of no kind":         {"codex {\npool most\n}", 2, `"most" must be one of`},
+		"pool spread 2":           {"codex {\npool spread 2\n}", 2, "only the policy reserve"},
+		"pool reserve 0":          {"codex {\npool reserve 0\n}", 2, "above zero"},
+		"pool and more":           {"codex {\npool reserve 1 2\n}", 2, wrongCount + "'2'"},
+		"pool twice":              {"codex {\npool spread\npool spread\n}", 3, "pool is given twice"},
 		"wait of nothing":         {"codex {\nmax_queue 1 0s\n}", 2, `"0s" is not a duration`},
 		"wait without a queue":    {"codex {\nmax_queue 0 1s\n}", 2, "nobody waits in a queue of 0"},
 		"model without an id":     {"codex {\nmodel\n}", 2, wrongCount + "'model'"},
@@ -85,6 +91,13 @@ func TestDirectiveErrors(t *testing.T) {
 		"model and more":          {"codex {\nmodel a b low force x\n}", 2, wrongCount + "'x'"},
 		"grace without a stop":    {"codex {\nstop_after_tools off 1s\n}", 2, "off has no grace"},
 		"grace that is none":      {"codex {\nstop_after_tools burst soon\n}", 2, `"soon" is not a duration from 0 up`},
+		"pattern without a name":  {"codex {\ntextual_pattern\n}", 2, wrongCount + "'textual_pattern'"},
+		"no such pattern":         {"codex {\ntextual_pattern use_tool\n}", 2, "module not registered: http.codex.patterns.use_tool"},
+		"the former pattern":      {"codex {\ntextual_pattern tool_call\n}", 2, `tool_call is no longer built in: write a plugin for it, see docs/tool-calls.md, "Other textual forms"`},
+		"pattern and more":        {"codex {\ntextual_pattern plain x\n}", 2, wrongCount + "'x'"},
+		"pattern with a block":    {"codex {\ntextual_pattern plain {\nword x\n}\n}", 3, wrongCount + "'word'"},
+		"option of a pattern":     {"codex {\ntextual_pattern line {\nsize 3\n}\n}", 3, `unknown option "size"`},
+		"pattern twice":           {"codex {\ntextual_pattern line\ntextual_pattern line\n}", 3, "textual_pattern line is given twice"},
 		"duration without a unit": {"codex {\nidle_timeout 10\n}", 2, `"10" is not a duration`},
 	} {
 		t.Run(name, func(t *testing.T) {

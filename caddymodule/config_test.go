@@ -62,6 +62,7 @@ func TestSetValuesStay(t *testing.T) {
 
 func TestRefusedConfigurations(t *testing.T) {
 	t.Setenv("CADDYMODULE_EMPTY", "")
+	t.Setenv("CADDYMODULE_MODEL", "a-model")
 	for _, test := range []struct{ config, want string }{
 		{`{"no_such_option":1}`, `unknown field "no_such_option"`},
 		{`{"app_servers":[{"connect":"ws://a"}]}`, "an app-server elsewhere is no longer supported"},
@@ -100,6 +101,35 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"max_per_user":65}`, "max_per_user: must be at most max_concurrent, which is 64"},
 		{`{"max_queue":-1}`, "max_queue: must be a number from 0 up"},
 		{`{"api_keys":[{"user":"alice"}]}`, "api_key 1 is empty"},
+		{`{"pool":{"policy":"reserve"},"app_servers":[{}]}`, "of 1 app_servers 1 cannot be the reserve"},
+		{`{"pool":{"policy":"reserve","reserve":2},"app_servers":[{},{"home":"/x"}]}`, "of 2 app_servers 2 cannot"},
+
+		{`{"models":[{"model":"gpt-5"}]}`, "model 1: the id must not be empty"},
+		{`{"models":[{"id":"a"},{"id":"a"}]}`, "model 2 has the name of another one, a"},
+		{`{"models":[{"id":"a-model"},{"id":"{env.CADDYMODULE_MODEL}"}]}`, "model 2 has the name of another one, a-model"},
+		{`{"models":[{"id":"a"},{"id":"{env.NO_SUCH_MODEL}"}]}`, "model 2 has a placeholder"},
+		{`{"models":[{"id":"a"},{"id":"b","model":"{env.NO_SUCH_MODEL}"}]}`, "model 2 has a placeholder"},
+		{`{"models":[{"id":"a"},{"id":"b","model":"{file./no/such/file}"}]}`, "model 2 has a placeholder"},
+		{`{"models":[{"id":"a","effort":"huge"}]}`, `model: a: effort: "huge" must be one of none,`},
+		{`{"models":[{"id":"a","force_effort":true}]}`, "a has no effort to force"},
+		{`{"models":[{"id":"a*"}]}`, "a* stands for many names"},
+
+		{`{"cors":["*","https://app.example"]}`, "it stands alone"},
+		{`{"cors":["app.example"]}`, `"app.example" is not an origin`},
+		{`{"cors":[""]}`, `"" is not an origin`},
+		{`{"cors":["{env.NO_SUCH_ORIGIN}"]}`, "NO_SUCH_ORIGIN"},
+		{`{"hosts":[""]}`, `"" is not the name of a host`},
+		{`{"hosts":["http://a.example"]}`, "is not the name"},
+		{`{"hosts":["a.example:80"]}`, "is not the name"},
+		{`{"hosts":["a example"]}`, "is not the name"},
+		{`{"hosts":["{env.NO_SUCH_NAME}"]}`, "hosts: "},
+		{`{"hosts":["a.example","A.EXAMPLE"]}`, "is repeated"},
+		{`{"realm":"{env.NO_SUCH_NAME}"}`, "realm: "},
+
+		{`{"textual_patterns":{"none":{}}}`, "the module http.codex.patterns.none, a *caddymodule.notAPattern, is not an aggregator.Pattern"},
+		{`{"textual_patterns":{"no_such":{}}}`, "unknown module: http.codex.patterns.no_such"},
+		{`{"textual_patterns":{"line":{"words":"x"}}}`, `unknown field "words"`},
+		{`{"textual_patterns":{"line":{"word":"` + strings.Repeat("x", 64) + `"}}}`, `"line": its opener is longer than 64 bytes`},
 	} {
 		if err := refused(t, test.config); !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s is refused with %q; want %q", test.config, err, test.want)

@@ -38,19 +38,6 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-func TestRefusedOrigins(t *testing.T) {
-	for config, want := range map[string]string{
-		`{"cors":["*","https://app.example"]}`: "it stands alone",
-		`{"cors":["app.example"]}`:             `"app.example" is not an origin`,
-		`{"cors":[""]}`:                        `"" is not an origin`,
-		`{"cors":["{env.NO_SUCH_ORIGIN}"]}`:    "NO_SUCH_ORIGIN",
-	} {
-		if err := refused(t, config); !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is refused with %q; want %q", config, err, want)
-		}
-	}
-}
-
 func asks(method, origin string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/v1/chat/completions", nil)
 	r.Host = "localhost"

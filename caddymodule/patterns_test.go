@@ -136,31 +136,4 @@ func TestTextualPatterns(t *testing.T) {
 		"textual_pattern hermes\ntextual_pattern line":          `{"textual_patterns":{"hermes":{},"line":{}}}`,
 		"textual_pattern hermes {\n}\ntextual_tools on":         `{"textual_patterns":{"hermes":{}},"textual_tools":"on"}`,
 	})
-	for options, want := range map[string]string{
-		"textual_pattern":                            "after 'textual_pattern'",
-		"textual_pattern no_such":                    "module not registered: http.codex.patterns.no_such",
-		"textual_pattern tool_call":                  `textual_pattern tool_call is no longer built in: write a plugin for it, see docs/tool-calls.md, "Other textual forms"`,
-		"textual_pattern use_tool":                   "module not registered: http.codex.patterns.use_tool",
-		"textual_pattern plain x":                    "after 'x'",
-		"textual_pattern plain {\nword x\n}":         "after 'word'",
-		"textual_pattern hermes x":                   "after 'x'",
-		"textual_pattern hermes {\nword x\n}":        "after 'word'",
-		"textual_pattern line {\nsize 3\n}":          `unknown option "size"`,
-		"textual_pattern line\ntextual_pattern line": "textual_pattern line is given twice",
-	} {
-		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Testfile:") {
-			t.Errorf("%q: %v; want %s", options, err, want)
-		}
-	}
-	for config, want := range map[string]string{
-		`{"textual_patterns":{"none":{}}}`:                                         "the module http.codex.patterns.none, a *caddymodule.notAPattern, is not an aggregator.Pattern",
-		`{"textual_patterns":{"no_such":{}}}`:                                      "unknown module: http.codex.patterns.no_such",
-		`{"textual_patterns":{"line":{"words":"x"}}}`:                              `unknown field "words"`,
-		`{"textual_patterns":{"line":{"word":"` + strings.Repeat("x", 64) + `"}}}`: `"line": its opener is longer than 64 bytes`,
-	} {
-		if err := refused(t, config); !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is refused with %q; want %q", config, err, want)
-		}
-	}
 }

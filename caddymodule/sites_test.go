@@ -185,22 +185,6 @@ func askAs(h *Handler, host, key, user string) (status int, err error) {
 	return w.Code, err
 }
 
-func TestRefusedHosts(t *testing.T) {
-	for hosts, want := range map[string]string{
-		`""`:                      `\"\" is not the name of a host`,
-		`"http://a.example"`:      "is not the name",
-		`"a.example:80"`:          "is not the name",
-		`"a example"`:             "is not the name",
-		`"{env.NO_SUCH_NAME}"`:    "hosts: ",
-		`"a.example","A.EXAMPLE"`: "is repeated",
-	} {
-		want = strings.ReplaceAll(want, `\"`, `"`)
-		if err := refused(t, `{"hosts":[`+hosts+`]}`); !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", hosts, err, want)
-		}
-	}
-}
-
 // TestRealm checks whose account a request of alice is, by the site that leads to the handler.
 func TestRealm(t *testing.T) {
 	host := func(names ...string) caddyhttp.MatcherSet {
@@ -266,9 +250,5 @@ func TestRealmNames(t *testing.T) {
 		if err := checkRealm(name); (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}
-	}
-	h := &Handler{Realm: "{env.NO_SUCH_VARIABLE_IS_SET}"}
-	if err := h.resolveRealm(caddy.NewReplacer()); err == nil {
-		t.Error("a placeholder without a value is a realm")
 	}
 }
