@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -79,58 +79,31 @@ func parseResetTime(message string, now time.Time) (time.Time, bool) {
 const (
 	// maxWaitAge is how long a wait that the provider has asked for explains the failures after it.
 	maxWaitAge = time.Second
-	// logLag is how long recent waits for the log line that explains a failure.
-	logLag = 100 * time.Millisecond
+	// logLag is how long recent waits for the log line that explains a failure. It looks every logPoll.
+	logLag, logPoll = 100 * time.Millisecond, 10 * time.Millisecond
 )
 
 // askedWait is the last time that the model's provider has refused a request and asked to wait. Only
 // the app-server's log reports that.
 type askedWait struct {
-	mu      sync.Mutex
-	askedAt time.Time
-	until   time.Time     // when the wait ends
-	signal  chan struct{} // closed when the provider next asks to wait; nil: nobody waits for that
+	last atomic.Pointer[struct{ askedAt, until time.Time }] // nil: it has never asked
 }
 
 func (w *askedWait) record(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.askedAt = time.Now()
-	w.until = w.askedAt.Add(d)
-	if w.signal != nil {
-		close(w.signal)
-		w.signal = nil
-	}
+	now := time.Now()
+	w.last.Store(&struct{ askedAt, until time.Time }{now, now.Add(d)})
 }
 
 // recent returns the time until which the provider has asked to wait; zero: the provider has not
 // asked within the last maxWaitAge. If it has not, recent waits up to logLag for a call of record,
 // since the log line behind that call may be read after the failure.
 func (w *askedWait) recent(ctx context.Context) time.Time {
-	until, signal := w.recentOrSignal()
-	if signal == nil {
-		return until
+	for end := time.Now().Add(logLag); ; time.Sleep(logPoll) {
+		if last := w.last.Load(); last != nil && time.Since(last.askedAt) < maxWaitAge {
+			return last.until
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return time.Time{}
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, logLag)
-	defer cancel()
-	select {
-	case <-signal:
-	case <-ctx.Done():
-	}
-	until, _ = w.recentOrSignal()
-	return until
-}
-
-// recentOrSignal returns the time that recent returns or, if there is none, a channel that is
-// closed when the provider asks.
-func (w *askedWait) recentOrSignal() (until time.Time, signal <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if time.Since(w.askedAt) < maxWaitAge {
-		return w.until, nil
-	}
-	if w.signal == nil {
-		w.signal = make(chan struct{})
-	}
-	return time.Time{}, w.signal
 }

@@ -189,7 +189,7 @@ func TestHeed(t *testing.T) {
 				}
 			}()
 			switch requested := in.handleLogLine(line); {
-			case !in.wait.until.IsZero():
+			case in.wait.last.Load() != nil:
 				return heeded
 			case requested:
 				return read
