@@ -82,7 +82,7 @@ func (p *Process) learnAccount(in *instance) {
 			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, errSilent) })
 		})
 		var probing sync.WaitGroup
-		if relay := p.files.currentRelay(); relay != nil && in.conn.HasPlan() {
+		if relay := p.relay.Load(); relay != nil && in.conn.HasPlan() {
 			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
 		}
 		err := p.askAccount(ctx, in.conn)
@@ -214,7 +214,7 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 
 // refusal returns the failure after two refusals of a login that Codex could not renew.
 func (p *Process) refusal() *codexrpc.TurnError {
-	if relay := p.files.currentRelay(); relay != nil && relay.fails.Load() {
+	if relay := p.relay.Load(); relay != nil && relay.fails.Load() {
 		return errUnauthorized
 	}
 	return errRefused
@@ -271,7 +271,7 @@ func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits
 // checkCertificate connects to the account back end as Codex does. It returns an error only if the
 // certificate is not trusted, which Codex itself does not say.
 func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
-	in, relay := p.published.latestInstance(), p.files.currentRelay()
+	in, relay := p.published.latestInstance(), p.relay.Load()
 	if relay == nil || in == nil {
 		return nil // the app-server is not started by a command, or has not served yet
 	}

@@ -53,14 +53,14 @@ func TestEnvironment(t *testing.T) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(variable, "\n"), "=")
 		got[name] = value
 	}
-	private := p.files.private.path
+	private := p.private.Load().path
 	for _, name := range []string{"CODEX_HOME", "HOME"} {
 		if !strings.HasPrefix(got[name], filepath.Join(private, "home-")) {
 			t.Errorf("%s is %q", name, got[name])
 		}
 		delete(got, name)
 	}
-	if address := got[issuerVariable]; p.files.relay == nil || address != p.files.relay.url {
+	if address := got[issuerVariable]; p.relay.Load() == nil || address != p.relay.Load().url {
 		t.Errorf("new tokens are at %q", address)
 	}
 	delete(got, issuerVariable)

@@ -192,9 +192,9 @@ func TestHomesOfInstances(t *testing.T) {
 	p.times.drainGrace = 0
 	awaitState(t, p, StateReady)
 	homes := func() (paths []string) {
-		for _, name := range entries(t, p.files.private.path) {
+		for _, name := range entries(t, p.private.Load().path) {
 			if strings.HasPrefix(name, "home-") {
-				paths = append(paths, filepath.Join(p.files.private.path, name, "codex", configFile))
+				paths = append(paths, filepath.Join(p.private.Load().path, name, "codex", configFile))
 			}
 		}
 		return paths
@@ -213,7 +213,7 @@ func TestHomesOfInstances(t *testing.T) {
 	if content, err := os.ReadFile(second[0]); err != nil || !strings.Contains(string(content), `model = "two"`) {
 		t.Errorf("it has %s, %v", content, err)
 	}
-	private := p.files.private.path
+	private := p.private.Load().path
 	p.Stop()
 	if _, err := os.Stat(private); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the private directory is left: %v", err)

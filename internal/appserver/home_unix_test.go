@@ -21,7 +21,7 @@ func TestHomeOfHungProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, p, "started again", func(s Status) bool { return s.Restarts > 0 && s.State == StateReady })
-	if homes, err := filepath.Glob(filepath.Join(p.files.private.path, "home-*")); len(homes) != 1 || err != nil {
+	if homes, err := filepath.Glob(filepath.Join(p.private.Load().path, "home-*")); len(homes) != 1 || err != nil {
 		t.Errorf("there are the homes %q, %v", homes, err)
 	}
 }

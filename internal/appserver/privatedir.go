@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
 const (
@@ -111,45 +110,21 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// childFiles has what the children of a process share: the private directory, and the relay from
-// which the children get new tokens. Each of the two is made when a child first needs it.
-type childFiles struct {
-	mu      sync.Mutex
-	private *privateDir // nil: there is none
-	relay   *tokenRelay // nil: there is none
-}
-
-func (f *childFiles) workDir() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.private == nil {
-		return ""
+// removeFiles ends what the children of a process share, when none runs any more.
+func (p *Process) removeFiles() error {
+	if relay := p.relay.Load(); relay != nil {
+		relay.close()
 	}
-	return f.private.workDir()
-}
-
-func (f *childFiles) currentRelay() *tokenRelay {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.relay
-}
-
-func (f *childFiles) remove() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.relay != nil {
-		f.relay.close()
+	if private := p.private.Load(); private != nil {
+		return private.remove()
 	}
-	if f.private == nil {
-		return nil
-	}
-	return f.private.remove()
+	return nil
 }
 
 // prepareChild makes a private directory, if there is none, and a child's home, and returns the
 // environment of its programs. With Config.Start, it makes no home and returns no environment.
 func (p *Process) prepareChild(in *instance) (env []string, err error) {
-	private, err := p.files.privateDir()
+	private, err := p.privateDir()
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
@@ -163,15 +138,13 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	if in.home, err = p.cfg.newPrivateHome(private.path); err != nil {
 		return nil, err
 	}
-	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)
+	return p.withRelay(in.home, p.cfg.environ(in.home, private.temp()))
 }
 
 // privateDir returns the private directory, and makes it if there is none. If it was removed, for
 // example by a cleaner of temporary files, privateDir makes it again.
-func (f *childFiles) privateDir() (*privateDir, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if old := f.private; old != nil {
+func (p *Process) privateDir() (*privateDir, error) {
+	if old := p.private.Load(); old != nil {
 		if !old.wasRemoved() {
 			if err := old.createDirs(); err != nil {
 				return nil, fmt.Errorf("%w: %w", errNoDir, err)
@@ -179,35 +152,33 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 			return old, nil
 		}
 		_ = old.unlock()
-		f.private = nil
+		p.private.Store(nil)
 	}
 	private, err := newPrivateDir()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p.private.Store(private)
 	}
-	f.private = private
-	return private, nil
+	return private, err
 }
 
 // withRelay makes an app-server get new tokens from the relay, by an address in its environment,
 // unless there is no CODEX_HOME of an operator, or it uses the system's proxy settings, which this
 // program does not know. Then the app-server asks the issuer itself.
-func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
+func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
 	if home.operatorHome == "" || home.config.Features.RespectSystemProxy {
 		return env, nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.relay == nil {
-		relay, err := listenRelay(log)
-		if err != nil {
+	relay := p.relay.Load()
+	if relay == nil {
+		var err error
+		if relay, err = listenRelay(p.log); err != nil {
 			return nil, fmt.Errorf("listening for renewals of the login: %w", err)
 		}
-		f.relay = relay
+		p.relay.Store(relay)
 	}
-	f.relay.issuer.Store(&tokenIssuer{
+	relay.issuer.Store(&tokenIssuer{
 		File: filepath.Join(home.operatorHome, loginFiles[0]),
 		Env:  slices.Concat(env, home.variables), // as Codex sees it: Codex adds home.variables itself
 	})
-	return append(env, issuerVariable+"="+f.relay.url), nil
+	return append(env, issuerVariable+"="+relay.url), nil
 }

@@ -72,7 +72,7 @@ func TestSweep(t *testing.T) {
 	p.Start()
 	awaitState(t, p, StateReady)
 	log.await(t, "removed the private directories")
-	want := []string{filepath.Base(living), filepath.Base(p.files.private.path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
+	want := []string{filepath.Base(living), filepath.Base(p.private.Load().path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
 	slices.Sort(want)
 	if got := entries(t, temp); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
@@ -104,10 +104,10 @@ func TestRemovedPrivateDir(t *testing.T) {
 		exit   bool // the app-server has to exit
 		living bool // the directory itself stays
 	}{
-		"the working directory": {func(p *Process) string { return p.files.private.workDir() }, true, true},
-		"all":                   {func(p *Process) string { return p.files.private.path }, false, false},
+		"the working directory": {func(p *Process) string { return p.private.Load().workDir() }, true, true},
+		"all":                   {func(p *Process) string { return p.private.Load().path }, false, false},
 		"the home": {func(p *Process) string {
-			homes, _ := filepath.Glob(filepath.Join(p.files.private.path, "home-*"))
+			homes, _ := filepath.Glob(filepath.Join(p.private.Load().path, "home-*"))
 			return homes[0]
 		}, false, true},
 	} {
@@ -116,7 +116,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 			p := newTestProcess(t, "", nil)
 			p.times.heartbeat.Every = 10 * time.Millisecond
 			p.Start()
-			before, path := awaitState(t, p, StateReady), p.files.private.path
+			before, path := awaitState(t, p, StateReady), p.private.Load().path
 			// At once: in what is removed one by one, the process makes again what is missing.
 			must.OK(t, os.Rename(c.path(p), filepath.Join(os.TempDir(), "removed")))
 			if c.exit {
@@ -126,7 +126,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 			if _, err := os.Stat(p.Dir()); err != nil {
 				t.Error("it has no working directory:", err)
 			}
-			if same := p.files.private.path == path; same != c.living {
+			if same := p.private.Load().path == path; same != c.living {
 				t.Errorf("it has the same directory: %t", same)
 			}
 		})

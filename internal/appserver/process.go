@@ -69,8 +69,10 @@ type Process struct {
 	background sync.WaitGroup         // goroutines that end before the process does
 
 	published publishedStatus
-	files     childFiles
 	sockets   socketPause
+	// The children share these. The supervisor makes each when a child first needs it; nil: not yet.
+	private atomic.Pointer[privateDir]
+	relay   atomic.Pointer[tokenRelay] // gives the children new tokens
 }
 
 // times are the waits of a process. Tests use other waits.
@@ -203,7 +205,12 @@ func (p *Process) Serving() *codexrpc.Conn {
 
 // Dir returns the working directory of the app-server: an empty directory that is made at the first
 // start, and removed at the end. It returns "" before the first start.
-func (p *Process) Dir() string { return p.files.workDir() }
+func (p *Process) Dir() string {
+	if private := p.private.Load(); private != nil {
+		return private.workDir()
+	}
+	return ""
+}
 
 // Status returns the status of the process.
 func (p *Process) Status() Status { return p.published.summary() }

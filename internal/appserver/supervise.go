@@ -199,7 +199,7 @@ func (s *supervisor) stopAll() {
 	}
 	stops.Wait()
 	s.background.Wait()
-	if err := s.files.remove(); err != nil {
+	if err := s.removeFiles(); err != nil {
 		s.log().Warn("removing the private directory of codex", "error", err)
 	}
 	s.setStatus(Status{State: StateStopped, Reason: errStopped.Error()})

@@ -212,8 +212,8 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		})
 		env, err := p.prepareChild(&instance{})
 		must.OK(t, err)
-		defer p.files.private.remove()
-		defer p.files.relay.close()
+		defer p.private.Load().remove()
+		defer p.relay.Load().close()
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		must.OK(t, err)
 		in := &instance{exited: make(chan struct{})}
