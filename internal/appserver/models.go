@@ -18,47 +18,44 @@ const (
 	firstListWait = time.Second
 )
 
+// modelList is the list of models that an app-server has sent last.
 type modelList struct {
-	mu      sync.Mutex
-	models  []codexrpc.Model
-	askedAt time.Time    // when the list was last asked for
-	pending *listRequest // the request under way; nil: no request is under way
+	mu       sync.Mutex
+	models   []codexrpc.Model // nil: there is none yet
+	err      error            // of the last request
+	askedAt  time.Time        // when the list was last asked for
+	answered chan struct{}    // closed after the answer to the request under way; nil: there is none
 }
 
-type listRequest struct {
-	answered chan struct{} // closed after the answer
-	// Set before answered is closed. Without an err, models is not nil, even if empty.
-	models []codexrpc.Model
-	err    error
-}
-
-// get returns the list, or nil. If there is no list, or the list is older than maxListAge, get asks
-// for a new one over conn in the background, unless a request is under way. It also returns the
-// request under way, or nil; if there is no list, the request is not nil.
-func (l *modelList) get(conn *codexrpc.Conn) (models []codexrpc.Model, pending *listRequest) {
+func (l *modelList) latest() ([]codexrpc.Model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
-		l.pending, l.askedAt = &listRequest{answered: make(chan struct{})}, time.Now()
-		go l.fetch(conn, l.pending)
-	}
-	return l.models, l.pending
+	return l.models, l.err
 }
 
-// fetch asks the app-server for its models, and stores the answer in request and in l.
-func (l *modelList) fetch(conn *codexrpc.Conn, request *listRequest) {
-	defer close(request.answered)
+// ask asks for the list over conn in the background, unless there is one that is not older than
+// maxListAge, or a request is under way. answered is closed after its answer.
+func (l *modelList) ask(conn *codexrpc.Conn) (answered <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answered == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
+		l.answered, l.askedAt = make(chan struct{}), time.Now()
+		go l.fetch(conn)
+	}
+	return l.answered
+}
+
+func (l *modelList) fetch(conn *codexrpc.Conn) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
 	defer cancel()
 	models, err := conn.Models(ctx)
-	if request.err = err; err == nil {
-		request.models = append([]codexrpc.Model{}, models...) // not nil, even if empty
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending = nil; err == nil {
-		l.models = request.models
+	if l.err = err; err == nil {
+		l.models = append([]codexrpc.Model{}, models...) // not nil, even if empty
 	}
+	close(l.answered)
+	l.answered = nil
 }
 
 // Models returns the models that the app-server lists, which the caller must not change. If the
@@ -67,28 +64,25 @@ func (l *modelList) fetch(conn *codexrpc.Conn, request *listRequest) {
 // Without a list, it waits: with a catalogue up to firstListWait, to return the catalogue's models
 // then; else until the app-server answers, and fails if that is no list or ctx ends.
 func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
-	models, request := in.list.get(in.conn)
-	if models != nil {
+	answered := in.list.ask(in.conn)
+	if models, _ := in.list.latest(); models != nil {
 		return models, nil
 	}
-	var builtIn []codexrpc.Model // the models of the catalogue; nil: there is no catalogue
 	timeout := make(<-chan time.Time)
-	if c := in.models; c != nil {
-		builtIn, timeout = c.list(), time.After(firstListWait)
+	if in.models != nil {
+		timeout = time.After(firstListWait)
 	}
 	select {
-	case <-request.answered:
-		if request.err == nil {
-			return request.models, nil
-		}
-		if builtIn == nil {
-			return nil, request.err
-		}
+	case <-answered:
 	case <-timeout:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return builtIn, nil
+	models, err := in.list.latest()
+	if models == nil && in.models != nil {
+		return in.models.list(), nil
+	}
+	return models, err
 }
 
 // DefaultModel returns the model that the app-server uses if a request names none: the model in the

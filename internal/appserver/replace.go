@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -123,7 +124,9 @@ func (p *Process) drain(old *instance) {
 	} else {
 		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
-	p.published.removeDraining(old)
+	p.published.update(func() {
+		p.published.draining = slices.DeleteFunc(p.published.draining, func(in *instance) bool { return in == old })
+	})
 	p.runInSupervisor(func(s *supervisor) { s.notifyObserver() })
 }
 

@@ -105,9 +105,18 @@ func (s *supervisor) learnAccountOnce(in *instance) {
 	}
 }
 
-// publish makes new turns use the serving instance. old is the instance that it replaces, or nil.
+// publish makes new turns use a serving instance. If old is not nil, it is published as draining.
 func (p *Process) publish(in, old *instance) {
-	p.published.setServing(in, old)
+	s := &p.published
+	s.update(func() {
+		if old != nil {
+			s.draining = append(s.draining, old)
+			s.status.Replacements++
+		}
+		s.latest, s.memory = in, 0
+		s.setStatusLocked(Status{State: StateReady, PID: in.pid(), Version: in.version})
+		s.status.AccountKnown = in.accountKnown
+	})
 	p.notifyObserver()
 }
 
