@@ -1,13 +1,16 @@
 package appserver
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +22,22 @@ const (
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.
 	readTimeout = 10 * time.Second
+	// askTimeout bounds a renewal. Codex waits for 15 seconds.
+	askTimeout = 30 * time.Second
+	// How long the relay repeats an answer for the same refresh token. keepTokens is for new
+	// tokens: after it, every app-server has read them. keepRefusal is for a refusal, which is
+	// final: asking again is useless. keepFailure is for any other failure: Codex asks again
+	// immediately, and gets the same answer.
+	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
+	// If an app-server sends a refresh token that was issued less than keepFresh ago, the relay
+	// repeats the answer with that token. The token needs no renewal: the app-server asks only
+	// because it has waited while another app-server renewed the login.
+	keepFresh = 5 * time.Second
+	// storeWait is the time for an app-server to store its new tokens. If the relay stored them
+	// first, it would find a changed login in the file, and its turn would fail.
+	storeWait = 2 * time.Second
+	// maxRenewals bounds the renewals that are remembered.
+	maxRenewals = 256
 )
 
 // tokenRelay is a server between app-servers and the issuer of their logins' tokens, over HTTP on
@@ -37,9 +56,9 @@ type tokenRelay struct {
 	secretPath string
 	url        string         // which app-servers ask in place of the issuer's URL
 	running    sync.WaitGroup // the server, and renewals
-	closed     bool           // close was called; guarded by the lock of renewals
-	closing    chan struct{}  // closed when closed is set
-	fails      atomic.Bool    // at the last renewal, the issuer gave neither new tokens nor a refusal
+	ctx        context.Context
+	end        context.CancelFunc // ends ctx, at the call of close; called with the lock of renewals
+	fails      atomic.Bool        // at the last renewal, the issuer gave neither new tokens nor a refusal
 	issuer     atomic.Pointer[tokenIssuer]
 }
 
@@ -49,7 +68,8 @@ func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &tokenRelay{log: log, secretPath: "/" + rand.Text(), closing: make(chan struct{})}
+	r := &tokenRelay{log: log, secretPath: "/" + rand.Text()}
+	r.ctx, r.end = context.WithCancel(context.Background())
 	r.url = "http://" + listener.Addr().String() + r.secretPath
 	r.server = &http.Server{
 		Handler: r, ReadTimeout: readTimeout, IdleTimeout: readTimeout, MaxHeaderBytes: maxRequest,
@@ -63,10 +83,7 @@ func listenRelay(log func() *slog.Logger) (*tokenRelay, error) {
 // be lost. A renewal takes askTimeout at most.
 func (r *tokenRelay) close() {
 	renewals.Lock()
-	if !r.closed {
-		r.closed = true
-		close(r.closing)
-	}
+	r.end()
 	renewals.Unlock()
 	_ = r.server.Close() // fails only if the listener is closed already
 	r.running.Wait()
@@ -78,11 +95,11 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.NotFound(w, request)
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(request.Body, maxRequest+1))
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxRequest))
 	var fields struct {
 		Refresh string `json:"refresh_token"`
 	}
-	if err != nil || len(body) > maxRequest || json.Unmarshal(body, &fields) != nil || fields.Refresh == "" {
+	if err != nil || json.Unmarshal(body, &fields) != nil || fields.Refresh == "" {
 		http.Error(w, "this is no renewal of a login", http.StatusBadRequest)
 		return
 	}
@@ -101,4 +118,138 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.fails.Store(true) // in time
 		renewal.removeRequest()
 	}
+}
+
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+}
+
+// renewal is one exchange of a refresh token for new tokens.
+type renewal struct {
+	done     chan struct{} // closed when answer is set
+	answer   answer
+	forgetAt time.Time // when the renewal is forgotten; zero: it is under way
+	requests int       // how many requests wait for the answer or have got it
+}
+
+// removeRequest is called when a request no longer waits for the answer.
+func (r *renewal) removeRequest() {
+	renewals.Lock()
+	defer renewals.Unlock()
+	r.requests--
+}
+
+// renewals maps refresh tokens to the renewals of all relays. The relays share this map, since the
+// app-servers of several relays may have the same login.
+var renewals = struct {
+	sync.Mutex
+	byToken map[string]*renewal
+}{byToken: make(map[string]*renewal)}
+
+// renew returns the renewal for a refresh token, or begins one, which calls ask and then makes sure
+// that the new tokens are in file. It returns nil if there are too many, or the relay is closed.
+func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewal {
+	renewals.Lock()
+	defer renewals.Unlock()
+	now := time.Now()
+	for token, existing := range renewals.byToken {
+		if !existing.forgetAt.IsZero() && now.After(existing.forgetAt) {
+			delete(renewals.byToken, token)
+		}
+	}
+	if known := renewals.byToken[refreshToken]; known != nil {
+		known.requests++
+		return known
+	}
+	if r.ctx.Err() != nil || len(renewals.byToken) >= maxRenewals {
+		return nil
+	}
+	created := &renewal{done: make(chan struct{}), requests: 1}
+	renewals.byToken[refreshToken] = created
+	r.running.Go(func() {
+		ans := ask()
+		requests := created.finish(ans, time.Now())
+		if ans.status == http.StatusOK {
+			r.storeTokens(file, refreshToken, ans, requests > 0)
+		}
+	})
+	return created
+}
+
+// finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
+// number of these requests. For keepFresh, requests with the new refresh token get this answer too.
+func (r *renewal) finish(ans answer, now time.Time) (requests int) {
+	renewals.Lock()
+	defer renewals.Unlock()
+	r.answer, r.forgetAt = ans, now.Add(ans.keepTime())
+	if newToken := ans.refreshToken(); newToken != "" && renewals.byToken[newToken] == nil {
+		renewals.byToken[newToken] = &renewal{done: r.done, answer: ans, forgetAt: now.Add(keepFresh)}
+	}
+	close(r.done)
+	return r.requests
+}
+
+// storeTokens stores the new tokens of an answer in file. answered means that an app-server has got
+// the answer. In that case, storeTokens first waits storeWait, or until the relay is closing, so
+// that the app-server can store the tokens itself.
+func (r *tokenRelay) storeTokens(file, spentToken string, ans answer, answered bool) {
+	if answered {
+		select {
+		case <-time.After(storeWait):
+		case <-r.ctx.Done():
+		}
+	}
+	if err := storeLogin(file, spentToken, ans.body, time.Now()); err != nil {
+		r.log().Error("the new tokens of codex's login could not be stored", "error", err)
+	}
+}
+
+func (a *answer) keepTime() time.Duration {
+	switch {
+	case a.status == http.StatusOK:
+		return keepTokens
+	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && json.Valid(a.body):
+		return keepRefusal
+	}
+	return keepFailure
+}
+
+// refreshToken returns the new refresh token; empty: there is none.
+func (a *answer) refreshToken() string {
+	var issued struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if a.status != http.StatusOK || json.Unmarshal(a.body, &issued) != nil {
+		return ""
+	}
+	return issued.Refresh
+}
+
+// write writes the answer. It ignores errors, which mean that the client left.
+func (a *answer) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body)
+}
+
+// ask asks the issuer for new tokens. Without an answer, it returns the status 502.
+func (r *tokenRelay) ask(i *tokenIssuer, header http.Header, body []byte) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	ans, err := i.post(ctx, header, body)
+	if err == nil && ans.status != http.StatusOK {
+		err = fmt.Errorf("it answers %d %s", ans.status, http.StatusText(ans.status))
+	}
+	if err != nil {
+		r.log().Warn("codex's login could not be renewed at its issuer", "error", err)
+		if ans.status == 0 {
+			ans = answer{http.StatusBadGateway, "text/plain", []byte("the issuer of the login cannot be reached")}
+		}
+		return ans
+	}
+	r.log().Info("codex's login was renewed")
+	return ans
 }
