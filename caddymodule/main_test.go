@@ -198,7 +198,7 @@ func pid(t testing.TB, p *pool.Process) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := p.Conn(ctx); err != nil {
+	if _, err := p.Instance(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return p.Status().PID

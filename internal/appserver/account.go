@@ -129,12 +129,12 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	if in.conn.Err() != nil {
 		return
 	}
-	if in == s.next && err == nil {
-		in.accountKnown, in.accountFailure = true, nil
-		s.takeOver()
-		return
-	}
 	if in == s.next {
+		if err == nil {
+			in.accountKnown, in.accountFailure = true, nil
+			s.takeOver()
+			return
+		}
 		if in.accountFailure == nil {
 			s.log().Warn("codex does not know its account yet, so the app-server before it goes on", "reason", err.Message, "pid", in.pid())
 		}
@@ -146,17 +146,17 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	if in != s.serving || in.accountKnown {
 		return
 	}
-	hasPlan, failure := in.conn.HasPlan(), ""
+	hasPlan := in.conn.HasPlan()
 	refuses := func(failure *codexrpc.TurnError) bool { return hasPlan && refusesTurns(failure) }
 	s.published.update(func() {
 		in.accountKnown, in.accountFailure = err == nil, err
 		status := &s.published.status
-		status.AccountKnown, status.AccountFailure = in.accountKnown && hasPlan, nil
+		status.AccountKnown, status.Account, status.AccountFailure = err == nil && hasPlan, "", nil
 		if err != nil {
-			failure = err.Message
-		}
-		if status.Account = failure; hasPlan && err != nil {
-			status.AccountFailure = err
+			status.Account = err.Message
+			if hasPlan {
+				status.AccountFailure = err
+			}
 		}
 	})
 	switch {
@@ -166,9 +166,9 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	case err == nil:
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
 	case refuses(err):
-		s.log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", failure, "pid", in.pid())
+		s.log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", err.Message, "pid", in.pid())
 	default:
-		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", failure, "pid", in.pid())
+		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", err.Message, "pid", in.pid())
 	}
 	s.notifyObserver()
 }

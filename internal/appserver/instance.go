@@ -236,12 +236,10 @@ func (in *instance) endChild(closeTimeout, terminateTimeout time.Duration) error
 }
 
 func (in *instance) exitsWithin(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-in.exited:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }

@@ -2,8 +2,8 @@
 //
 // A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
 // initializes the connection. It restarts a program that fails, and replaces one that hangs or
-// grows too large. [Process.Stop] stops it and everything that it has started. [Process.Conn] is
-// the connection to the instance that gets new turns.
+// grows too large. [Process.Stop] stops it and everything that it has started. [Process.Instance] is
+// the instance that gets new turns.
 package appserver
 
 import (
@@ -183,15 +183,6 @@ func (p *Process) Ready() *Instance {
 		return nil
 	}
 	return &in.Instance
-}
-
-// Conn returns the connection of [Process.Instance].
-func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
-	in, err := p.Instance(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return in.conn, nil
 }
 
 // Serving returns the connection of the serving instance in StateReady and in StateUnresponsive. It

@@ -43,7 +43,7 @@ func TestProcessLife(t *testing.T) {
 		t.Errorf("the working directory is left: %v", err)
 	}
 	var notReady *NotReadyError
-	if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) || notReady.State != StateStopped {
+	if _, err := p.Instance(t.Context()); !errors.As(err, &notReady) || notReady.State != StateStopped {
 		t.Errorf("a stopped process gave %v", err)
 	}
 }
@@ -59,7 +59,7 @@ func TestMissingProgram(t *testing.T) {
 	}
 	checkRemedy(t, p, "Codex is not installed")
 	var notReady *NotReadyError
-	if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) {
+	if _, err := p.Instance(t.Context()); !errors.As(err, &notReady) {
 		t.Fatalf("got %v", err)
 	}
 	if notReady.State != StateBackoff || notReady.Reason != s.Reason || notReady.Remedy != s.Remedy || notReady.RetryAfter < 40*time.Minute || notReady.RetryAfter > time.Hour {
@@ -145,7 +145,7 @@ func TestConnWaitsForAStart(t *testing.T) {
 	p := newTestProcess(t, "", nil)
 	got := make(chan error, 1)
 	go func() {
-		_, err := p.Conn(context.Background())
+		_, err := p.Instance(context.Background())
 		got <- err
 	}()
 	p.Start()
@@ -157,7 +157,7 @@ func TestConnWaitsForAStart(t *testing.T) {
 	reason := errors.New("the client left")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
-	if _, err := mute.Conn(ctx); !errors.Is(err, reason) {
+	if _, err := mute.Instance(ctx); !errors.Is(err, reason) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,7 +168,7 @@ func TestConnWithoutLogin(t *testing.T) {
 	p.setStatus(Status{State: StateBackoff, SignedOut: true, RetryAt: time.Now().Add(maxRetryWait / 2)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Conn(ctx); !errors.As(err, new(*NotReadyError)) {
+	if _, err := p.Instance(ctx); !errors.As(err, new(*NotReadyError)) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -117,9 +117,9 @@ func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := p.Conn(ctx)
+	in, err := p.Instance(ctx)
 	must.OK(t, err)
-	return c
+	return in.conn
 }
 
 func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {

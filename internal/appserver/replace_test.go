@@ -393,7 +393,7 @@ func TestRestartPauses(t *testing.T) {
 		d.last().kill()
 		synctest.Wait()
 		var notReady *NotReadyError
-		if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) || notReady.State != StateBackoff || notReady.RetryAfter < maxRetryWait {
+		if _, err := p.Instance(t.Context()); !errors.As(err, &notReady) || notReady.State != StateBackoff || notReady.RetryAfter < maxRetryWait {
 			t.Errorf("got %v", err)
 		}
 		begin := time.Now()
@@ -418,7 +418,7 @@ func TestConnDuringTheStop(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		var notReady *NotReadyError
-		if _, err := p.Conn(ctx); !errors.As(err, &notReady) {
+		if _, err := p.Instance(ctx); !errors.As(err, &notReady) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()

@@ -125,7 +125,7 @@ func TestDeadConnectionIsNotGiven(t *testing.T) {
 	kill(t, p.Status().PID)
 	<-c.Done()
 	var notReady *NotReadyError
-	if again, err := p.Conn(t.Context()); !errors.As(err, &notReady) {
+	if again, err := p.Instance(t.Context()); !errors.As(err, &notReady) {
 		t.Errorf("got %p (%v), the dead one is %p", again, err, c)
 	}
 }

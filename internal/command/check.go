@@ -78,7 +78,7 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string, chat
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
 	process.Start()
-	conn, err := process.Conn(ctx) // fails after several failed starts
+	in, err := process.Instance(ctx) // fails after several failed starts
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("the app-server was not ready in time; see --timeout")
@@ -89,11 +89,11 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string, chat
 	upstream := conversation.Sole(process)
 	lease, _ := upstream.Lease() // an upstream of one process does not fail
 	login := lease.Members()[0].Login
-	if failure := process.CheckAccount(ctx, conn); failure != nil {
+	if failure := process.CheckAccount(ctx, in.Conn()); failure != nil {
 		login.Fail(failure, 0)
 		fmt.Fprintf(out, "  warning: %s\n", failure.Message)
 	} else {
-		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, conn))
+		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, in.Conn()))
 	}
 	begin := time.Now()
 	ask := func(w http.ResponseWriter, r *http.Request) { chat(upstream, w, r) }

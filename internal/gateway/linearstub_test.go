@@ -25,7 +25,7 @@ func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *f
 	}, nil)}
 	u.process.Start()
 	t.Cleanup(u.process.Stop)
-	if _, err := u.process.Conn(t.Context()); err != nil {
+	if _, err := u.process.Instance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return u

@@ -348,12 +348,12 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 	}
 	all.Wait()
 	left := func() string {
-		conn, err := u.process.Conn(t.Context())
+		in, err := u.process.Instance(t.Context())
 		if err != nil {
 			return err.Error()
 		}
 		return fmt.Sprintf("%d slots, %d in the queue, %d leases, %d turns, %d threads, %d answers",
-			g.queue.Running(), g.queue.Len(), u.leases.Load(), u.turns.Load(), conn.Threads(), observer.answers.Load())
+			g.queue.Running(), g.queue.Len(), u.leases.Load(), u.turns.Load(), in.Conn().Threads(), observer.answers.Load())
 	}
 	const nothing = "0 slots, 0 in the queue, 0 leases, 0 turns, 0 threads, 0 answers"
 	for end := time.Now().Add(patience); left() != nothing && time.Now().Before(end); {

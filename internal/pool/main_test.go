@@ -132,7 +132,7 @@ func pid(t testing.TB, m *member) int {
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := p.Conn(ctx); err != nil {
+	if _, err := p.Instance(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return p.Status().PID

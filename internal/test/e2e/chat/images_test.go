@@ -88,7 +88,7 @@ func TestRemoteImageFetched(t *testing.T) {
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()
 	defer process.Stop()
-	if _, err := process.Conn(e2e.Context(t)); err != nil {
+	if _, err := process.Instance(e2e.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	g := gateway.New(conversation.Sole(process), gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,

@@ -118,7 +118,7 @@ func newBareCodex(t *testing.T) *bareCodex {
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()
 	t.Cleanup(process.Stop)
-	conn, err := process.Conn(e2e.Context(t))
+	in, err := process.Instance(e2e.Context(t))
 	must.OK(t, err)
 	request, refusal := chat.Decode([]byte(e2e.ChatBody("say:ok", nil)))
 	if refusal != nil {
@@ -128,7 +128,7 @@ func newBareCodex(t *testing.T) *bareCodex {
 	if refusal != nil {
 		t.Fatal(refusal.Message)
 	}
-	return &bareCodex{t, conn, model, plan}
+	return &bareCodex{t, in.Conn(), model, plan}
 }
 
 // offer runs a turn with a tool for each schema, and returns what the model gets, or the error.

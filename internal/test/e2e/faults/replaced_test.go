@@ -46,14 +46,14 @@ func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc
 		l.T.Fatal(refusal)
 	}
 	plan.Thread.Cwd = p.Dir()
-	conn, err := p.Conn(ctx)
+	in, err := p.Instance(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if catalogue := p.Model(model).Catalogue; catalogue != "" {
 		plan.Thread.Config.Own["model_catalog_json"] = catalogue
 	}
-	thread, err := conn.StartThread(ctx, plan.Thread)
+	thread, err := in.Conn().StartThread(ctx, plan.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +158,9 @@ func TestMemoryIsRight(t *testing.T) {
 	for range 10 {
 		mustSay(l, p, "ok")
 	}
-	conn, err := p.Conn(e2e.Context(t))
+	in, err := p.Instance(e2e.Context(t))
 	must.OK(t, err)
-	d, err := conn.Diagnostics(e2e.Context(t))
+	d, err := in.Conn().Diagnostics(e2e.Context(t))
 	must.OK(t, err)
 	resident := residentMemory(t, d.PID)
 	if resident < d.Memory/2 || resident > 2*d.Memory {
