@@ -108,7 +108,7 @@ func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
 	events := &logEvents{log: log}
 	req.answer.Begin(events.WriteEvent)
-	return &responder{g: g, ex: ex, answer: req.answer, tally: new(tally), events: events, log: log, claim: g.newAnswerClaim(ex.user)}
+	return &responder{g: g, ex: ex, answer: req.answer, events: events, log: log, claim: g.newAnswerClaim(ex.user)}
 }
 
 // logEvents passes events to a log. It has neither comments nor keepalives.

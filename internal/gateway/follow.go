@@ -115,7 +115,7 @@ func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id stri
 	ex := g.newExchange(w, r)
 	defer ex.close()
 	ex.exit.accepted.Store(true)
-	if apiErr := g.claimRequestSlot(&ex.requestSlot, ex.user); apiErr != nil {
+	if apiErr := g.claimRequestSlot(ex); apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}
 	r = r.WithContext(ex.ctx)

@@ -22,16 +22,19 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits looks up the key of a request, before the body is read, and refuses the request if a
-// limit has just refused another of the key. countRequest or countTurns counts the request later.
-func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *apierror.Error) {
-	if received.key, apiErr = g.keyOf(ex.r); received.key == nil || apiErr != nil {
-		return apiErr
+// beginLimits begins a request to an API. It looks up the key, before the body is read, and refuses
+// the request if a limit has just refused another of the key. countRequest or countTurns counts the
+// request later.
+func (g *Gateway) beginLimits(ex *exchange, of *api.API) (req *request, apiErr *apierror.Error) {
+	req = &ex.prealloc.request
+	req.api = of
+	if req.key, apiErr = g.keyOf(ex.r); req.key == nil || apiErr != nil {
+		return req, apiErr
 	}
 	var err error
-	received.limits, err = g.opts.Limits.Begin(received.key)
-	setKeyLimitHeaders(ex.w, *received)
-	return g.limitReached(ex, err)
+	req.limits, err = g.opts.Limits.Begin(req.key)
+	req.setKeyLimitHeaders(ex.w)
+	return req, g.limitReached(ex, err)
 }
 
 // acquireGrants gets a grant for each turn; none if the key limits neither turns nor tokens.
@@ -47,24 +50,24 @@ func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) 
 	return grants, nil
 }
 
-// countTurns counts a request for its key, and charges input, the estimated tokens, for each turn.
-func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request *prompt.Conversation) (input int64, apiErr *apierror.Error) {
+// countTurns counts a request for its key, and charges the estimated tokens of the input for each turn.
+func (g *Gateway) countTurns(ex *exchange, req *request, asked *prompt.Conversation) *apierror.Error {
 	sample := 0
-	if len(received.grants) > 0 && received.grants[0].LimitsTokens() {
+	if len(req.grants) > 0 && req.grants[0].LimitsTokens() {
 		sample = prompt.SampleBytes
 	}
-	input = int64(request.EstimateTokens(sample))
-	return input, g.countRequest(ex, received, received.grants, input)
+	req.input = int64(asked.EstimateTokens(sample))
+	return g.countRequest(ex, req, req.grants)
 }
 
-// countRequest counts a request for its key. input is how many tokens are charged for the input of
-// each turn. A request that a limit refuses does not count.
-func (g *Gateway) countRequest(ex *exchange, received receivedRequest, grants []*quota.Grant, input int64) *apierror.Error {
-	if received.limits == nil {
+// countRequest counts a request for its key, and charges req.input to each of the grants. A request
+// that a limit refuses does not count.
+func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant) *apierror.Error {
+	if req.limits == nil {
 		return nil
 	}
-	err := received.limits.Reserve(ex.ctx, grants, input)
-	setKeyLimitHeaders(ex.w, received)
+	err := req.limits.Reserve(ex.ctx, grants, req.input)
+	req.setKeyLimitHeaders(ex.w)
 	return g.limitReached(ex, err)
 }
 
@@ -80,11 +83,10 @@ func closeGrants(grants []*quota.Grant) {
 // the answer, since the client's next request may follow immediately. modelAsked says that the
 // model was probably asked. If it is true, missing counts are estimated.
 func (c *choice) settle(modelAsked bool) {
-	a := &c.account
-	a.modelAsked = a.modelAsked || modelAsked
-	if a.grant != nil {
+	c.modelAsked = c.modelAsked || modelAsked
+	if c.grant != nil {
 		used, _ := c.tokens()
-		a.grant.Close(used.InputTokens + used.OutputTokens)
+		c.grant.Close(used.InputTokens + used.OutputTokens)
 	}
 }
 
@@ -95,11 +97,11 @@ const charactersPerToken = 4
 // interrupted turn. Then the missing counts are estimated, if the model was probably asked.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
-	if used.InputTokens+used.OutputTokens == 0 && (c.account.modelAsked || !c.firstOutput.IsZero()) {
-		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.account.outputChars/charactersPerToken)), true
+	if used.InputTokens+used.OutputTokens == 0 && (c.modelAsked || !c.firstOutput.IsZero()) {
+		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.outputChars/charactersPerToken)), true
 	}
 	if estimated {
-		used.InputTokens += c.account.input
+		used.InputTokens += c.run.req.input
 		used.TotalTokens = used.InputTokens + used.OutputTokens
 	}
 	return used, estimated
@@ -139,8 +141,8 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 }
 
 // setLimit sets the headers about a limit, with the names of the client's API.
-func (received *receivedRequest) setLimit(header http.Header, l api.Limit) {
-	if set := received.api.Limit; set != nil {
+func (req *request) setLimit(header http.Header, l api.Limit) {
+	if set := req.api.Limit; set != nil {
 		set(header, l)
 	} else {
 		api.SetLimit(header, l)
@@ -149,12 +151,12 @@ func (received *receivedRequest) setLimit(header http.Header, l api.Limit) {
 
 // setKeyLimitHeaders sets the headers about rate limits from the limits of the key. For requests
 // and for tokens it uses the limit with the least left. It returns false if the key has no limits.
-func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
-	if received.key == nil || len(received.key.Limits) == 0 {
+func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
+	if req.key == nil || len(req.key.Limits) == 0 {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range received.limits.States() {
+	for _, s := range req.limits.States() {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
@@ -164,7 +166,7 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 		if limit.Resets.IsZero() {
 			limit.Resets = time.Now() // zero: nothing is used
 		}
-		received.setLimit(w.Header(), limit)
+		req.setLimit(w.Header(), limit)
 	}
 	return true
 }
@@ -176,7 +178,7 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 // its tokens with a percentage and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req
-	if setKeyLimitHeaders(w, req.receivedRequest) {
+	if req.setKeyLimitHeaders(w) {
 		return
 	}
 	limits, _ := run.place().Conn.LastRateLimits()

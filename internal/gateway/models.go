@@ -148,7 +148,7 @@ func (o *offer) Find(id string) (m api.Model, ok bool) {
 
 // Models implements [api.Call]. It asks the app-server, which knows its models offline, too.
 func (c *plainCall) Models() (api.Models, *apierror.Error) {
-	models, apiErr := c.g.models(c.r)
+	models, apiErr := c.g.models(c.ex.r)
 	if apiErr == nil {
 		return models, nil
 	}

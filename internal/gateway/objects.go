@@ -15,45 +15,47 @@ func storedRoutes() []*Route {
 	all := []*Route{
 		{Route: api.Route{Path: "/v1/responses/*", Methods: api.GetAnd(remove)}, stored: map[string]plain{
 			get:    (*plainCall).response,
-			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteResponse(c.r, c.args[0]) },
+			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteResponse(c.ex.r, c.args[0]) },
 		}},
 		{Route: api.Route{Path: "/v1/responses/*/input_items", Methods: api.Get}, stored: map[string]plain{
 			get: func(c *plainCall) ([]byte, *apierror.Error) {
-				return c.g.objects.InputItems(c.r, c.args[0], c.claimBytes)
+				return c.g.objects.InputItems(c.ex.r, c.args[0], c.claimBytes)
 			},
 		}},
 		{Route: api.Route{Path: "/v1/responses/*/cancel", Methods: api.Post, NoBody: true}, stored: map[string]plain{
 			post: func(c *plainCall) ([]byte, *apierror.Error) {
-				return c.g.objects.CancelResponse(c.r, c.args[0], c.claimBytes)
+				return c.g.objects.CancelResponse(c.ex.r, c.args[0], c.claimBytes)
 			},
 		}},
 		{Route: api.Route{Path: "/v1/conversations", Methods: api.Post, Name: "conversations"}, stored: map[string]plain{
 			post: reading("", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
-				return c.g.objects.CreateConversation(c.r, body)
+				return c.g.objects.CreateConversation(c.ex.r, body)
 			}),
 		}},
 		{Route: api.Route{Path: conversation, Methods: api.GetAnd(post, remove), Name: "conversations"}, stored: map[string]plain{
 			get: func(c *plainCall) ([]byte, *apierror.Error) {
-				return c.g.objects.Conversation(c.r, c.args[0], c.claimBytes)
+				return c.g.objects.Conversation(c.ex.r, c.args[0], c.claimBytes)
 			},
 			post: reading("metadata", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
-				return c.g.objects.UpdateConversation(c.r, c.args[0], body)
+				return c.g.objects.UpdateConversation(c.ex.r, c.args[0], body)
 			}),
-			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteConversation(c.r, c.args[0]) },
+			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteConversation(c.ex.r, c.args[0]) },
 		}},
 		{Route: api.Route{Path: conversation + "/items", Methods: api.GetAnd(post), Name: "conversations"}, stored: map[string]plain{
 			get: func(c *plainCall) ([]byte, *apierror.Error) {
-				return c.g.objects.ConversationItems(c.r, c.args[0], c.claimBytes)
+				return c.g.objects.ConversationItems(c.ex.r, c.args[0], c.claimBytes)
 			},
 			post: reading("items", func(c *plainCall, body *responses.ConversationRequest) ([]byte, *apierror.Error) {
-				return c.g.objects.AddItems(c.r, c.args[0], body, c.claimBytes)
+				return c.g.objects.AddItems(c.ex.r, c.args[0], body, c.claimBytes)
 			}),
 		}},
 		{Route: api.Route{Path: conversation + "/items/*", Methods: api.GetAnd(remove), Name: "conversations"}, stored: map[string]plain{
 			get: func(c *plainCall) ([]byte, *apierror.Error) {
-				return c.g.objects.ConversationItem(c.r, c.args[0], c.args[1], c.claimBytes)
+				return c.g.objects.ConversationItem(c.ex.r, c.args[0], c.args[1], c.claimBytes)
 			},
-			remove: func(c *plainCall) ([]byte, *apierror.Error) { return c.g.objects.DeleteItem(c.r, c.args[0], c.args[1]) },
+			remove: func(c *plainCall) ([]byte, *apierror.Error) {
+				return c.g.objects.DeleteItem(c.ex.r, c.args[0], c.args[1])
+			},
 		}},
 	}
 	for _, rt := range all {
@@ -64,28 +66,28 @@ func storedRoutes() []*Route {
 
 // response answers GET /v1/responses/{id}; [Gateway.streamResponse] does if the client wants events.
 func (c *plainCall) response() ([]byte, *apierror.Error) {
-	if _, _, apiErr := wantsStream(c.r); apiErr != nil {
+	if _, _, apiErr := wantsStream(c.ex.r); apiErr != nil {
 		return nil, apiErr
 	}
-	return c.g.objects.Response(c.r, c.args[0], c.claimBytes)
+	return c.g.objects.Response(c.ex.r, c.args[0], c.claimBytes)
 }
 
 // reading returns a plain that decodes the body of a request that changes a conversation, counts it
 // for its key, and calls answer. required is the member that the body must have; empty: none.
 func reading(required string, answer func(*plainCall, *responses.ConversationRequest) ([]byte, *apierror.Error)) plain {
 	return func(c *plainCall) ([]byte, *apierror.Error) {
-		received := receivedRequest{api: &responses.API}
-		if apiErr := c.g.beginLimits(c.ex, &received); apiErr != nil {
-			reqbody.LimitDiscard(c.w)
+		req, apiErr := c.g.beginLimits(c.ex, &responses.API)
+		if apiErr != nil {
+			reqbody.LimitDiscard(c.ex.w)
 			return nil, apiErr
 		}
 		var decoded *responses.ConversationRequest
-		apiErr := c.readBody(func(body []byte) (apiErr *apierror.Error) {
+		apiErr = c.readBody(func(body []byte) (apiErr *apierror.Error) {
 			decoded, apiErr = responses.DecodeConversation(body, required)
 			return apiErr
 		})
 		if apiErr == nil {
-			apiErr = c.g.countRequest(c.ex, received, nil, 0)
+			apiErr = c.g.countRequest(c.ex, req, nil)
 		}
 		if apiErr != nil {
 			return nil, apiErr

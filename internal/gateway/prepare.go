@@ -11,65 +11,46 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // prepare resolves, checks and plans a request, so that its turns can start. It fetches data that
 // needs memory, so it is called only after the turns have their slots.
-func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded api.Request) (*request, *apierror.Error) {
-	if apiErr := g.resolve(ex, received, decoded); apiErr != nil {
-		return nil, apiErr
+func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiErr *apierror.Error) {
+	if apiErr = g.resolve(ex, req, decoded); apiErr != nil {
+		return apiErr
 	}
 	asked := decoded.Asked()
-	if apiErr := g.fetchImages(ex.ctx, received.body, asked); apiErr != nil {
-		return nil, apiErr
+	if apiErr = g.fetchImages(ex.ctx, req.body, asked); apiErr != nil {
+		return apiErr
 	}
 	if f := asked.CheckPixels(); f != nil {
-		return nil, f.In(received.api.Images).APIError()
+		return f.In(req.api.Images).APIError()
 	}
 	if f := asked.CheckTools(); f != nil {
-		return nil, f.APIError()
+		return f.APIError()
 	}
-	input, apiErr := g.countTurns(ex, received, asked)
+	if apiErr = g.countTurns(ex, req, asked); apiErr != nil {
+		return apiErr
+	}
+	apiErr = g.claimMemory(ex, req.body.Size(), int64(asked.Choices()), asked.ToolBytes(), asked.Pixels())
 	if apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
-	apiErr = g.claimMemory(ex, received.body.Size(), int64(asked.Choices()), asked.ToolBytes(), asked.Pixels())
+	if req.endCopy, apiErr = g.waitToCopy(ex, req.body.Size()); apiErr != nil {
+		return apiErr
+	}
+	g.compute(ex, req.body.Size(), func() { req.plan, apiErr = decoded.Plan(g.planOptions) })
 	if apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
-	endCopy, apiErr := g.waitToCopy(ex, received.body.Size())
-	if apiErr != nil {
-		return nil, apiErr
+	req.overrides = g.toolOverrides(ex.r, req.plan)
+	if req.options, apiErr = g.opts.turnOptions(ex.r, asked, req.plan); apiErr != nil {
+		return apiErr
 	}
-	var plan *prompt.Plan
-	g.compute(ex, received.body.Size(), func() { plan, apiErr = decoded.Plan(g.planOptions) })
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	req := &ex.prealloc.request
-	*req = request{
-		receivedRequest: received, plan: plan, overrides: g.toolOverrides(ex.r, plan), input: input, endCopy: endCopy,
-	}
-	if req.options, apiErr = g.opts.turnOptions(ex.r, asked, plan); apiErr != nil {
-		return nil, apiErr
-	}
-	start := api.Start{Plan: plan, Arrived: ex.arrived, Place: ex.prealloc.running.modelAndVersion}
-	req.answer = received.kept.answer(decoded, start, &req.options)
+	start := api.Start{Plan: req.plan, Arrived: ex.arrived, Place: ex.prealloc.running.modelAndVersion}
+	req.answer = req.kept.answer(decoded, start, &req.options)
 	req.form = req.answer.Form()
-	return req, nil
-}
-
-type request struct {
-	receivedRequest
-	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
-	options   turn.Options // of the first choice; each other choice has a copy
-	answer    api.Answer
-	form      api.Form // of answer
-	overrides []string // see [Gateway.toolOverrides]
-
-	input   int64  // estimated tokens of the input of each turn
-	endCopy func() // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
+	return nil
 }
 
 // apiError converts a failure of the request to the error that its client gets.
@@ -79,15 +60,15 @@ func (req *request) apiError(failure error) *apierror.Error {
 
 // resolve completes a request: it encodes its content, or adds the stored responses and items to
 // which the request refers. It charges the memory for that to the body.
-func (g *Gateway) resolve(ex *exchange, received receivedRequest, decoded api.Request) *apierror.Error {
+func (g *Gateway) resolve(ex *exchange, req *request, decoded api.Request) *apierror.Error {
 	if q, ok := decoded.(api.EncodedRequest); ok {
-		if size := q.Encoded(); size > 0 && !received.body.Grow(size) {
+		if size := q.Encoded(); size > 0 && !req.body.Grow(size) {
 			return apierror.BodyMemory()
 		}
 		return q.Encode()
 	}
-	if received.kept != nil {
-		return received.kept.resolve(ex, received.body)
+	if req.kept != nil {
+		return req.kept.resolve(ex, req.body)
 	}
 	return nil
 }

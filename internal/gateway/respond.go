@@ -15,12 +15,12 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	ex.setHeaders(req)
 	g.setLimitHeaders(run)
 	defer responder.close()
-	run.group.responder = responder
+	run.responder = responder
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
 	g.setLimitHeaders(run) // again, with the use after the turns; it has no effect on an answer that has begun
-	if run.group.tally.budgetSpent {
+	if responder.budgetSpent {
 		ex.w.Header().Set(budgetHeader, "spent")
 	}
 	if what := req.kept.notStored(); what != "" {

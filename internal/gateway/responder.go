@@ -30,7 +30,10 @@ type responder struct {
 	ex     *exchange
 	answer api.Answer
 	form   api.Form // of answer
-	tally  *tally   // of the choices
+
+	// The sum over the choices whose turns have ended.
+	tools       turn.Report // only the counts that a client gets
+	budgetSpent bool        // the limits of the key have cut an answer short
 
 	events    events       // where the events go; nil: the answer is one body
 	log       *objects.Log // where the events go, if it is a background response; otherwise nil
@@ -53,10 +56,10 @@ type events interface {
 	Close() error
 }
 
-func (g *Gateway) newResponder(ex *exchange, req *request, tally *tally) *responder {
+func (g *Gateway) newResponder(ex *exchange, req *request) *responder {
 	answer := req.answer
 	if !req.plan.Stream {
-		s := &responder{g: g, ex: ex, answer: answer, form: req.form, tally: tally, claim: g.newAnswerClaim(ex.user)}
+		s := &responder{g: g, ex: ex, answer: answer, form: req.form, claim: g.newAnswerClaim(ex.user)}
 		answer.Begin(nil)
 		return s
 	}
@@ -65,7 +68,7 @@ func (g *Gateway) newResponder(ex *exchange, req *request, tally *tally) *respon
 		writer sse.Writer
 	})
 	s.responder = responder{
-		g: g, ex: ex, answer: answer, form: req.form, tally: tally, events: ex.events,
+		g: g, ex: ex, answer: answer, form: req.form, events: ex.events,
 		headerDue: time.Now().Add(headerDelay), transferEncoding: [1]string{"chunked"},
 	}
 	if s.events == nil {
@@ -90,6 +93,16 @@ func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http
 		w = g.opts.OwnDeadlines(w, r)
 	}
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
+}
+
+// count adds the counts of a choice whose turn has ended.
+func (s *responder) count(c *choice) {
+	report := c.machine.Report()
+	s.tools.Calls += report.Calls
+	s.tools.Truncated = s.tools.Truncated || report.Truncated
+	if c.finish == turn.FinishLength && c.grant.LimitsTokens() && c.grant.Spent() {
+		s.budgetSpent = true
+	}
 }
 
 // write writes the next outputs of a choice, and flushes once. None of them is a failure. If write
@@ -168,13 +181,13 @@ func (s *responder) flush() error {
 // answer was never flushed, it would add a Content-Length, as if the answer were not streamed. Over
 // HTTP/1, the header Transfer-Encoding prevents this; over HTTP/2 and HTTP/3, end flushes.
 func (s *responder) end() error {
-	if s.tally.budgetSpent {
+	if s.budgetSpent {
 		if err := s.events.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
 			return err
 		}
 	}
-	if tools := &s.tally.tools; s.form.Counts && tools.Calls > 0 {
-		if err := s.events.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated)); err != nil {
+	if s.form.Counts && s.tools.Calls > 0 {
+		if err := s.events.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", s.tools.Calls, s.tools.Truncated)); err != nil {
 			return err
 		}
 	}
@@ -277,9 +290,9 @@ func (s *responder) writeBody() requestOutcome {
 	if apiErr != nil {
 		return s.g.refuse(s.ex.w, s.ex.r, apiErr)
 	}
-	header, tools := s.ex.w.Header(), &s.tally.tools
-	header.Set(countHeader, strconv.Itoa(tools.Calls))
-	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
+	header := s.ex.w.Header()
+	header.Set(countHeader, strconv.Itoa(s.tools.Calls))
+	header.Set(truncatedHeader, strconv.FormatBool(s.tools.Truncated))
 	if err := writeJSON(s.ex.w, http.StatusOK, body); err != nil {
 		return requestOutcome{apiErr: apierror.ClientGone(), deliveryErr: err}
 	}

@@ -37,7 +37,7 @@ import (
 func streamOf(g *Gateway, ex *exchange) *responder {
 	answer := chat.NewEncoder(chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}})
 	req := &request{plan: &prompt.Plan{Settings: prompt.Settings{Stream: true}}, answer: answer, form: answer.Form()}
-	return g.newResponder(ex, req, new(tally))
+	return g.newResponder(ex, req)
 }
 
 func newTestResponder(t *testing.T) (*responder, *httptest.ResponseRecorder) {
@@ -67,9 +67,9 @@ func TestFailureBeforeOutput(t *testing.T) {
 func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newTestResponder(t)
-		group := &turnGroup{responder: s}
+		run := &runningRequest{responder: s, req: &request{statusEntry: new(status.Entry)}}
 		newChoice := func() *choice {
-			return &choice{group: group, options: new(turn.Options), statusEntry: new(status.Entry), firstOutput: time.Now()}
+			return &choice{run: run, options: new(turn.Options), firstOutput: time.Now()}
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
@@ -77,7 +77,7 @@ func TestWakeAfterFailure(t *testing.T) {
 			t.Errorf("the failed choice: %v", err)
 		}
 		broken := failures.APIError(failureOutput.Err)
-		if err := group.fail(failed, broken); !errors.Is(err, broken) {
+		if err := run.fail(failed, broken); !errors.Is(err, broken) {
 			t.Errorf("the request: %v", err)
 		}
 		if err := other.Wake(); !errors.Is(err, broken) || w.Flushed || s.opened {
@@ -245,7 +245,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(x, &request{receivedRequest: receivedRequest{api: &chat.API}, plan: new(prompt.Plan)}, &choice{turn: new(conversation.Turn)}, outcome.apiErr)
+	r := newRecord(x, &request{api: &chat.API, plan: new(prompt.Plan)}, &choice{turn: new(conversation.Turn)}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
 		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}

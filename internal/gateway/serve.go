@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -105,7 +106,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 		return g.refuse(ex.w, ex.r, failures.APIError(err))
 	}
 	ex.releaseOnClose(lease)
-	if apiErr := g.claimRequestSlot(&ex.requestSlot, ex.user); apiErr != nil {
+	if apiErr := g.claimRequestSlot(ex); apiErr != nil {
 		reqbody.LimitDiscard(ex.w)
 		return g.refuse(ex.w, ex.r, apiErr)
 	}
@@ -118,7 +119,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	}
 	if req.form.Warmup {
 		closeGrants(req.grants)
-		return warmUp(g.newResponder(ex, req, new(tally)))
+		return warmUp(g.newResponder(ex, req))
 	}
 	ctx := ex.turnContext(req.kept)
 	run, err := g.start(ctx, ex, lease, req)
@@ -128,7 +129,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 		outcome.turns = run.abandonedRecords(outcome.apiErr)
 		return outcome
 	}
-	return g.respond(ctx, run, g.newResponder(ex, req, &run.group.tally))
+	return g.respond(ctx, run, g.newResponder(ex, req))
 }
 
 // turnContext returns the turns' context, cancelled if a request deletes or cancels the answer.
@@ -141,13 +142,12 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 // accept receives a request and prepares its turns. It fails if the server's exit has begun or begins.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.exit.accepted.Store(true)
-	received, decoded, apiErr := g.receive(ex, of, decode)
-	var req *request
+	req, decoded, apiErr := g.receive(ex, of, decode)
 	if apiErr == nil {
-		req, apiErr = g.prepare(ex, received, decoded)
+		apiErr = g.prepare(ex, req, decoded)
 	}
 	if apiErr != nil {
-		closeGrants(received.grants)
+		closeGrants(req.grants)
 	}
 	return req, ex.preferExitError(apiErr)
 }
@@ -160,7 +160,8 @@ func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 	return apiErr
 }
 
-type receivedRequest struct {
+// request is a request that the model answers.
+type request struct {
 	api         *api.API
 	kept        *keptResponse  // what the server keeps of the answer; nil: nothing
 	key         *quota.Key     // nil: no key with limits was used
@@ -168,43 +169,51 @@ type receivedRequest struct {
 	grants      []*quota.Grant // one for each turn; empty: the key limits neither turns nor tokens
 	body        *claims.Claim  // the memory of the body and of all to which the request refers
 	statusEntry *status.Entry
+
+	// The fields below are set by prepare.
+	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
+	options   turn.Options // of the first choice; each other choice has a copy
+	answer    api.Answer
+	form      api.Form // of answer
+	overrides []string // see [Gateway.toolOverrides]
+	input     int64    // estimated tokens of the input of each turn
+	endCopy   func()   // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
 }
 
 // receive reads and decodes a request and waits until its turns may run. If beginLimits refuses the
 // request, or the queue is full, receive does not read the body.
-func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (received receivedRequest, decoded api.Request, apiErr *apierror.Error) {
-	received = receivedRequest{api: of}
-	if apiErr = g.beginLimits(ex, &received); apiErr == nil && g.queue.Full(ex.user) {
+func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (req *request, decoded api.Request, apiErr *apierror.Error) {
+	if req, apiErr = g.beginLimits(ex, of); apiErr == nil && g.queue.Full(ex.user) {
 		apiErr = apierror.QueueFull()
 	}
 	if apiErr != nil {
 		reqbody.LimitDiscard(ex.w)
-		return received, nil, apiErr
+		return req, nil, apiErr
 	}
 	body, claim, apiErr := g.readBody(ex)
-	if received.body = claim; apiErr != nil {
-		return received, nil, apiErr
+	if req.body = claim; apiErr != nil {
+		return req, nil, apiErr
 	}
 	g.compute(ex, int64(len(body)), func() { decoded, apiErr = decode(g, ex.r, body) })
-	if apiErr == nil && received.key != nil && !g.allows(received.key, decoded.Asked().Model) {
-		apiErr = apierror.ModelNotFound(decoded.Asked().Model).WithModels(received.key.Models)
+	if apiErr == nil && req.key != nil && !g.allows(req.key, decoded.Asked().Model) {
+		apiErr = apierror.ModelNotFound(decoded.Asked().Model).WithModels(req.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()
 	}
 	if apiErr != nil {
-		return received, nil, apiErr
+		return req, nil, apiErr
 	}
-	received.kept = g.newKept(ex, decoded)
-	if received.grants, apiErr = g.acquireGrants(ex, received.limits, decoded.Asked().Choices()); apiErr != nil {
-		return received, nil, apiErr
+	req.kept = g.newKept(ex, decoded)
+	if req.grants, apiErr = g.acquireGrants(ex, req.limits, decoded.Asked().Choices()); apiErr != nil {
+		return req, nil, apiErr
 	}
-	received.statusEntry = g.trackStatus(ex, of, decoded)
+	req.statusEntry = g.trackStatus(ex, of, decoded)
 	if apiErr := g.admit(ex, decoded.Asked().Choices()); apiErr != nil {
-		return received, nil, apiErr
+		return req, nil, apiErr
 	}
-	received.statusEntry.Enter(status.Starting)
-	return received, decoded, nil
+	req.statusEntry.Enter(status.Starting)
+	return req, decoded, nil
 }
 
 // trackStatus lists the request in Options.Live until the exchange is closed.

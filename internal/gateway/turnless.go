@@ -21,26 +21,23 @@ const (
 	pieceSize = 64 << 10
 )
 
-// claimRequestSlot claims a slot, or fails if none is free for the user. The caller releases it.
-func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Error {
-	g.crowd.Note(user)
-	*slot = *g.requestSlots.Claim(user)
-	if !slot.Grow(1) {
+// claimRequestSlot claims a slot until the exchange is closed, or fails if none is free for the user.
+func (g *Gateway) claimRequestSlot(ex *exchange) *apierror.Error {
+	g.crowd.Note(ex.user)
+	ex.requestSlot = *g.requestSlots.Claim(ex.user)
+	if !ex.requestSlot.Grow(1) {
 		return apierror.QueueFull()
 	}
 	return nil
 }
 
-// plainCall is a request without a turn, as an [api.Call]. Its claims last until the answer is read.
+// plainCall is a request without a turn, as an [api.Call].
 type plainCall struct {
-	g           *Gateway
-	w           http.ResponseWriter
-	r           *http.Request
-	args        []string // see [Gateway.Serve]
-	requestSlot claims.Claim
-	memory      claims.Claim  // of the answer, in bytes
-	ex          *exchange     // closed when the answer is made
-	bodyClaim   *claims.Claim // of the body, once it is read
+	g         *Gateway
+	ex        *exchange     // released when the answer is made, and closed when it is read
+	args      []string      // see [Gateway.Serve]
+	memory    claims.Claim  // of the answer, in bytes, until it is read
+	bodyClaim *claims.Claim // of the body, once it is read
 }
 
 // plain makes the body of the answer to a call. It claims memory for what it copies.
@@ -54,15 +51,9 @@ func (c *plainCall) claimBytes(bytes int64) *apierror.Error {
 	return nil
 }
 
-func (c *plainCall) make(answer plain) ([]byte, *apierror.Error) {
-	c.ex = c.g.newExchange(c.w, c.r)
-	defer c.ex.close()
-	return answer(c)
-}
-
 // Read implements [api.Call].
 func (c *plainCall) Read(decode func(body []byte) *apierror.Error) (apiErr *apierror.Error) {
-	if _, apiErr = c.g.keyOf(c.r); apiErr != nil {
+	if _, apiErr = c.g.keyOf(c.ex.r); apiErr != nil {
 		return apiErr
 	}
 	return c.readBody(decode)
@@ -86,18 +77,17 @@ func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) 
 // countTurn counts a request's tokens. It needs a slot for turns: counting can take as long as a turn.
 func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
 	ex := c.ex
-	received, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)
-	defer func() { closeGrants(received.grants) }()
+	req, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)
 	if apiErr == nil {
-		apiErr = c.g.resolve(ex, received, decoded)
+		apiErr = c.g.resolve(ex, req, decoded)
 	}
 	if apiErr == nil {
-		apiErr = c.g.countRequest(ex, received, nil, 0)
+		apiErr = c.g.countRequest(ex, req, nil)
 	}
 	if apiErr != nil {
 		return nil, ex.preferExitError(apiErr)
 	}
-	count, apiErr := c.g.countTokens(ex, received.body, decoded.Asked().CountTokens)
+	count, apiErr := c.g.countTokens(ex, req.body, decoded.Asked().CountTokens)
 	return rt.Count(count), ex.preferExitError(apiErr)
 }
 
@@ -113,17 +103,18 @@ func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Err
 // serveTurnless serves a request that needs no turn. args are those of [Gateway.Serve]. answer
 // makes the body; serveTurnless claims what a larger body needs beyond the claims of answer.
 func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []string, answer plain) {
-	user := g.opts.User(r)
-	c := plainCall{g: g, w: w, r: r, args: args, memory: *g.answerBudget.Claim(user)}
-	defer c.requestSlot.Release()
+	ex := g.newExchange(w, r)
+	defer ex.close()
+	c := plainCall{g: g, ex: ex, args: args, memory: *g.answerBudget.Claim(ex.user)}
 	defer c.memory.Release()
 	var body claims.Bytes
-	apiErr := g.claimRequestSlot(&c.requestSlot, user)
+	apiErr := g.claimRequestSlot(ex)
 	if apiErr == nil {
 		var made []byte
-		if made, apiErr = c.make(answer); apiErr == nil {
+		if made, apiErr = answer(&c); apiErr == nil {
 			body, apiErr = keepAnswer(&c.memory, made)
 		}
+		ex.release()
 	}
 	g.writeAnswer(w, r, body, apiErr)
 }

@@ -147,8 +147,7 @@ func TestPlaces(t *testing.T) {
 	g, ids := visitsOf(t, 64<<20, 10, "a", "b")
 	g.requestSlots = claims.NewBudget(8, 1, g.crowd)
 	for got := 0; ; got++ {
-		var place claims.Claim
-		if apiErr := g.claimRequestSlot(&place, "a"); apiErr != nil {
+		if apiErr := g.claimRequestSlot(&exchange{user: "a"}); apiErr != nil {
 			if got != 4 || apiErr.Code != apierror.CodeQueueFull {
 				t.Errorf("%d places, %v", got, apiErr)
 			}

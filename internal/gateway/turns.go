@@ -11,24 +11,34 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
+// runningRequest has the turns of a request, which share the responder.
 type runningRequest struct {
 	g       *Gateway
 	ex      *exchange
 	req     *request
 	lease   conversation.Lease // released when the turns have started
 	choices []*choice
-	group   turnGroup
+
+	mu          sync.Mutex // guards the fields below
+	responder   *responder
+	err         error // why writing or the request has failed; nil: neither has; nothing is written after a failure
+	restartable int   // how many turns may still have to be started again
+
+	allowedFailures int             // how many more choices may fail before the request fails
+	firstFailure    *apierror.Error // of the first choice that has failed; nil: none has failed
 }
 
 // start starts the turns side by side. After an error, those that started end with the exchange.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
-	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(ex, req)}
-	run.group.setUp(run.choices, req)
+	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, restartable: req.plan.Choices}
+	run.choices = run.newChoices()
+	if req.form.Partial {
+		run.allowedFailures = len(run.choices) - 1
+	}
 	ex.releaseOnClose(run)
 	err := run.forEachChoice(ctx, (*runningRequest).startChoice)
 	lease.Release() // each turn holds its own process now
@@ -40,7 +50,7 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 // the model was probably asked. Such turns count for the key of the request.
 func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []usage.Record) {
 	for _, c := range run.choices {
-		if c.account.modelAsked {
+		if c.modelAsked {
 			records = append(records, newRecord(run.ex, run.req, c, apiErr))
 		}
 	}
@@ -48,8 +58,8 @@ func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []u
 }
 
 // newChoices returns the choices of a request. Their turns are not started.
-func newChoices(ex *exchange, req *request) []*choice {
-	choices := ex.prealloc.choices[:]
+func (run *runningRequest) newChoices() []*choice {
+	req, choices := run.req, run.ex.prealloc.choices[:]
 	if req.plan.Choices != 1 {
 		choices = make([]*choice, req.plan.Choices)
 	}
@@ -59,10 +69,10 @@ func newChoices(ex *exchange, req *request) []*choice {
 			options = new(req.options)
 		}
 		options.Choice = i
-		c := &choice{index: i, options: options, statusEntry: req.statusEntry, account: turnAccount{input: req.input}}
+		c := &choice{run: run, index: i, options: options}
 		if len(req.grants) > 0 {
-			if c.account.grant = req.grants[i]; c.account.grant.LimitsTokens() {
-				options.Budget = c.account.grant
+			if c.grant = req.grants[i]; c.grant.LimitsTokens() {
+				options.Budget = c.grant
 			}
 		}
 		choices[i] = c
@@ -109,64 +119,25 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	if failure == nil {
 		return err
 	}
-	return run.group.fail(c, run.nameModels(ctx, c, run.req.apiError(failure)))
-}
-
-// turnGroup is shared by one request's turns: the responder, and the request, to start turns again.
-type turnGroup struct {
-	mu          sync.Mutex
-	responder   *responder
-	err         error // why writing or the request has failed; nil: neither has; nothing is written after a failure
-	tally       tally
-	req         *request
-	restartable int // how many turns may still have to be started again
-
-	allowedFailures int             // how many more choices may fail before the request fails
-	firstFailure    *apierror.Error // of the first choice that has failed; nil: none has failed
-}
-
-// tally is the sum over the choices whose turns have ended.
-type tally struct {
-	tools       turn.Report // only the counts that a client gets
-	budgetSpent bool        // the limits of the key have cut an answer short
-}
-
-// setUp sets up the group for the turns of a request, without the responder.
-func (t *turnGroup) setUp(choices []*choice, req *request) {
-	t.req, t.restartable = req, len(choices)
-	if req.form.Partial {
-		t.allowedFailures = len(choices) - 1
-	}
-	for _, c := range choices {
-		c.group = t
-	}
-}
-
-func (t *tally) add(c *choice) {
-	report := c.machine.Report()
-	t.tools.Calls += report.Calls
-	t.tools.Truncated = t.tools.Truncated || report.Truncated
-	if grant := c.account.grant; c.finish == turn.FinishLength && grant.LimitsTokens() && grant.Spent() {
-		t.budgetSpent = true
-	}
+	return run.fail(c, run.nameModels(ctx, c, run.req.apiError(failure)))
 }
 
 // fail records that a choice has failed. It returns nil if the request can succeed without that
 // choice, else the request's error: that of the first choice that failed.
-func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.firstFailure != nil {
-		apiErr = t.firstFailure
+func (run *runningRequest) fail(c *choice, apiErr *apierror.Error) error {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.firstFailure != nil {
+		apiErr = run.firstFailure
 	}
-	if t.firstFailure, c.apiErr = apiErr, apiErr; t.err == nil && t.allowedFailures > 0 {
-		t.allowedFailures--
+	if run.firstFailure, c.apiErr = apiErr, apiErr; run.err == nil && run.allowedFailures > 0 {
+		run.allowedFailures--
 		return nil
 	}
-	if t.err == nil {
-		t.err = apiErr
+	if run.err == nil {
+		run.err = apiErr
 	}
-	return t.err
+	return run.err
 }
 
 // errPanicked ends a request's other choices, or a background response, after a panic.
