@@ -43,24 +43,16 @@ func (t *Turn) announce() {
 	if t.current.threads == nil || t.answer.mixed || t.chain == nil {
 		return
 	}
-	t.withdrawAnnouncement()
 	t.historyHash = t.chain.After(&t.answer)
 	t.answer.release()
-	t.announced = t.current.threads.announce(t.historyHash)
-}
-
-func (t *Turn) withdrawAnnouncement() {
-	if t.announced != nil {
-		t.current.threads.withdraw(t.historyHash, t.announced)
-		t.announced = nil
-	}
+	t.withdraw = t.current.threads.announce(t.historyHash)
 }
 
 // keep keeps the thread for the next request. It does nothing if announce has found that the thread
 // cannot be kept, or if the thread differs from what the client got.
 func (t *Turn) keep() {
 	state := t.request.Machine.ThreadState()
-	if t.historyHash == (Hash{}) || t.current.thread == nil || !state.InSync {
+	if t.withdraw == nil || t.current.thread == nil || !state.InSync {
 		return
 	}
 	current := t.current
@@ -70,9 +62,8 @@ func (t *Turn) keep() {
 		pendingCalls: state.PendingCalls, schema: t.schema, effort: t.effort, request: t.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
-	announced := t.announced
-	t.current.thread, t.announced = nil, nil
-	current.threads.keepWhenIdle(kept, announced)
-	current.memory.Release()
+	current.threads.keepWhenIdle(kept, t.withdraw)
+	t.current.thread, t.withdraw = nil, nil
+	t.request.Memory.Release()
 	current.onClose() // a kept thread does not count as a use of its process
 }

@@ -16,9 +16,9 @@ import (
 // keptThread waits for the next request of its conversation or, as a spare thread, for a first one.
 type keptThread struct {
 	thread *codexrpc.Thread
-	place  Place     // of a spare thread, only Conn is set
-	expiry time.Time // when the thread is dropped
-	kind   *kind     // of a spare thread, which has none of the following; nil: it is not a spare thread
+	place  Place       // of a spare thread, only Conn is set
+	expiry *time.Timer // drops the thread; nil: it is in no list
+	kind   *kind       // of a spare thread, which has none of the following; nil: it is not a spare thread
 
 	hash         Hash           // identifies the history
 	user         string         // the owner of the conversation

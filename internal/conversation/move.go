@@ -64,7 +64,7 @@ func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started 
 	case !opened:
 		return false, f.err
 	}
-	t.current.close()
+	t.closeThread(t.current.onClose)
 	return true, t.start(ctx, next)
 }
 

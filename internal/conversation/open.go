@@ -31,7 +31,7 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error
 	opened := false
 	defer func() {
 		if !opened { // there is no thread, or something has panicked
-			t.current.close()
+			t.closeThread(t.current.onClose)
 		}
 	}()
 	if !t.startOnKept(ctx, lease) {
@@ -72,19 +72,17 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	var link Link
 	var lostBy *Threads // dropped the thread that had the conversation; nil: none has
 	var reason Reason
-	member, done, found := lease.Resume(func(all *Threads) (found bool) {
+	member, done, found := lease.Resume(func(all *Threads) bool {
 		chain := t.historyChain(lease)
 		if chain == nil {
 			return false
 		}
-		threads = all
-		if kept, link, found = all.claim(ctx, chain.Links); found {
-			return true
-		}
-		if r := all.takeReason(chain.Links); r != "" {
+		if kept, link = all.claim(ctx, chain.Links); kept != nil {
+			threads = all
+		} else if r := all.takeReason(chain.Links); r != "" {
 			lostBy, reason = all, r
 		}
-		return false
+		return kept != nil
 	})
 	if !found {
 		if lostBy != nil {
@@ -98,10 +96,10 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	threads.count(kept.isParked(), fallbackReason(err))
 	if err != nil {
 		t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
-		kept.thread.Close(releaseThen(t.request.Memory, done))
+		closeThenRelease(kept.thread, t.request.Memory, done)
 		return false
 	}
-	next := attempt{origin: Continued, member: member, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads, memory: t.request.Memory}
+	next := attempt{origin: Continued, member: member, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads}
 	if kept.isParked() {
 		next.origin = Resumed
 	}
@@ -166,7 +164,7 @@ func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (starte
 // restartWithoutSpare starts a turn anew that could not start on a spare thread.
 func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	f.opening = &opening{lease: f.opening.lease, spareSettings: t.current.spareSettings}
-	t.current.close()
+	t.closeThread(t.current.onClose)
 	t.current = attempt{}
 	return true, t.startOnLeastBusy(ctx, f.opening)
 }
@@ -231,11 +229,9 @@ func (t *Turn) withLease(next attempt, lease Lease, done func()) attempt {
 // start puts the history into the thread of an attempt and starts the turn. It then starts a spare
 // thread for a later request, if one is wanted.
 func (t *Turn) start(ctx context.Context, next attempt) error {
-	t.withdrawAnnouncement()
 	next.begun = time.Now()
-	next.memory = t.request.Memory
-	next.memory.Hold()
-	t.answer, t.historyHash, t.current = Answer{}, Hash{}, next
+	t.request.Memory.Hold()
+	t.current = next
 	if err := t.injectHistory(ctx); err != nil {
 		return err
 	}

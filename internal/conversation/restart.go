@@ -286,8 +286,7 @@ func (t *Turn) startAt(ctx context.Context, place Place) error {
 		return err
 	}
 	current := &t.current
-	failed := attempt{thread: current.thread, memory: current.memory, onClose: func() {}}
-	failed.close()
+	t.closeThread(func() {}) // the next thread keeps onClose
 	return t.start(ctx, attempt{
 		origin: New, member: current.member, place: place, thread: thread, triesParallelCalls: triesParallelCalls(place, plan),
 		threads: current.threads, hasOtherLogins: current.hasOtherLogins, onClose: current.onClose,

@@ -43,12 +43,9 @@ type Threads struct {
 	order      list.List              // of *keptThread: all threads that wait for a request, the oldest first
 	byHash     map[Hash]*list.Element // the threads with a conversation
 	announced  map[Hash]chan struct{} // for each thread that will soon be kept: closed when that is decided
-	perUser    map[string]int         // threads with a conversation
 	bytes      int                    // the size of all histories together
 	kinds      map[Hash]*kind         // of spare threads
 	spares     int                    // how many spare threads wait or are being started
-	timer      *time.Timer            // calls expire
-	firesAt    time.Time              // when the timer fires; zero: the timer does not run
 	lastShrink time.Time              // when shrink dropped threads last
 	stats      status.Conversations   // the counts of events
 
@@ -71,20 +68,16 @@ const maxDropReasons = 4096
 
 // NewThreads returns an empty Threads, which keeps fewer threads while memoryScarce returns true.
 func NewThreads(limits Limits, memoryScarce func() bool) *Threads {
-	t := &Threads{
+	return &Threads{
 		memoryScarce: memoryScarce,
 		unload:       func(kept *keptThread) { kept.thread.Close(nil) },
 		limits:       limits,
 		byHash:       make(map[Hash]*list.Element),
 		announced:    make(map[Hash]chan struct{}),
-		perUser:      make(map[string]int),
 		kinds:        make(map[Hash]*kind),
 		dropReasons:  make(map[Hash]Reason),
 		stats:        status.Conversations{Fallbacks: make(map[string]int)},
 	}
-	t.timer = time.AfterFunc(time.Hour, t.expire)
-	t.timer.Stop()
-	return t
 }
 
 // SetLimits changes the limits, and drops threads that exceed them. Idle and Parked apply only to
@@ -141,7 +134,6 @@ func (t *Threads) Follow(serving *codexrpc.Conn) {
 func (t *Threads) Close() {
 	t.mu.Lock()
 	t.closed = true
-	t.timer.Stop()
 	t.dropIf(Unusable, func(*keptThread) bool { return true })
 	t.mu.Unlock()
 	t.endingTurns.Wait()
@@ -149,29 +141,22 @@ func (t *Threads) Close() {
 
 // announce announces that the thread with this hash will soon be kept: a client may send its next
 // request, which then waits for the thread, before the previous turn has completely ended. When it
-// is kept, or will not be, the caller must call withdraw with the result. If another one with the
-// same history is announced already, announce returns nil.
-func (t *Threads) announce(hash Hash) (announced chan struct{}) {
+// is kept, or will not be, the caller must call withdraw, after which waiting requests go on. It does
+// nothing if it is called again, or if another one with the same history was announced already.
+func (t *Threads) announce(hash Hash) (withdraw func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.announced[hash] == nil {
-		announced = make(chan struct{})
-		t.announced[hash] = announced
+	if t.announced[hash] != nil {
+		return func() {}
 	}
-	return announced
-}
-
-// withdraw ends an announcement that is not nil and has not ended. Its waiting requests go on.
-func (t *Threads) withdraw(hash Hash, announced chan struct{}) {
-	if announced == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.announced[hash] == announced {
+	announced := make(chan struct{})
+	t.announced[hash] = announced
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		delete(t.announced, hash)
 		close(announced)
-	}
+	})
 }
 
 // announcementTimeout bounds a request's wait for a thread; it then goes on without it.
@@ -200,14 +185,14 @@ func (t *Threads) awaitAnnounced(ctx context.Context, links []Link) {
 // keepWhenIdle keeps a thread as soon as it is idle, or unloads it if that takes too long, then
 // withdraws the announcement, which wakes requests that wait. It does not wait itself: if the
 // thread is not idle yet, a goroutine does all this.
-func (t *Threads) keepWhenIdle(kept *keptThread, announced chan struct{}) {
+func (t *Threads) keepWhenIdle(kept *keptThread, withdraw func()) {
 	if kept.isIdle() {
 		t.keep(kept)
-		t.withdraw(kept.hash, announced)
+		withdraw()
 		return
 	}
 	t.endingTurns.Go(func() {
-		defer t.withdraw(kept.hash, announced)
+		defer withdraw()
 		kept.awaitIdle()
 		t.keep(kept)
 	})
@@ -251,45 +236,49 @@ func (t *Threads) add(kept *keptThread) {
 		life = t.limits.Parked
 	}
 	delete(t.dropReasons, kept.hash)
-	t.perUser[kept.user]++
 	t.bytes += kept.size
 	t.byHash[kept.hash] = t.push(kept, life)
 }
 
 // claim removes and returns the thread with the longest history that is a beginning of the
 // request's. links are the answers in the request's history, link the last of them that the thread
-// has. If the newest answer's thread is announced, claim first waits for it.
-func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, link Link, found bool) {
+// has. If there is none, kept is nil. If the newest answer's thread is announced, claim waits for it.
+func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, link Link) {
 	t.awaitAnnounced(ctx, links)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := len(links) - 1; i >= 0; i-- {
 		if e := t.byHash[links[i].Hash]; e != nil {
-			return t.remove(e), links[i], true
+			return t.remove(e), links[i]
 		}
 	}
-	return nil, Link{}, false
+	return nil, Link{}
 }
 
-// push appends a thread to the list for the time life. The caller holds the lock.
+// push appends a thread to the list, and drops it after the time life. The caller holds the lock.
 func (t *Threads) push(kept *keptThread, life time.Duration) *list.Element {
-	kept.expiry = time.Now().Add(life)
-	t.setTimer(kept.expiry)
-	return t.order.PushBack(kept)
+	e := t.order.PushBack(kept)
+	kept.expiry = time.AfterFunc(life, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if kept.expiry != nil {
+			t.dropFor(e, Expired)
+		}
+	})
+	return e
 }
 
 // remove removes and returns a thread. The caller holds the lock.
 func (t *Threads) remove(e *list.Element) *keptThread {
 	kept := t.order.Remove(e).(*keptThread)
+	kept.expiry.Stop()
+	kept.expiry = nil
 	if kept.isSpare() {
 		kept.kind.hasSpare = false
 		t.spares--
 		return kept
 	}
 	delete(t.byHash, kept.hash)
-	if t.perUser[kept.user]--; t.perUser[kept.user] == 0 {
-		delete(t.perUser, kept.user)
-	}
 	t.bytes -= kept.size
 	return kept
 }
@@ -324,12 +313,14 @@ func (t *Threads) evict(maxThreads, maxBytes int) {
 // victim returns the thread to evict first: the oldest thread of the user who has the most threads.
 // There must be a thread with a conversation. The caller holds the lock.
 func (t *Threads) victim() *list.Element {
-	most := 0
-	for _, n := range t.perUser {
-		most = max(most, n)
+	most, perUser := 0, make(map[string]int)
+	for _, e := range t.byHash {
+		user := e.Value.(*keptThread).user
+		perUser[user]++
+		most = max(most, perUser[user])
 	}
 	for e := t.order.Front(); ; e = e.Next() {
-		if kept := e.Value.(*keptThread); !kept.isSpare() && t.perUser[kept.user] == most {
+		if kept := e.Value.(*keptThread); !kept.isSpare() && perUser[kept.user] == most {
 			return e
 		}
 	}
@@ -358,27 +349,6 @@ func (t *Threads) recordReason(hash Hash, reason Reason) {
 		t.dropOrder = append(t.dropOrder, hash)
 	}
 	t.dropReasons[hash] = reason
-}
-
-// setTimer makes the timer call expire at the given time or earlier. When a request claims a
-// thread, the timer keeps its time, so expire may find nothing to do. The caller holds the lock.
-func (t *Threads) setTimer(at time.Time) {
-	if !t.closed && (t.firesAt.IsZero() || at.Before(t.firesAt)) {
-		t.firesAt = at
-		t.timer.Reset(max(0, time.Until(at)))
-	}
-}
-
-// expire drops the threads that no request has claimed in time.
-func (t *Threads) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.firesAt = time.Time{}
-	now := time.Now()
-	t.dropIf(Expired, func(kept *keptThread) bool { return !kept.expiry.After(now) })
-	for e := t.order.Front(); e != nil; e = e.Next() {
-		t.setTimer(e.Value.(*keptThread).expiry)
-	}
 }
 
 // takeReason returns and forgets why the thread that ends with the last of links was dropped, or ""

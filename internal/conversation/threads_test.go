@@ -67,14 +67,13 @@ func TestClaim(t *testing.T) {
 	k.add(keptFor("ann", "short"))
 	k.add(keptFor("ann", "long"))
 	links := []Link{{Hash: named("short"), Items: 2}, {Hash: named("long"), Items: 4}, {Hash: named("longer"), Items: 6}}
-	one, at, found := k.claim(t.Context(), links)
-	if !found || one.request.ID != "long" || at.Items != 4 {
-		t.Errorf("claimed %q at %d, %t; want the longest", one.request.ID, at.Items, found)
+	if one, at := k.claim(t.Context(), links); one == nil || one.request.ID != "long" || at.Items != 4 {
+		t.Errorf("claimed %+v at %d; want the longest", one, at.Items)
 	}
-	if one, _, found = k.claim(t.Context(), links); !found || one.request.ID != "short" {
-		t.Errorf("then claimed %q, %t", one.request.ID, found)
+	if one, _ := k.claim(t.Context(), links); one == nil || one.request.ID != "short" {
+		t.Errorf("then claimed %+v", one)
 	}
-	if _, _, found = k.claim(t.Context(), links); found {
+	if one, _ := k.claim(t.Context(), links); one != nil {
 		t.Error("claimed a thread twice")
 	}
 	k.add(keptFor("ann", "short"))
@@ -207,24 +206,23 @@ func TestComing(t *testing.T) {
 		if wait(t.Context(), nil) > 0 || wait(t.Context(), links) > 0 {
 			t.Error("waited for nothing")
 		}
-		older := c.announce(named("a"))
+		withdrawOlder := c.announce(named("a"))
 		if wait(t.Context(), links) > 0 {
 			t.Error("waited for the thread of an older answer")
 		}
-		c.withdraw(named("a"), older)
-		arrived := c.announce(named("b"))
-		c.withdraw(named("b"), c.announce(named("b"))) // does not end the first one
-		time.AfterFunc(time.Second, func() { c.withdraw(named("b"), arrived) })
+		withdrawOlder()
+		withdraw := c.announce(named("b"))
+		c.announce(named("b"))() // does not end the first one
+		time.AfterFunc(time.Second, withdraw)
 		if took := wait(t.Context(), links); took != time.Second {
 			t.Errorf("waited for %s", took)
 		}
-		c.withdraw(named("b"), arrived)
+		withdraw()
 		if len(c.announced) > 0 {
 			t.Error("threads that have arrived are remembered")
 		}
-		again := c.announce(named("b"))
-		c.withdraw(named("b"), arrived)
-		defer c.withdraw(named("b"), again)
+		defer c.announce(named("b"))()
+		withdraw()
 		ctx, cancel := context.WithTimeout(t.Context(), announcementTimeout/2)
 		defer cancel()
 		if wait(ctx, links); ctx.Err() == nil {

@@ -94,8 +94,8 @@ type Turn struct {
 	answered    bool           // the turn has had an output
 	answer      Answer         // what the client has got so far
 	usage       codexrpc.Usage // of the turn, after its end
-	historyHash Hash           // hash of the history and the whole answer; zero: the thread will not be kept
-	announced   chan struct{}  // the announcement of the thread under historyHash, see [Threads.announce]
+	historyHash Hash           // hash of the history and the whole answer
+	withdraw    func()         // ends the announcement of the thread, see [Threads.announce]; nil: the thread will not be kept
 }
 
 // attempt describes one start of a turn.
@@ -111,7 +111,6 @@ type attempt struct {
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
 	hasOtherLogins bool       // there are app-servers with another login
-	memory         TurnMemory // held by the thread
 	onClose        func()     // is called when the thread is kept or unloaded
 }
 
@@ -275,31 +274,33 @@ func (t *Turn) Close(delivered bool) {
 	if delivered {
 		t.keep()
 	}
-	t.withdrawAnnouncement()
-	t.current.close()
+	if t.withdraw != nil {
+		t.withdraw()
+	}
+	t.closeThread(t.current.onClose)
 }
 
-// close unloads the thread, if there is one. Its memory is released now if its turn has ended, and
-// otherwise when the app-server has ended the work on the thread.
-func (a *attempt) close() {
-	if a.thread == nil {
+// closeThread unloads the thread, if there is one, and then calls done. The memory is released now if
+// its turn has ended, and otherwise when the app-server has ended the work on the thread.
+func (t *Turn) closeThread(done func()) {
+	thread := t.current.thread
+	if thread == nil {
 		return
 	}
-	onClose := a.onClose
-	if a.thread.TurnEnded() {
-		a.memory.Release()
+	t.current.thread = nil
+	if thread.TurnEnded() {
+		t.request.Memory.Release()
+		thread.Close(done)
 	} else {
-		onClose = releaseThen(a.memory, onClose)
+		closeThenRelease(thread, t.request.Memory, done)
 	}
-	a.thread.Close(onClose)
-	a.thread = nil
 }
 
-func releaseThen(memory TurnMemory, done func()) func() {
-	return func() {
+func closeThenRelease(thread *codexrpc.Thread, memory TurnMemory, done func()) {
+	thread.Close(func() {
 		memory.Release()
 		done()
-	}
+	})
 }
 
 // historyChain returns the request's hashes, computed once, or nil if it cannot be hashed.
