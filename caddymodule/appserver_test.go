@@ -49,6 +49,29 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestAbsolute(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, want := range map[string]string{
+		"codex":          "codex",
+		"/opt/bin/codex": "/opt/bin/codex",
+		"./codex":        filepath.Join(here, "codex"),
+		"bin/codex":      filepath.Join(here, "bin", "codex"),
+		"../codex":       filepath.Join(filepath.Dir(here), "codex"),
+	} {
+		if got := resolved(t, &AppServer{Command: []string{program}}).Command[0]; got != want {
+			t.Errorf("%s: %s, want %s", program, got, want)
+		}
+	}
+	// A program that runs in a directory of its own would look for its home there.
+	cfg := resolved(t, &AppServer{Home: "home"})
+	if cfg.Home != filepath.Join(here, "home") {
+		t.Errorf("home %s", cfg.Home)
+	}
+}
+
 // The operator's settings of the log take precedence over the module's: first those of
 // the configuration, then those of the environment.
 func TestQuietLogGivesWay(t *testing.T) {

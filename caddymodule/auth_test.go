@@ -48,6 +48,7 @@ func TestAllows(t *testing.T) {
 		APIKey{Key: "sk-alice", User: "alice"},
 		APIKey{Key: "sk-nobody"},
 		APIKey{Key: " {env.CADDYMODULE_KEY}\n", User: "{env.CADDYMODULE_USER}"},
+		APIKey{Key: `sk-\{x\}`, User: "braces"}, // escaped, as elsewhere in Caddy
 	)
 	for _, test := range []struct {
 		header string
@@ -60,6 +61,7 @@ func TestAllows(t *testing.T) {
 		{"bearer sk-alice", true, "alice"},
 		{"BEARER sk-alice", true, "alice"},
 		{"Bearer   sk-alice ", true, "alice"},
+		{"Bearer sk-{x}", true, "braces"},
 
 		{"", false, ""},
 		{"Bearer", false, ""},
@@ -129,20 +131,6 @@ func TestAllowsWithoutKeys(t *testing.T) {
 	}
 }
 
-// Only hashes are stored. They have the same length, so that comparing them reveals nothing
-// about the length of a key, and a dump of the configuration shows no key.
-func TestKeyringKeepsHashes(t *testing.T) {
-	for _, key := range []string{"k", "sk-alice", strings.Repeat("long", 1000)} {
-		ring := ringOf(t, APIKey{Key: key})
-		if _, kept := ring[sha256.Sum256([]byte(key))]; !kept || len(ring) != 1 {
-			t.Errorf("%.10q is kept as %x", key, ring)
-		}
-		if len(key) > 1 && strings.Contains(fmt.Sprintf("%+v", ring), key) {
-			t.Errorf("%.10q is in the keyring", key)
-		}
-	}
-}
-
 // An empty key, or one with a variable that is not set, is refused, by an error without the key.
 func TestRefusedKeys(t *testing.T) {
 	const secret = "sk-very-secret"
@@ -185,15 +173,6 @@ func TestRefusedKeys(t *testing.T) {
 		if err := refused(t, config); strings.Contains(err.Error(), secret) {
 			t.Errorf("the error shows the key: %v", err)
 		}
-	}
-}
-
-// Braces in a key are escaped, as elsewhere in Caddy.
-func TestKeyWithBraces(t *testing.T) {
-	r, _ := prepared(http.MethodGet, "/v1/models")
-	r.Header.Set("Authorization", "Bearer sk-{x}")
-	if !ringOf(t, APIKey{Key: `sk-\{x\}`}).allows(r) {
-		t.Error("it is refused")
 	}
 }
 
@@ -322,17 +301,7 @@ func TestKeyUsage(t *testing.T) {
 	}
 	registry := prometheus.NewPedanticRegistry()
 	must.OK(t, registry.Register(stateCollector{}))
-	families, err := registry.Gather()
-	must.OK(t, err)
-	seen := 0
-	for _, f := range families {
-		for _, m := range f.Metric {
-			if f.GetName() == "codex_key_used" && m.Label[0].GetValue() == "id-use-ann" && m.Gauge.GetValue() == 4 {
-				seen++
-			}
-		}
-	}
-	if seen != 1 {
-		t.Errorf("the metrics have the use %d times", seen)
+	if got := measured(t, registry)["codex_key_used key=id-use-ann unit=requests user=ann window=1h"]; got != 4 {
+		t.Errorf("the metrics say that %v are used", got)
 	}
 }

@@ -51,10 +51,7 @@ func TestHolds(t *testing.T) {
 	h := fakeHandler(t, t.Name())
 	h.Page, h.Ollama, h.Images = true, true, true
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
-	c := provision(t, h)
-	c.start(t)
-	pid(t, sole(t, c.handlers[0]))
-	h = c.handlers[0]
+	h = running(t, h)
 	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageRoutes["/codex/status"]}
 	for _, table := range []map[string]route{routes, ollamaRoutes} {
 		for pattern, rt := range table {

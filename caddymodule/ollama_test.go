@@ -10,22 +10,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
 )
 
-// startedOllama returns a handler with Ollama's API and a running app-server.
-func startedOllama(t *testing.T, change func(*Handler)) *Handler {
+// ollamaHandler returns the configuration of a handler with Ollama's API.
+func ollamaHandler(t *testing.T) *Handler {
 	t.Helper()
 	h := fakeHandler(t, t.Name())
 	h.Ollama = true
-	change(h)
-	c := provision(t, h)
-	c.start(t)
-	pid(t, sole(t, c.handlers[0]))
-	return c.handlers[0]
+	return h
 }
 
 // TestOllamaRoutes: every path of Ollama's API has an answer that its clients can read, and the
 // other APIs keep theirs.
 func TestOllamaRoutes(t *testing.T) {
-	h := startedOllama(t, func(*Handler) {})
+	h := running(t, ollamaHandler(t))
 	const refused, none = "the models of this server cannot be changed", "this model does not support embeddings"
 	for request, want := range map[string]struct {
 		status int
@@ -99,7 +95,9 @@ func TestOllamaIsOff(t *testing.T) {
 
 // TestOllamaRefusals: what refuses a request before it is read does so in Ollama's form.
 func TestOllamaRefusals(t *testing.T) {
-	keyed := startedOllama(t, func(h *Handler) { h.APIKeys = []APIKey{{Key: "secret"}}; h.CORS = []string{"app://obsidian.md"} })
+	keyed := ollamaHandler(t)
+	keyed.APIKeys, keyed.CORS = []APIKey{{Key: "secret"}}, []string{"app://obsidian.md"}
+	keyed = running(t, keyed)
 	page := http.Header{"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {"POST"}}
 	for name, c := range map[string]struct {
 		method, path string
@@ -127,7 +125,9 @@ func TestOllamaRefusals(t *testing.T) {
 
 // TestOllamaHosts: containers and machines of the network come in by names that the operator lists.
 func TestOllamaHosts(t *testing.T) {
-	h := startedOllama(t, func(h *Handler) { h.Hosts = []string{"host.docker.internal", "ollama", "*.local"} })
+	h := ollamaHandler(t)
+	h.Hosts = []string{"host.docker.internal", "ollama", "*.local"}
+	h = running(t, h)
 	for host, status := range map[string]int{
 		"localhost:11434": 200, "127.0.0.1:11434": 200, "host.docker.internal:11434": 200, "ollama": 200, "Nas.local:11434": 200,
 		"evil.example": 403, "host.docker.internal.evil.example": 403, "local": 403, "a.b.local": 403,

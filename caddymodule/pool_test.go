@@ -200,40 +200,7 @@ func TestLoginsComeBack(t *testing.T) {
 	refused.SignIn(t)
 	eventually(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.Asked() > 1 })
 	t.Logf("a login is used %s after somebody has signed in", time.Since(begin).Round(10*time.Millisecond))
-	if state := p.state(1); state != loginstate.Fine {
+	if state := p.handler.pool.Processes()[1].Login().State; state != loginstate.Fine {
 		t.Errorf("the login is %s", state)
 	}
-}
-
-func (p *loginPool) state(i int) loginstate.State {
-	return p.handler.pool.Processes()[i].Login().State
-}
-
-// TestSpentLoginComesBack checks that a spent login is used again after its reset, and is
-// tried by single requests until then, which move to another login.
-func TestSpentLoginComesBack(t *testing.T) {
-	p := newLoginPool(t, "spent 2", "fine")
-	begin := time.Now()
-	p.works("one is spent")
-	first, rests := p.logins[0].Asked(), int(time.Since(begin)/time.Second) // a rest lasts a second at least
-	if first < 1 || first > 1+rests {
-		t.Errorf("the spent login was asked %d times", first)
-	}
-	eventually(t, "it is tried once more", func() bool { p.works("the plan is still spent"); return p.logins[0].Asked() > first })
-	t.Logf("a login whose plan resets in 2 s is tried after %s", time.Since(begin).Round(10*time.Millisecond))
-	p.logins[0].Set(t, "fine")
-	eventually(t, "it works", func() bool { p.works("the plan is reset"); return p.state(0) == loginstate.Fine })
-}
-
-// An app-server without a login is used as soon as somebody signs in.
-func TestMissingLoginComesBack(t *testing.T) {
-	p := newLoginPool(t, "missing")
-	if status, _, body := p.ask(false); status != http.StatusServiceUnavailable || !strings.Contains(body, "codex_unauthorized") {
-		t.Errorf("%d %s", status, body)
-	}
-	p.checkReadiness(true)
-	p.logins[0].Set(t, "fine")
-	p.logins[0].SignIn(t)
-	eventually(t, "it works", func() bool { status, _, _ := p.ask(false); return status == http.StatusOK })
-	p.checkReadiness(false)
 }

@@ -23,10 +23,7 @@ func TestRefusedRequests(t *testing.T) {
 	ann := "ann-" + rand.Text()
 	h := fakeHandler(t, t.Name())
 	h.APIKeys, h.MaxBody, h.Usage = []APIKey{{Key: "right", User: ann}}, 1<<10, usageAll
-	c := provision(t, h)
-	c.start(t)
-	h = c.handlers[0]
-	pid(t, sole(t, h)) // it is ready
+	h = running(t, h)
 	h.refusalLogger = zap.New(core)
 	const valid = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 	for id, c := range map[string]struct {
