@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -154,10 +155,11 @@ func (c *Choice) appendParts(out []Part) []Part {
 			out = append(out, Part{Kind: PartBlockStarted, Pattern: s.Pattern, Offset: s.Offset})
 		case usetool.SegmentBlock:
 			out = c.addBlock(s, out)
-		case usetool.SegmentAborted:
-			out = append(out, abortedPart(s, s.Reason))
-		case usetool.SegmentUndeclared:
-			out = append(out, abortedPart(s, AbortUndeclared))
+		case usetool.SegmentAborted, usetool.SegmentUndeclared:
+			out = append(out, Part{
+				Kind: PartBlockAborted, Reason: cmp.Or(s.Reason, AbortUndeclared), Err: s.Err,
+				Pattern: s.Pattern, Offset: s.Offset, Block: s.Block,
+			})
 		}
 	}
 	clear(c.segments)
@@ -174,11 +176,6 @@ func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 		out[i].Text, out[i].Pattern, out[i].Offset = s.Text, s.Pattern, s.Offset
 	}
 	return out
-}
-
-// abortedPart returns the part for a block that does not become a call.
-func abortedPart(s *usetool.Segment, reason usetool.AbortReason) Part {
-	return Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 }
 
 func (c *Choice) isFull() bool { return len(c.calls) >= c.opts.MaxCalls }

@@ -21,7 +21,7 @@ type callHead struct {
 //   - An entry with a name and no id is about the call of the earlier entry without an id that had
 //     the same name and index.
 //   - If these rules do not decide, the entry is about the call at its place. If there is no such
-//     call, or it has another name, the entry is about the call whose ordinal is the entry's index.
+//     call, or it has another name, it is about the structured call whose ordinal is the entry's index.
 //     The result is nil if this call also has another name, or if the call and the entry both have
 //     an id.
 func (c *Choice) findChatEntry(in *Input) *callState {
@@ -39,23 +39,15 @@ func (c *Choice) findChatEntry(in *Input) *callState {
 		}
 	}
 	if found == nil || !found.matchesName(in.Name) {
-		found = c.callAtIndex(in.place.index)
+		found = nil
+		if at := max(in.place.index, 0); at < len(c.calls) && !c.calls[at].fromText { // legacySlot counts as 0
+			found = c.calls[at]
+		}
 	}
 	if found == nil || !found.matchesName(in.Name) || in.ID != "" && found.backendID() != "" {
 		return nil
 	}
 	return found
-}
-
-// callAtIndex returns the call whose ordinal is slot, the index of an entry; legacySlot counts as
-// 0. It is used for entries that do not identify their call by an id or a name. It returns nil if
-// there is no such call or if it was made from text.
-func (c *Choice) callAtIndex(slot int) *callState {
-	at := max(slot, 0)
-	if at >= len(c.calls) || c.calls[at].fromText {
-		return nil
-	}
-	return c.calls[at]
 }
 
 // dropRepeatedHead drops the text of a head that repeats the first one. A delta without the name shows

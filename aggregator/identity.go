@@ -46,8 +46,11 @@ type idCalls struct {
 // the call, or the place. An input with none of these is about the last call, if that is structured
 // and not complete. Calls that contradict the input are skipped: see isCompatible and pickCall.
 func (c *Choice) find(in *Input) *callState {
-	if in.isChatEntry {
+	switch {
+	case in.isChatEntry:
 		return c.findChatEntry(in)
+	case in.fromText:
+		return c.callsByPlace[in.place]
 	}
 	if found, known := c.findByItem(in); known {
 		return found
@@ -191,7 +194,7 @@ func (c *Choice) create(in *Input) *callState {
 	if c.lastCall = nil; size > c.keyRoom {
 		return nil // and an input without ids and place is about no earlier call
 	}
-	c.lastCall = &callState{ordinal: -1}
+	c.lastCall = &callState{ordinal: -1, fromText: in.fromText}
 	return c.lastCall
 }
 

@@ -14,6 +14,7 @@ type Input struct {
 	Done       bool   // the call is complete
 
 	raw          bool // Item comes from a message of the app-server (a raw item), not from a Responses stream
+	fromText     bool // it is about a block of text, which its place alone identifies
 	place        place
 	sequence     int64 // the number of the event plus 1; 0: no number
 	announces    bool  // the event announces an item
@@ -222,18 +223,5 @@ func faultOf(in *Input) PartKind {
 // addBlockCall makes a call of a block: a new one, unless the message had one at the same place.
 func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
 	c.countActions()
-	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}
-	call := c.callsByPlace[at]
-	if call == nil {
-		if call = c.create(&in); call == nil {
-			return append(out, Part{Kind: PartOverLimit})
-		}
-		call.fromText = true
-		if call.name, _ = c.keep(name, 0); call.name == "" {
-			return c.drop(call, PartOverLimit, out)
-		}
-		c.bindPlace(call, at)
-		return c.applyTo(call, &in, true, out)
-	}
-	return c.applyTo(call, &in, false, out)
+	return c.applyInput(&Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at, fromText: true}, out)
 }

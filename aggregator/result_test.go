@@ -90,7 +90,7 @@ func TestAC07_Robustness(t *testing.T) {
 // of: by these alone there is no way to the outside, to the clock, or to chance.
 func TestAC08_Purity(t *testing.T) {
 	allowed := []string{
-		"bytes", "crypto/sha256", "encoding/binary", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math/bits", "slices", "sort",
+		"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math/bits", "slices", "sort",
 		"strconv", "strings", "sync", "unicode", "unicode/utf16", "unicode/utf8", "unsafe",
 		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/wirejson",
 	}
