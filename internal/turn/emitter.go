@@ -39,9 +39,3 @@ func (e *emitter) endReasoning(o Output) {
 }
 
 func (e *emitter) forgetReasoning() { e.pendingReasoning = e.pendingReasoning[:0] }
-
-// fail adds the turn's failure and drops pending reasoning, so that it can be the first output.
-func (e *emitter) fail(err error) {
-	e.forgetReasoning()
-	e.emit(Output{Kind: OutputFailure, Err: err})
-}

@@ -26,9 +26,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 			m.failWithoutPicture()
 			return
 		}
-		m.flushMessage("")
-		m.thread.modelFinished = !m.done
-		m.finish(m.finishReason())
+		m.finish(true)
 	case codexrpc.StatusInterrupted:
 		m.failWith(usetool.AbortInterrupted, ErrInterrupted)
 	default:
@@ -55,7 +53,9 @@ func (m *Machine) finishCut(reason FinishReason) {
 	if m.report.Calls > 0 && (m.policy.isClosed() || !m.lastCall.isCut()) {
 		reason = FinishToolCalls
 	}
-	m.finish(reason)
+	if !m.done {
+		m.emitFinish(reason)
+	}
 }
 
 func (m *Machine) finishReason() FinishReason {
@@ -72,11 +72,13 @@ func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 // usage, and whether the model makes more calls, may still be unknown.
 func (m *Machine) clientHasAll() bool { return m.report.Truncated || m.policy.isClosed() }
 
-// finish ends the turn without a failure. A block that is still open becomes text.
-func (m *Machine) finish(reason FinishReason) {
+// finish ends the turn without a failure. A block that is still open becomes text. modelFinished: the
+// turn ends after a complete response of the model.
+func (m *Machine) finish(modelFinished bool) {
 	m.flushMessage("")
 	if !m.done { // flushMessage may have sent a call or text that ended the turn
-		m.emitFinish(reason)
+		m.thread.modelFinished = modelFinished
+		m.emitFinish(m.finishReason())
 	}
 }
 
@@ -121,7 +123,8 @@ func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.done = true
 	m.usage.askedAgain = false // the input of a response that failed does not count
 	m.usage.interrupted()
-	m.out.fail(err)
+	m.out.forgetReasoning() // so that the failure can be the first output
+	m.out.emit(Output{Kind: OutputFailure, Err: err})
 }
 
 // eventAfterTruncate processes events after too many calls: the turn waits only for its usage.

@@ -29,7 +29,7 @@ type Machine struct {
 	thread      threadTracker
 	grace       grace
 	attempt     attempt
-	search      webSearch
+	endedPhase  string // of a message that has ended and whose end waits for annotations; empty: none
 	pictureTool pictureTool
 	strays      strayCalls
 	structured  structuredState
@@ -117,7 +117,7 @@ func (m *Machine) GraceOver() []Output {
 	case m.mayHoldTag() && !m.clientHasAll() && (m.grace.hasText || m.opts.writesBlocks()):
 		m.grace.start()
 	default:
-		m.finish(FinishToolCalls)
+		m.finish(false)
 	}
 	return m.out.batch
 }
@@ -334,9 +334,14 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 }
 
 // truncate is called when the model exceeds the limit of calls. The machine ignores further text
-// and calls, and waits only for the usage at the end of the response.
+// and calls, and waits only for the usage at the end of the response. The text that the limits hold is
+// dropped, and each open block counts as aborted.
 func (m *Machine) truncate() {
-	m.discardText()
+	m.report.Truncated = true
+	m.limits.clear()
+	for m.report.open() > 0 {
+		m.report.abort(usetool.AbortInterrupted)
+	}
 	if !m.policy.isClosed() || !m.grace.running {
 		m.grace.start()
 	}
@@ -348,8 +353,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")
 	if m.structured.hasComplete || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
-		m.thread.modelFinished = !m.done
-		m.finish(m.finishReason())
+		m.finish(true)
 	} else if m.strays.inResponse && !m.done {
 		m.continueAfterStrays()
 	}

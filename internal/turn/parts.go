@@ -44,7 +44,6 @@ func (m *Machine) processPart(p *aggregator.Part) {
 		admitted = false
 	}
 	if !admitted {
-		m.report.Truncated = true
 		m.truncate()
 	}
 }
@@ -71,14 +70,6 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 		m.grace.running = false
 	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
 		m.grace.start()
-	}
-}
-
-// discardText drops the text that the limits hold, and counts each open block as aborted.
-func (m *Machine) discardText() {
-	m.limits.clear()
-	for m.report.open() > 0 {
-		m.report.abort(usetool.AbortInterrupted)
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 		m.fail(errNoPNG)
 	default:
 		m.out.emit(Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent})
-		m.finish(FinishStop)
+		m.finish(false)
 	}
 }
 

@@ -248,6 +248,7 @@ func TestGrace(t *testing.T) {
 	const grace = time.Second
 	one, two, three := delta("m", block("1")), delta("m", block("2")), delta("m", block("3"))
 	structured := call("a", "find", `{"q":"2"}`)
+	const uncalled = "<use_tool><name>find</name><args>{</use_tool>" // Obsidian clients run it
 	first, xml := Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, Options{ToolOptions: ToolOptions{OutputMode: ModeXML}}
 	for name, c := range map[string]struct {
 		opts    Options
@@ -307,6 +308,8 @@ func TestGrace(t *testing.T) {
 			"{0:1}|tool_calls", grace / 2},
 		"but a grace at most": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`), structured}}, {grace - 1, []codexrpc.Event{call("c", "find", `{"q":"3"}`)}}, {grace, []codexrpc.Event{completed}}},
 			"{0:1}|tool_calls", grace},
+		"a limit without calls": {Options{ToolOptions: ToolOptions{OutputMode: ModeXML, ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{delta("m", uncalled+uncalled)}}, {2 * grace, []codexrpc.Event{completed}}},
+			"«" + uncalled + "»|stop", grace},
 		"whatever is being written": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{one, two, delta("m", "<use_tool><name>")}}, {grace - 1, []codexrpc.Event{three}}, {grace, []codexrpc.Event{completed}}},
 			"{0:1}|tool_calls", grace},
 		"and also when nothing stops a turn": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1, StopAfterTools: StopOff}}, []moment{{0, []codexrpc.Event{one, two}}, {5 * grace, []codexrpc.Event{completed}}},

@@ -77,8 +77,7 @@ func (m *Machine) applyStopSequences(text string) {
 	m.applyTokenLimit(before)
 	if found && !m.stopped() {
 		m.limits.stopSequence = m.limits.stopFilter.foundSequence
-		m.flushMessage("") // this may still emit calls, which change the reason
-		m.finish(m.finishReason())
+		m.finish(false)
 	}
 }
 

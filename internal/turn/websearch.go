@@ -2,13 +2,6 @@ package turn
 
 import "github.com/caddy-codex/caddy-codex/codexrpc"
 
-// webSearch is the state of a turn with web searches.
-type webSearch struct {
-	// messageEnded: a message, of this phase, has ended. Its end waits for annotations to follow.
-	messageEnded bool
-	phase        string
-}
-
 // emitSearch emits a search's start or end. The thread differs from the history, which lacks it.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
@@ -29,10 +22,10 @@ func (m *Machine) emitAnnotations(e *codexrpc.Event) {
 
 // emitMessageEnd emits the end of the last message if messageEnded has delayed it.
 func (m *Machine) emitMessageEnd() {
-	if m.search.messageEnded {
-		m.search.messageEnded = false
+	if phase := m.endedPhase; phase != "" {
+		m.endedPhase = ""
 		if !m.stopped() {
-			m.policy.endMessage(m.search.phase)
+			m.policy.endMessage(phase)
 		}
 	}
 }
@@ -40,7 +33,7 @@ func (m *Machine) emitMessageEnd() {
 // messageEnded emits a message's end, with web searches after annotations or before another event.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
-		m.search.messageEnded, m.search.phase = true, phase
+		m.endedPhase = phase
 		return
 	}
 	m.policy.endMessage(phase)
