@@ -13,12 +13,10 @@ const maxMessages = 1024
 // whole, of which the client gets what was missing. Messages are identified by their item's id, not
 // by their text, so that repeated text is kept.
 type messages struct {
-	seed          maphash.Seed
-	firstMessage  message             // most turns have no other message
-	otherMessages map[string]*message // the other messages, by the id of their item
-	lastItem      string              // id of the item that the last text belongs to
-
-	lastFound *message // the message that the method message found or made last; nil: there is no message yet
+	seed      maphash.Seed
+	byItem    map[string]*message // by the id of their item
+	lastFound *message            // the message that the method message found or made last; nil: there is no message yet
+	lastItem  string              // id of the item that the last text belongs to
 
 	differs    bool // the client got other text than Codex has
 	incomplete int  // number of messages that had deltas, but not yet their whole text
@@ -102,30 +100,19 @@ func (t *messages) message(id string) *message {
 	if t.lastFound != nil && t.lastFound.id == id {
 		return t.lastFound
 	}
-	m := t.otherMessages[id]
-	switch {
-	case m != nil:
-	case t.lastFound == nil:
-		t.seed = maphash.MakeSeed()
-		m = t.firstMessage.init(id, t.seed)
-	case t.firstMessage.id == id:
-		m = &t.firstMessage
-	case len(t.otherMessages)+1 >= maxMessages:
-		return nil
-	default:
-		if t.otherMessages == nil {
-			t.otherMessages = make(map[string]*message)
+	m := t.byItem[id]
+	if m == nil {
+		if len(t.byItem) >= maxMessages {
+			return nil
 		}
-		m = new(message).init(id, t.seed)
-		t.otherMessages[m.id] = m
+		if t.byItem == nil {
+			t.seed, t.byItem = maphash.MakeSeed(), make(map[string]*message)
+		}
+		m = &message{id: id}
+		m.hash.SetSeed(t.seed)
+		t.byItem[id] = m
 	}
 	t.lastFound = m
-	return m
-}
-
-func (m *message) init(id string, seed maphash.Seed) *message {
-	m.id = id
-	m.hash.SetSeed(seed)
 	return m
 }
 
