@@ -10,95 +10,62 @@ import (
 // ErrCancelled is for a cancelled response. It is compared: callers must neither copy nor change it.
 var ErrCancelled = &Error{Status: http.StatusConflict, Type: TypeServer, Code: CodeResponseCancelled, Message: "The response was cancelled."}
 
-// Each variable is a function that returns an error of this server, with its arguments in the message.
+// Each variable is a function that returns an error of this server. Its class has the status, and the
+// message, with the function's arguments, says when it is returned.
 var (
-	// BodyTimeout returns the 408 error for a slow body, with the least rate and the longest time.
-	BodyTimeout = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
-	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
+	BodyTimeout     = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	PayloadTooLarge = constructor1[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
 	// TooEarly returns the 425 error for a request in TLS early data with a method other than GET
 	// and HEAD. An attacker may have recorded such a request and sent it again.
-	TooEarly = constructor(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
-	// UnsupportedEncoding returns the 415 error for a body with an unknown Content-Encoding.
+	TooEarly            = constructor(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	UnsupportedEncoding = constructor1[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
-	// CorruptBody returns the 400 error for a body that cannot be decoded by its Content-Encoding.
-	CorruptBody = constructor1[string](invalid, "The request body is not in its Content-Encoding, %s.")
-	// BodyMemory returns the 503 error if there is no memory for a body, or none for its user.
-	BodyMemory = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge returns the 502 error for an answer of more bytes than may be kept in memory.
-	AnswerTooLarge = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory returns the 503 error if there is no memory for an answer, or none for its user.
-	AnswerMemory = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
+	CorruptBody         = constructor1[string](invalid, "The request body is not in its Content-Encoding, %s.")
+	BodyMemory          = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
+	AnswerTooLarge      = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
+	AnswerMemory        = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
 	// ClientGone is the 499, as in nginx, for a client that closed the connection, for logs and
 	// metrics. A client that closed only its sending side gets it, too, since it still reads.
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
-	// QueueFull returns the 429 error for a request that finds the queue full.
 	QueueFull = constructor(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
 	// QueueTimeout returns the 503 error after a wait in the queue. The client may have reached no limit.
-	QueueTimeout = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices returns the 400 error for a number of choices above a limit.
-	TooManyChoices = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
-	// ChoicesTooLarge returns the same for a large request, whose memory each choice needs.
+	QueueTimeout    = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
+	TooManyChoices  = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	ChoicesTooLarge = constructor2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
-	// TooManySockets returns the 503 error for a new WebSocket if too many are open already.
-	TooManySockets = constructor(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
+	TooManySockets  = constructor(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
 	// SocketTooOld returns the 400 error for a request over a WebSocket that is too old to accept
 	// more requests. The code is OpenAI's; clients such as Codex connect again when they get it.
 	SocketTooOld = constructor(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 
-	// Unauthorized returns the 401 error for a request whose API key is missing or wrong.
-	Unauthorized = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
-	// AdminKeyWrong returns the 401 error for an administrator whose admin key is missing or wrong.
-	AdminKeyWrong = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
-	// NoSuchAppServer returns the 404 error for a request that names an unknown app-server id.
-	NoSuchAppServer = constructor1[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
-	// SignInUnderWay returns the 409 error for a sign-in beside another one of the same login.
-	SignInUnderWay = constructor(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
-	// SignInFailed returns the 502 error for a sign-in for which Codex gets no code, with the reason.
-	SignInFailed = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
-	// ResetFailed returns the 502 error if the windows of a plan were not reset, with the reason.
-	ResetFailed = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency returns the 429 error for more turns of an API key than its limit.
-	KeyConcurrency = constructor1[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
-	// LimitsUnavailable returns the 503 error if the use of an API key with limits cannot be counted.
+	Unauthorized      = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
+	AdminKeyWrong     = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
+	NoSuchAppServer   = constructor1[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
+	SignInUnderWay    = constructor(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
+	SignInFailed      = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
+	ResetFailed       = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
+	KeyConcurrency    = constructor1[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	LimitsUnavailable = constructor(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
-	// OriginNotAllowed returns the 403 error for a web page whose origin may not use this API.
-	OriginNotAllowed = constructor1[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
-	// HostNotAllowed returns the 403 error for a Host that is not in the option hosts.
-	HostNotAllowed = constructor1[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
+	OriginNotAllowed  = constructor1[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
+	HostNotAllowed    = constructor1[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
-	// NoCompaction returns the 404 error for a request to compact a conversation.
-	NoCompaction = constructor(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
-	// ModelNotFound returns the 404 error for a model that is unknown, or not allowed for the API key.
+	NoCompaction  = constructor(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
 	ModelNotFound = constructor1[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
-	// ResponseNotFound returns the 404 error for a response that is not stored, or is another user's.
-	ResponseNotFound = constructor1[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
-	// BackgroundTimeout returns the 504 error for a background response that has taken too long.
+	ResponseNotFound  = constructor1[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
 	BackgroundTimeout = constructor1[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
-	// CancelPending returns the 503 error if another server has not cancelled its response yet.
-	CancelPending = constructor1[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
-	// NotCancellable returns the 400 error for a request to cancel a response that has ended.
-	NotCancellable = constructor1[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
-	// StoreUnavailable returns the 503 error if the store of the responses fails.
-	StoreUnavailable = constructor(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
-	// UsageUnavailable returns the 503 error if the usage of all servers cannot be read from Redis.
-	UsageUnavailable = constructor(storeFailed, "The usage cannot be read at the moment. Please try again later.")
-	// InConversation returns the 400 error for a previous_response_id in a conversation.
-	InConversation = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
+	CancelPending     = constructor1[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
+	NotCancellable    = constructor1[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
+	StoreUnavailable  = constructor(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
+	UsageUnavailable  = constructor(storeFailed, "The usage cannot be read at the moment. Please try again later.")
+	InConversation    = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
 	// PreviousTooLong returns the 400 error for a request that continues too many responses, or
 	// responses that are too large. Its previous_response_id names the latest of them.
-	PreviousTooLong = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong returns the 400 error if the referenced items and earlier responses are too large.
+	PreviousTooLong   = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
 	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
-	// ConversationNotFound returns the 404 error for an unknown conversation, or another user's.
-	ConversationNotFound = constructor1[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
-	// ConversationItemNotFound returns the 404 error for an item that is not in the conversation.
+	ConversationNotFound     = constructor1[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
 	ConversationItemNotFound = constructor2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
-	// ConversationTooLong returns the 400 error for a conversation that is too large to be stored or used.
-	ConversationTooLong = constructor(ContextTooLong.Of("conversation"), "The conversation is too large.")
+	ConversationTooLong      = constructor(ContextTooLong.Of("conversation"), "The conversation is too large.")
 )
 
 func constructor(c Class, message string) func() *Error {
@@ -122,33 +89,6 @@ func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(p
 // KeyExpired is the 401 for an API key that has expired. It was valid until expiry.
 func KeyExpired(expiry time.Time) *Error {
 	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", expiry.UTC().Format(time.RFC3339))
-}
-
-// KeyLimit is a limit of an API key that a request would exceed.
-type KeyLimit struct {
-	Unit   string        // "requests" or "tokens"
-	Max    int64         // how many units a window allows
-	Window string        // the length or the name of the window, such as 1m or day
-	Used   int64         // units that are used in the window
-	Wanted int64         // units that the request needs
-	Resets time.Duration // how long until the request can succeed; 0: it never can, since Wanted is more than Max
-}
-
-// maxRetryAfter is the longest Retry-After that SDKs obey.
-const maxRetryAfter = time.Minute
-
-// Exceeded returns the 429 error for a request that would exceed the limit.
-func (l KeyLimit) Exceeded() *Error {
-	limit := fmt.Sprintf("%d %s in a window of %s", l.Max, l.Unit, l.Window)
-	e := RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
-		limit, l.Used, l.Wanted, max(time.Second, l.Resets.Round(time.Second)))
-	if l.Resets == 0 {
-		e = RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
-	}
-	if e.RetryAfter = l.Resets; l.Resets == 0 || l.Resets > maxRetryAfter {
-		e.ShouldRetry = new(bool)
-	}
-	return e
 }
 
 // NotFound returns the 404 error for a path below /v1 that is not a route of this API.

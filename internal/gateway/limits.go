@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -125,11 +126,7 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 		return apierror.LimitsUnavailable()
 	}
 	if e, ok := errors.AsType[*quota.ExceededError](err); ok {
-		limit := apierror.KeyLimit{Unit: string(e.Limit.Unit), Max: e.Limit.Max, Window: e.Limit.Window.String(), Used: e.Used, Wanted: e.Wanted}
-		if !e.Resets.IsZero() {
-			limit.Resets = max(time.Second, time.Until(e.Resets))
-		}
-		return limit.Exceeded()
+		return exceeded(e)
 	}
 	if e, ok := errors.AsType[*quota.ConcurrencyError](err); ok {
 		if e.Wanted > e.Max {
@@ -138,6 +135,26 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 		return apierror.KeyConcurrency(e.Max)
 	}
 	return nil
+}
+
+// maxRetryAfter is the longest Retry-After that SDKs obey.
+const maxRetryAfter = time.Minute
+
+// exceeded returns the 429 error for a request that would exceed a limit of its key.
+func exceeded(e *quota.ExceededError) *apierror.Error {
+	limit := fmt.Sprintf("%d %s in a window of %s", e.Limit.Max, e.Limit.Unit, e.Limit.Window)
+	if e.Resets.IsZero() { // it wants more than the limit
+		never := apierror.RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", e.Wanted, e.Limit.Unit, limit)
+		never.RetryAfter, never.ShouldRetry = 0, new(bool)
+		return never
+	}
+	wait := max(time.Second, time.Until(e.Resets))
+	later := apierror.RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
+		limit, e.Used, e.Wanted, wait.Round(time.Second))
+	if later.RetryAfter = wait; wait > maxRetryAfter {
+		later.ShouldRetry = new(bool)
+	}
+	return later
 }
 
 // setLimit sets the headers about a limit, with the names of the client's API.
