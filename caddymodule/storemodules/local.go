@@ -130,9 +130,6 @@ func (s *Disk) start(o *OpenStore) error {
 
 // Interface guards
 var (
-	_ Module            = (*Off)(nil)
-	_ Module            = (*Memory)(nil)
-	_ Module            = (*Disk)(nil)
 	_ caddy.Provisioner = (*Memory)(nil)
 	_ caddy.Provisioner = (*Disk)(nil)
 )

@@ -1,33 +1,68 @@
+// Package storemodules has the Caddy modules of the engines that store responses. It opens their
+// stores, which the configurations share.
 package storemodules
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
+func init() {
+	caddy.RegisterModule(Off{})
+	caddy.RegisterModule(Memory{})
+	caddy.RegisterModule(Disk{})
+	caddy.RegisterModule(Redis{})
+}
+
+// Namespace is the namespace of the modules. The last part of a module's id is its name after the
+// option `store` in a Caddyfile, and its `type` in JSON.
+const Namespace = "http.codex.stores"
+
+// Module is the Caddy module of an engine.
+type Module interface {
+	caddy.Module
+	// key identifies the settings. Modules with the same id and key share a store, over reloads.
+	key() string
+	// open opens o's store, if any, without waiting: this configuration may never be used.
+	open(o *OpenStore)
+	// start is called when a configuration begins to use o; an error refuses the configuration.
+	start(o *OpenStore) error
+}
+
+// parseBlock reads the block of a store into store.
+func parseBlock(d *caddyfile.Dispenser, store any) error {
+	name := d.Val()
+	if d.NextArg() {
+		return d.Errf("store %s takes no %q here; limits are in a block: { size 64MiB }", name, d.Val())
+	}
+	return option.ParseBlock(d, store, nil)
+}
+
 // openStores are shared by all configurations. A reload keeps their contents and connections.
-var openStores = openStorePool{byKey: make(map[string]*OpenStore)}
+var openStores = struct {
+	sync.Mutex
+	byKey map[string]*OpenStore
+}{byKey: make(map[string]*OpenStore)}
 
 // lingerTime is how long a store stays open after its last configuration has ended. Requests of that
 // configuration may still run during this time, and use the store.
 const lingerTime = objects.MaxBackground + 5*time.Minute
 
-// openStorePool holds the open stores by their [openStoreKey]. It is safe for concurrent use.
-type openStorePool struct {
-	mu    sync.Mutex
-	byKey map[string]*OpenStore
-}
+// lateCountsTimeout bounds the time in which [OpenStore.storeLateCounts] waits for a store.
+const lateCountsTimeout = 5 * time.Second
 
 // OpenStore is an open store, with the state of its use by configurations.
 type OpenStore struct {
@@ -35,37 +70,28 @@ type OpenStore struct {
 	Usage  *usage.Shared  // what all nodes have used; nil: the store counts no usage
 	Limits *quota.Limits  // the limits of keys that all nodes share; nil: the store has none
 
-	disk       *store.Disk  // the store, if it is one
-	redis      *store.Redis // the store, if it is one
-	logger     *slog.Logger
+	engine string       // its name
+	key    string       // in openStores
+	disk   *store.Disk  // the store, if it is one
+	redis  *store.Redis // the store, if it is one
+	logger *slog.Logger
+
+	// The mutex of openStores protects the other fields.
 	configs    int         // how many configurations use the store
 	started    bool        // one of the configurations has started the store
 	closeTimer *time.Timer // closes the store after lingerTime; nil: a configuration uses the store
 }
 
-// openStoreKey returns a module's key in [openStorePool]. The same key shares an open store.
-func openStoreKey(m Module) string {
-	return string(m.CaddyModule().ID) + "\n" + m.key()
-}
-
-// Open returns the open store of a module, opened if needed. The caller calls start when its
-// configuration comes into use, and release when it no longer is.
-func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
-	return openStores.open(m, logger)
-}
-
 // States returns the states of the stores in use, one for each engine, by the engines' names.
 func States() map[string]status.Store {
-	openStores.mu.Lock()
-	defer openStores.mu.Unlock()
+	openStores.Lock()
+	defer openStores.Unlock()
 	states := make(map[string]status.Store)
-	for key, e := range openStores.byKey {
+	for _, e := range openStores.byKey {
 		if e.Store == nil || !e.started || e.configs == 0 {
 			continue
 		}
-		id, _, _ := strings.Cut(key, "\n")
-		engine := caddy.ModuleID(id).Name()
-		s := states[engine]
+		s := states[e.engine]
 		s.State = cmp.Or(s.State, status.StoreWorks)
 		if e.Store.Fails() {
 			s.State = status.StoreFails
@@ -73,20 +99,23 @@ func States() map[string]status.Store {
 		if e.Limits != nil {
 			s.Unsettled += e.Limits.Unsettled()
 		}
-		states[engine] = s
+		states[e.engine] = s
 	}
 	return states
 }
 
-func (p *openStorePool) open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
-	key := openStoreKey(m)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e := p.byKey[key]
+// Open returns the open store of a module, opened if needed. The caller calls start when its
+// configuration comes into use, and release when it no longer is.
+func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
+	id := m.CaddyModule().ID
+	key := string(id) + "\n" + m.key()
+	openStores.Lock()
+	defer openStores.Unlock()
+	e := openStores.byKey[key]
 	if e == nil {
-		e = &OpenStore{logger: logger}
+		e = &OpenStore{engine: id.Name(), key: key, logger: logger}
 		m.open(e)
-		p.byKey[key] = e
+		openStores.byKey[key] = e
 	}
 	if e.closeTimer != nil {
 		e.closeTimer.Stop()
@@ -97,19 +126,19 @@ func (p *openStorePool) open(m Module, logger *slog.Logger) (_ *OpenStore, start
 		if err := m.start(e); err != nil {
 			return err
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
+		openStores.Lock()
+		defer openStores.Unlock()
 		e.started = true
 		return nil
 	}
-	return e, start, sync.OnceFunc(func() { p.release(key, e) })
+	return e, start, sync.OnceFunc(e.release)
 }
 
 // release ends a configuration's use of a store. After the last one's, a timer closes it after
 // lingerTime, but one that was never started, or needs no closing, is removed at once.
-func (p *openStorePool) release(key string, e *OpenStore) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (e *OpenStore) release() {
+	openStores.Lock()
+	defer openStores.Unlock()
 	if e.configs--; e.configs > 0 {
 		return
 	}
@@ -117,31 +146,56 @@ func (p *openStorePool) release(key string, e *OpenStore) {
 		if e.redis != nil {
 			e.redis.Pause()
 		}
-		e.closeTimer = time.AfterFunc(lingerTime, func() { p.close(key, e) })
+		e.closeTimer = time.AfterFunc(lingerTime, e.closeUnused)
 		return
 	}
-	delete(p.byKey, key)
 	e.close()
 }
 
-// close closes an open store, unless a configuration uses it again.
-func (p *openStorePool) close(key string, e *OpenStore) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e.configs > 0 || p.byKey[key] != e {
+// closeUnused closes an open store, unless a configuration uses it again.
+func (e *OpenStore) closeUnused() {
+	openStores.Lock()
+	defer openStores.Unlock()
+	if e.configs > 0 || openStores.byKey[e.key] != e {
 		return
 	}
-	delete(p.byKey, key)
 	e.storeLateCounts()
 	e.close()
 }
 
-// close closes connections and file. An error does not matter: nobody uses the store.
+// close removes the store, and closes connections and file. An error does not matter: nobody uses it.
 func (e *OpenStore) close() {
+	delete(openStores.byKey, e.key)
 	if e.disk != nil {
 		_ = e.disk.Close()
 	}
 	if e.redis != nil {
 		_ = e.redis.Close()
+	}
+}
+
+// StoreLateCounts stores what is not yet counted in stores without a configuration, for example what
+// requests have counted after their configuration had ended. It is called when the program exits.
+func StoreLateCounts() {
+	openStores.Lock()
+	defer openStores.Unlock()
+	for _, e := range openStores.byKey {
+		if e.closeTimer != nil {
+			e.storeLateCounts()
+		}
+	}
+}
+
+// storeLateCounts tries for the last time to store what Redis has not counted yet.
+func (e *OpenStore) storeLateCounts() {
+	if e.redis == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lateCountsTimeout)
+	defer cancel()
+	e.Limits.Settle(ctx)
+	err := e.Usage.Store(ctx)
+	if turns := max(e.Limits.Unsettled(), e.Usage.Unstored()); turns > 0 {
+		e.logger.Error("what Redis could not count is lost; next time, stop Caddy or replace its store only while Redis works", "turns", turns, "error", err)
 	}
 }

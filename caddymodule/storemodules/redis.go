@@ -120,8 +120,5 @@ func universalOptions(o *redis.Options) redis.UniversalOptions {
 	}
 }
 
-// Interface guards
-var (
-	_ Module            = (*Redis)(nil)
-	_ caddy.Provisioner = (*Redis)(nil)
-)
+// Interface guard
+var _ caddy.Provisioner = (*Redis)(nil)
