@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 )
 
 // A request of the server's may have the id of a call of the client's.
@@ -273,8 +275,8 @@ func (l *skipping) Read() ([]byte, error) {
 func TestTooLargeMessageIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &skipping{peer: &peer{t: t, closed: make(chan struct{})}}
-		log := new(logBuffer)
-		c := NewConn(p, Options{Logger: log.logger})
+		log := new(logbook.Book)
+		c := NewConn(p, Options{Logger: log.Logger})
 		<-c.Done()
 		if got := log.String(); strings.Count(got, "skipped a message") != 1 {
 			t.Errorf("logged %s", got)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 )
 
 func TestParseMessage(t *testing.T) {
@@ -114,8 +116,8 @@ func TestEncodeInjectedItems(t *testing.T) {
 
 // Values that are nested without end are no message, and do not exhaust the reader's stack.
 func TestNesting(t *testing.T) {
-	c, log := newTestConn(), new(logBuffer)
-	c.opts.Logger = log.logger
+	c, log := newTestConn(), new(logbook.Book)
+	c.opts.Logger = log.Logger
 	for _, open := range []string{"[", `{"a":`, `[{"a":`} {
 		for name, line := range map[string]string{
 			"method": `{"method":"item/completed","params":{"item":` + strings.Repeat(open, 4<<20),

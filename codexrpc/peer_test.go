@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -161,32 +161,10 @@ func dial(t *testing.T) (*Conn, *peer) {
 	return c, p
 }
 
-// logBuffer has the lines of a log, of all levels.
-type logBuffer struct {
-	mu    sync.Mutex
-	lines strings.Builder
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.String()
-}
-
-func (b *logBuffer) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 // dialLogged is dial with a log.
-func dialLogged(t *testing.T) (*Conn, *peer, *logBuffer) {
-	p, log := newPeer(t), new(logBuffer)
-	c := NewConn(p, Options{Logger: log.logger})
+func dialLogged(t *testing.T) (*Conn, *peer, *logbook.Book) {
+	p, log := newPeer(t), new(logbook.Book)
+	c := NewConn(p, Options{Logger: log.Logger})
 	t.Cleanup(func() { _ = c.Close() })
 	return c, p, log
 }

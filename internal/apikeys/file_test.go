@@ -1,35 +1,16 @@
 package apikeys
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
@@ -52,8 +33,8 @@ func entry(id, key string) string { return "key " + id + " {\n" + hashOf(key) + 
 func TestFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write(t, path, entry("a", "one"))
-	log := new(lockedBuffer)
-	f, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
+	log := new(logbook.Book)
+	f, err := Open(path, log.Logger())
 	must.OK(t, err)
 	f.Watch()
 	defer f.Close()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 )
 
 // A process is ready without an account, and says why it does not get one.
@@ -23,15 +24,15 @@ func TestAccount(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			p := newTestProcess(t, mode, nil)
-			book, logger := newLogBook()
-			p.SetLogger(logger)
+			book := new(logbook.Book)
+			p.SetLogger(book.Logger())
 			p.Start()
 			awaitState(t, p, StateReady)
 			if want == "" {
-				book.await(t, "is ready")
+				book.Await(t, "is ready")
 				return
 			}
-			book.await(t, "turns are tried nevertheless")
+			book.Await(t, "turns are tried nevertheless")
 			status := p.Status()
 			if status.State != StateReady || !strings.Contains(status.Account, want) || status.AccountFailure != nil || status.AccountKnown {
 				t.Errorf("%+v", status)
@@ -52,8 +53,8 @@ func TestAccountLog(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			p := newTestProcess(t, mode, nil)
-			book, logger := newLogBook()
-			p.SetLogger(logger)
+			book := new(logbook.Book)
+			p.SetLogger(book.Logger())
 			p.Start()
 			awaitState(t, p, StateReady)
 			p.runInSupervisor(func(s *supervisor) {
@@ -61,7 +62,7 @@ func TestAccountLog(t *testing.T) {
 					s.publishAccount(s.serving, err)
 				}
 			})
-			book.await(t, known)
+			book.Await(t, known)
 			if got := regexp.MustCompile(refused+"|"+tried+"|"+known).FindAllString(book.String(), -1); !slices.Equal(got, want) {
 				t.Errorf("the log says %q", got)
 			}

@@ -1,20 +1,18 @@
 package appserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
-	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
 // scriptConfig returns a configuration whose program is a shell script. The shell reads the script:
@@ -141,12 +139,12 @@ func TestCatalogueRun(t *testing.T) {
 }
 
 // newTestCatalogue returns a catalogue in a home, and the log that it uses.
-func newTestCatalogue(t *testing.T, printed string) (*catalogue, *privateHome, *logBook) {
+func newTestCatalogue(t *testing.T, printed string) (*catalogue, *privateHome, *logbook.Book) {
 	t.Helper()
 	home := &privateHome{path: t.TempDir()}
 	must.OK(t, os.Mkdir(home.codexDir(), 0o700))
-	book, logger := newLogBook()
-	c, err := newCatalogue([]byte(printed), home, func() *slog.Logger { return logger })
+	book := new(logbook.Book)
+	c, err := newCatalogue([]byte(printed), home, book.Logger)
 	must.OK(t, err)
 	return c, home, book
 }
@@ -338,44 +336,9 @@ func TestCatalogueKnows(t *testing.T) {
 func TestStartHasForked(t *testing.T) {
 	script := scriptConfig(t, `exec sleep 1000`)
 	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = script.Command })
-	before := childrenOfThis(t)
+	before := len(rig.Below(os.Getpid()))
 	p.Start()
-	if n := childrenOfThis(t) - before; n != 2 {
+	if n := len(rig.Below(os.Getpid())) - before; n != 2 {
 		t.Errorf("%d children run, want the app-server and its catalogue's", n)
 	}
-}
-
-func childrenOfThis(t *testing.T) (n int) {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		needs.Missing(t, "children are counted in /proc: run this test on Linux")
-	}
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has just ended
-		}
-		// pid (name) state parent …; the name may hold anything.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
-			n++
-		}
-	}
-	return n
-}
-
-// TestPrompt checks with which models the base prompt is sent twice.
-func TestPrompt(t *testing.T) {
-	local := New(Config{Command: []string{"codex"}}, nil)
-	lite, full := Model{Slug: "lite", Prompt: "L", Lite: true}, Model{Slug: "full", Prompt: "F"}
-	local.published.latest = &instance{Instance: Instance{models: &catalogue{models: []Model{lite, full}}}}
-	for model, want := range map[string]Model{
-		"lite": lite, "lite-2026-01-01": lite, "full": full, "other": {}, "": {},
-	} {
-		if got := local.Model(model); got != want {
-			t.Errorf("%q: %+v", model, got)
-		}
-	}
-	local.Stop()
 }

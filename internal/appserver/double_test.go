@@ -25,7 +25,8 @@ type doubles struct {
 type double struct {
 	mute, refuse map[string]bool
 	stdout       *io.PipeWriter
-	threads      int // started; of the goroutine that answers
+	threads      int      // started; of the goroutine that answers
+	limits       []string // the next answers about the limits, as members of the JSON
 
 	end func() // as it ends when it is killed
 
@@ -90,6 +91,9 @@ func (d *double) serve(stdin io.Reader) {
 		d.mu.Unlock()
 		switch {
 		case id == "" || d.mute[method]:
+		case method == methodRateLimitsRead && len(d.limits) > 0:
+			d.say(`{"id":%s,%s}`, id, d.limits[0])
+			d.limits = d.limits[1:]
 		case d.refuse[method]:
 			d.say(`{"id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id)
 		default:

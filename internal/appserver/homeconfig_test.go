@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -201,4 +202,25 @@ func FuzzPrivateConfig(f *testing.F) {
 			t.Fatalf("%q became %q", config, private)
 		}
 	})
+}
+
+// A pipe in the place of a file is refused and not waited for.
+func TestPipesInTheHome(t *testing.T) {
+	for name, fatal := range map[string]bool{configFile: true, variablesFile: true, installationIDFile: false} {
+		operator := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(operator, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := &Config{Home: operator}
+		home, err := cfg.newPrivateHome(t.TempDir())
+		switch {
+		case !fatal && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case fatal && (err == nil || !strings.Contains(err.Error(), "is not a regular file")):
+			t.Errorf("%s: the error is %v", name, err)
+		}
+		if err := home.remove(); err != nil {
+			t.Error(err)
+		}
+	}
 }

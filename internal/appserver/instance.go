@@ -179,7 +179,7 @@ func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) 
 	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), codexrpc.Options{Logger: logger})
 	in.acceptance.conn = in.conn
 	in.copier.Go(func() {
-		in.stderr.copy(program.Stderr, logger, in.handleLogLine)
+		in.stderr.copy(program.Stderr, logger, func(line string) bool { return in.handleLogLine(line, in.conn.FailBeginning) })
 		_ = program.Stderr.Close()
 	})
 	go in.awaitExit()

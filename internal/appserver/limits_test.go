@@ -1,45 +1,24 @@
 package appserver
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
-
-// limitsOf returns an instance whose app-server answers each question for the limits with the next of
-// the answers, as members of the JSON.
-func limitsOf(t *testing.T, answers ...string) *Instance {
-	stdin, toServer := io.Pipe()
-	fromServer, stdout := io.Pipe()
-	in := &Instance{conn: codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), codexrpc.Options{})}
-	t.Cleanup(func() { _ = in.conn.Close() })
-	go func() {
-		for calls := bufio.NewScanner(stdin); calls.Scan(); answers = answers[1:] {
-			if len(answers) == 0 {
-				t.Error("one question too many: ", calls.Text())
-				return
-			}
-			fmt.Fprintf(stdout, `{"id":%s,%s}`+"\n", gjson.Get(calls.Text(), "id").Raw, answers[0])
-		}
-	}()
-	return in
-}
 
 // TestExplainLimit checks that the failure of a spent plan gets its reset from the known limits, or
 // from those that are asked for.
 func TestExplainLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in := limitsOf(t, `"error":{"code":-32600,"message":"no account"}`, `"result":{"rateLimits":{"primary":null}}`,
-			`"result":{"rateLimits":{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}}`)
+	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
+		in := p.Ready()
+		d.last().limits = []string{
+			`"error":{"code":-32600,"message":"no account"}`, `"result":{"rateLimits":{"primary":null}}`,
+			`"result":{"rateLimits":{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}}`,
+		}
 		bare := &codexrpc.TurnError{Message: "spent", Code: codexrpc.CodeUsageLimit}
 		for _, err := range []error{nil, codexrpc.ErrClosed, &codexrpc.TurnError{Code: "other"}} {
 			if got := in.ExplainLimit(t.Context(), err); got != err {
@@ -56,6 +35,9 @@ func TestExplainLimit(t *testing.T) {
 			if !ok || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
 				t.Errorf("got %+v", failed)
 			}
+		}
+		if n := d.last().called(methodRateLimitsRead); n != 3 {
+			t.Errorf("it was asked %d times", n)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -66,12 +67,12 @@ func TestSweep(t *testing.T) {
 	writeTestFile(t, filepath.Join(temp, privatePrefix+"file"), "x")
 	endOwner(killed)
 
-	log, logger := newLogBook()
+	log := new(logbook.Book)
 	p := newTestProcess(t, "", nil)
-	p.SetLogger(logger)
+	p.SetLogger(log.Logger())
 	p.Start()
 	awaitState(t, p, StateReady)
-	log.await(t, "removed the private directories")
+	log.Await(t, "removed the private directories")
 	want := []string{filepath.Base(living), filepath.Base(p.private.Load().path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
 	slices.Sort(want)
 	if got := entries(t, temp); !slices.Equal(got, want) {

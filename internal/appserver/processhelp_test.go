@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -150,46 +148,5 @@ func readPID(t *testing.T, path string) int {
 			t.Fatalf("no process id in %s: %q, %v", path, text, err)
 		}
 		time.Sleep(time.Millisecond)
-	}
-}
-
-// logBook is the output of a logger on which tests can wait.
-type logBook struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	added chan struct{}
-}
-
-func newLogBook() (*logBook, *slog.Logger) {
-	b := &logBook{added: make(chan struct{}, 1)}
-	return b, slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-func (b *logBook) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case b.added <- struct{}{}:
-	default:
-	}
-	return b.text.Write(line)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// await waits until the log says something.
-func (b *logBook) await(t *testing.T, what string) {
-	t.Helper()
-	deadline := time.After(patience)
-	for !strings.Contains(b.String(), what) {
-		select {
-		case <-b.added:
-		case <-deadline:
-			t.Fatalf("the log never said %q:\n%s", what, b.String())
-		}
 	}
 }

@@ -1,40 +1,15 @@
 package appserver
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
-
-func TestProgramOfTheCaller(t *testing.T) {
-	var started int
-	p := New(Config{stopTimeout: time.Second, Start: func() (*Program, error) {
-		started++
-		return withinProcess(), nil
-	}}, nil)
-	p.Start()
-	t.Cleanup(p.Stop)
-	if c := conn(t, p); c.Err() != nil {
-		t.Error(c.Err())
-	}
-	if status := p.Status(); status.PID != 7 || status.Version != "0.169.0" {
-		t.Errorf("%+v", status)
-	}
-	p.Stop()
-	if state := p.Status().State; state != StateStopped || started != 1 {
-		t.Errorf("it is %s after %d starts", state, started)
-	}
-}
 
 // TestProgramRefused checks that the error of Config.Start becomes the reason.
 func TestProgramRefused(t *testing.T) {
@@ -43,33 +18,6 @@ func TestProgramRefused(t *testing.T) {
 	t.Cleanup(p.Stop)
 	if status := awaitState(t, p, StateBackoff); !strings.Contains(status.Reason, io.ErrNoProgress.Error()) {
 		t.Errorf("%+v", status)
-	}
-}
-
-// withinProcess is an app-server that answers a start and ends with its input.
-func withinProcess() *Program {
-	stdin, toProgram := io.Pipe()
-	fromProgram, stdout := io.Pipe()
-	stderr, errors := io.Pipe()
-	return &Program{
-		Stdin: toProgram, Stdout: fromProgram, Stderr: stderr, PID: 7,
-		Wait: func() string {
-			in := bufio.NewScanner(stdin)
-			for in.Scan() {
-				call := gjson.ParseBytes(in.Bytes())
-				if result := childResult(nil, call.Get("method").Str); result != "" {
-					_, _ = fmt.Fprintf(stdout, `{"id":%s,"result":%s}`+"\n", call.Get("id").Raw, result)
-				}
-			}
-			_ = stdout.Close()
-			_ = errors.Close()
-			if err := in.Err(); err != nil && err != io.ErrClosedPipe {
-				return err.Error()
-			}
-			return "ended"
-		},
-		Terminate: func() { _ = stdin.Close() },
-		Kill:      func() { _ = stdin.Close() },
 	}
 }
 

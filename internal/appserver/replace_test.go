@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // newReplaced makes a process that is probed all the time and replaces without a grace period.
-func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *logBook) {
+func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *logbook.Book) {
 	t.Helper()
 	p := newTestProcess(t, mode, change)
-	book, logger := newLogBook()
-	p.SetLogger(logger)
+	book := new(logbook.Book)
+	p.SetLogger(book.Logger())
 	p.times.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: patience}
 	p.times.drainGrace = 0
 	p.times.replaceEvery = time.Millisecond
@@ -59,7 +60,7 @@ func TestReplacedForMemory(t *testing.T) {
 	p.Start()
 	c := conn(t, p)
 	first := p.Status()
-	book.await(t, "is ready")
+	book.Await(t, "is ready")
 	one, two := open(t, c), open(t, c)
 	if s := p.Status(); s.Threads != 2 || s.Draining != 0 || s.Replacements != 0 {
 		t.Errorf("the status is %+v", s)
@@ -69,7 +70,7 @@ func TestReplacedForMemory(t *testing.T) {
 	if now.State != StateReady || now.PID == first.PID || now.Restarts != 0 || now.Threads != 3 || now.Draining != 1 {
 		t.Errorf("replaced as %+v", now)
 	}
-	book.await(t, "its memory of 400 B is above the limit of 350 B")
+	book.Await(t, "its memory of 400 B is above the limit of 350 B")
 	fresh := conn(t, p)
 	if fresh == c || c.Err() != nil || !alive(first.PID) {
 		t.Errorf("the old connection has ended: %v", c.Err())
@@ -83,7 +84,7 @@ func TestReplacedForMemory(t *testing.T) {
 	closed(three)
 	awaitDrained(t, p)
 	awaitGone(t, first.PID)
-	book.await(t, "the replaced codex app-server has ended")
+	book.Await(t, "the replaced codex app-server has ended")
 	closed(four)
 	await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
 	if s := p.Status(); s.Replacements != 1 || s.Threads != 0 {
@@ -97,7 +98,7 @@ func TestTooLowALimit(t *testing.T) {
 	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
 	p.times.replaceEvery = replaceEvery
 	p.Start()
-	book.await(t, "will be replaced later")
+	book.Await(t, "will be replaced later")
 	if s := p.Status(); s.Replacements != 1 || s.Memory != 1<<40 {
 		t.Errorf("it is %+v", s)
 	}
@@ -120,7 +121,7 @@ func TestReplacedAsItGrows(t *testing.T) {
 			threads = append(threads, open(t, c))
 		}
 		if n > 0 {
-			book.await(t, "will be replaced later")
+			book.Await(t, "will be replaced later")
 			if s := p.Status(); s.Replacements != n || s.Draining != 1 {
 				t.Errorf("beside one that drains it is %+v", s)
 			}
@@ -206,8 +207,8 @@ func TestReplacementFails(t *testing.T) {
 	good := p.cfg.Command
 	p.cfg.Env[childEnv] = "fails"
 	must.OK(t, p.Restart())
-	book.await(t, "could not be replaced")
-	book.await(t, "config.toml is broken")
+	book.Await(t, "could not be replaced")
+	book.Await(t, "config.toml is broken")
 	p.cfg.Command = []string{"codex-of-no-such-name", appServerCommand}
 	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "npm install") {
 		t.Errorf("got %v", err)
@@ -233,7 +234,7 @@ func TestDrainLimit(t *testing.T) {
 	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) {
 		t.Errorf("the turn ended with %v", err)
 	}
-	book.await(t, "was stopped with turns on it")
+	book.Await(t, "was stopped with turns on it")
 	awaitDrained(t, p)
 }
 

@@ -185,11 +185,11 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// handleLogLine records how long the provider asks to wait, and fails the turn of a thread whose
+// handleLogLine records how long the provider asks to wait, and calls fail for a thread whose
 // WebSocket it has refused: otherwise Codex would wait as long as the provider asks, perhaps a
 // minute, and then try HTTP, and the client would get no event until then. requested reports
 // whether Codex writes the line only because of HeededLog.
-func (in *instance) handleLogLine(line string) (requested bool) {
+func (in *instance) handleLogLine(line string, fail func(thread string, failure error)) (requested bool) {
 	switch {
 	case answerLine.MatchString(line):
 		if found := retryAfterPattern.FindStringSubmatch(line); found != nil {
@@ -198,23 +198,12 @@ func (in *instance) handleLogLine(line string) (requested bool) {
 		}
 		return true
 	case requestLine.MatchString(line):
-		if thread, failure := parseSocketRefusal(line); failure != nil {
-			in.conn.FailBeginning(thread, failure)
+		if found := socketRefusalLine.FindStringSubmatch(line); found != nil && found[1] != "" {
+			fail(found[2], ErrSocketOverloaded)
+		} else if found != nil {
+			fail(found[2], ErrSocketLimited)
 		}
 		return true
 	}
 	return false
-}
-
-// parseSocketRefusal returns the thread and the failure of its turn if the line reports a refused
-// WebSocket. For other lines, failure is nil.
-func parseSocketRefusal(line string) (thread string, failure error) {
-	switch found := socketRefusalLine.FindStringSubmatch(line); {
-	case found == nil:
-		return "", nil
-	case found[1] != "":
-		return found[2], ErrSocketOverloaded
-	default:
-		return found[2], ErrSocketLimited
-	}
 }

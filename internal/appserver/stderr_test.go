@@ -3,19 +3,22 @@ package appserver
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 )
+
+func nothingHeeded(string) bool { return false }
 
 // copyStderr copies text in one-byte reads and returns the log and the tail.
 func copyStderr(text string) (logged, tail string) {
-	book, logger := newLogBook()
+	book := new(logbook.Book)
 	var s stderrLog
-	s.copy(iotest.OneByteReader(strings.NewReader(text)), func() *slog.Logger { return logger }, func(string) bool { return false })
+	s.copy(iotest.OneByteReader(strings.NewReader(text)), book.Logger, nothingHeeded)
 	return book.String(), s.tail()
 }
 
@@ -54,13 +57,13 @@ func TestLongStderrLines(t *testing.T) {
 // number of dropped lines, and that the last lines are kept.
 func TestEndlessStderr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book, logger := newLogBook()
+		book := new(logbook.Book)
 		r, w := io.Pipe()
 		var s stderrLog
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.copy(r, func() *slog.Logger { return logger }, func(string) bool { return false })
+			s.copy(r, book.Logger, nothingHeeded)
 		}()
 		write := func(lines int, of string) {
 			for i := range lines {
@@ -93,26 +96,25 @@ func TestEndlessStderr(t *testing.T) {
 // TestStderrOfAStart checks that lines are held until the start has ended, that no more
 // than logLines are, and that a reason has no lines that explain nothing.
 func TestStderrOfAStart(t *testing.T) {
-	book, logger := newLogBook()
+	book := new(logbook.Book)
 	s := stderrLog{starting: true}
-	log := func() *slog.Logger { return logger }
 	s.copy(strings.NewReader("2026-11-22T08:01:46.248748Z ERROR codex_app_server: Codex could not find bubblewrap on PATH. Install it.\n"+
-		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), log, func(string) bool { return false })
+		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), book.Logger, nothingHeeded)
 	if book.String() != "" {
 		t.Errorf("it is logged while it starts:\n%s", book)
 	}
 	if tail := s.tail(); tail != "no provider x" {
 		t.Errorf("the tail is %q", tail)
 	}
-	s.logStartLines(logger)
-	s.copy(strings.NewReader("later\n"), log, func(string) bool { return false })
+	s.logStartLines(book.Logger())
+	s.copy(strings.NewReader("later\n"), book.Logger, nothingHeeded)
 	if got := book.String(); strings.Contains(got, "bubblewrap") || strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, "line=later\n") {
 		t.Errorf("the log is\n%s", got)
 	}
 	s = stderrLog{starting: true}
 	for range 2 {
 		for range logLines {
-			s.logWithinLimit("x", logger)
+			s.logWithinLimit("x", book.Logger())
 		}
 		s.windowEnd = time.Time{} // as if the window were over
 	}
@@ -121,7 +123,7 @@ func TestStderrOfAStart(t *testing.T) {
 	}
 }
 
-func checkLogged(t *testing.T, book *logBook, what string, times int) {
+func checkLogged(t *testing.T, book *logbook.Book, what string, times int) {
 	t.Helper()
 	if n := strings.Count(book.String(), what); n != times {
 		t.Errorf("%q is logged %d times, want %d", what, n, times)
@@ -141,8 +143,7 @@ func TestStderrTail(t *testing.T) {
 	}
 }
 
-// TestHeed checks which lines of Codex's log are read, and which of them say that the provider
-// limits the rate. Without a connection, such a line panics.
+// TestHeed checks which lines of Codex's log are read, and what they say.
 func TestHeed(t *testing.T) {
 	const (
 		socket = "2026-11-24T14:17:58.456253Z  INFO codex_otel.trace_safe: event.name=\"codex.websocket_connect\" duration_ms=47 "
@@ -153,51 +154,37 @@ func TestHeed(t *testing.T) {
 		answer = "2026-11-24T14:18:04.521885Z DEBUG codex_http_client::client: Request completed method=POST url=https://chatgpt.com/backend-api/codex/"
 		after  = ` headers={"content-type": "application/json", "retry-after": "6", "content-length": "87"} version=HTTP/2.0`
 	)
-	const passed, read, heeded = "passed on", "read", "heeded"
-	for line, want := range map[string]error{
-		socket + status + "429" + thread:                                           ErrSocketLimited,
-		event + "exceeded retry limit, last status: 429 Too Many Requests" + ended: ErrSocketLimited,
-		event + "unexpected status 503 Service Unavailable: busy" + ended:          ErrSocketOverloaded,
-		event + "unexpected status 500 Internal Server Error: busy" + ended:        nil,
-	} {
-		if thread, err := parseSocketRefusal(line); err != want || (thread == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want != nil) {
-			t.Errorf("%q: %s, %v", line, thread, err)
-		}
+	type said struct {
+		read    bool  // Codex writes the line only because of HeededLog
+		waits   bool  // it says how long to wait
+		refused error // why a WebSocket is refused
 	}
-	for line, want := range map[string]string{
-		socket + status + "429" + thread: heeded,
-		socket + status + "426" + thread: read,
-		socket + thread:                  read,
-		event + "exceeded retry limit, last status: 429 Too Many Requests" + ended:                                  heeded,
-		event + "unexpected status 503 Service Unavailable: busy" + ended:                                           heeded,
-		event + "The model has said: unexpected" + ended:                                                            read,
-		answer + "responses status=429 Too Many Requests" + after:                                                   heeded,
-		answer + "responses status=503 Service Unavailable" + after:                                                 heeded,
-		answer + "responses status=200 OK" + after:                                                                  read,
-		answer + "models status=429 Too Many Requests" + after:                                                      read,
-		answer + "responses status=429 Too Many Requests headers={} version=HTTP/2.0":                               read,
-		"2026-11-24T15:05:13.814Z ERROR codex_login::auth::manager: Failed to refresh token":                        passed,
-		"2026-11-24T14:17:58.456Z ERROR codex_api: failed to connect to Responses WebSocket":                        passed,
-		"quoted: " + socket + status + "429" + thread:                                                               passed,
-		"2026-11-24T14:17:58.456Z DEBUG session_loop{a=1}: codex_http_client::client: Request completed status=200": passed,
+	for line, want := range map[string]said{
+		socket + status + "429" + thread: {read: true, refused: ErrSocketLimited},
+		socket + status + "426" + thread: {read: true},
+		socket + thread:                  {read: true},
+		event + "exceeded retry limit, last status: 429 Too Many Requests" + ended:                                  {read: true, refused: ErrSocketLimited},
+		event + "unexpected status 503 Service Unavailable: busy" + ended:                                           {read: true, refused: ErrSocketOverloaded},
+		event + "unexpected status 500 Internal Server Error: busy" + ended:                                         {read: true},
+		event + "The model has said: unexpected" + ended:                                                            {read: true},
+		answer + "responses status=429 Too Many Requests" + after:                                                   {read: true, waits: true},
+		answer + "responses status=503 Service Unavailable" + after:                                                 {read: true, waits: true},
+		answer + "responses status=200 OK" + after:                                                                  {read: true},
+		answer + "models status=429 Too Many Requests" + after:                                                      {read: true},
+		answer + "responses status=429 Too Many Requests headers={} version=HTTP/2.0":                               {read: true},
+		"2026-11-24T15:05:13.814Z ERROR codex_login::auth::manager: Failed to refresh token":                        {},
+		"2026-11-24T14:17:58.456Z ERROR codex_api: failed to connect to Responses WebSocket":                        {},
+		"quoted: " + socket + status + "429" + thread:                                                               {},
+		"2026-11-24T14:17:58.456Z DEBUG session_loop{a=1}: codex_http_client::client: Request completed status=200": {},
 	} {
-		in := &instance{}
-		got := func() (got string) {
-			defer func() {
-				if recover() != nil {
-					got = heeded
-				}
-			}()
-			switch requested := in.handleLogLine(line); {
-			case in.wait.last.Load() != nil:
-				return heeded
-			case requested:
-				return read
+		in, failed := &instance{}, ""
+		read := in.handleLogLine(line, func(thread string, failure error) {
+			if failed = thread; failure != want.refused {
+				t.Errorf("%q: %v", line, failure)
 			}
-			return passed
-		}()
-		if got != want {
-			t.Errorf("%q: %s", line, got)
+		})
+		if read != want.read || (in.wait.last.Load() != nil) != want.waits || (failed == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want.refused != nil) {
+			t.Errorf("%q: %t, thread %q", line, read, failed)
 		}
 	}
 }

@@ -10,42 +10,25 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
-
-func TestKilledWhileIdle(t *testing.T) {
-	t.Parallel()
-	p := startProcess(t, "", nil)
-	first := awaitState(t, p, StateReady)
-	kill(t, first.PID)
-	second := awaitRestarts(t, p, 1)
-	if second.PID == first.PID || second.Version != first.Version {
-		t.Errorf("restarted as %+v", second)
-	}
-	if _, err := conn(t, p).Models(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
 
 // A turn whose child is killed ends with ErrClosed, and the next child takes turns.
 func TestKilledInATurn(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", nil)
 	first := awaitState(t, p, StateReady)
-	thread, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{})
-	must.OK(t, err)
-	must.OK(t, thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}))
+	thread := open(t, conn(t, p))
 	kill(t, first.PID)
 	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) || strings.Contains(err.Error(), "this client") {
 		t.Errorf("the turn ended with %v", err)
 	}
-	released := make(chan struct{})
-	thread.Close(func() { close(released) })
-	<-released
-	awaitRestarts(t, p, 1)
-	if _, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{}); err != nil {
-		t.Error(err)
+	closed(thread)
+	if second := awaitRestarts(t, p, 1); second.PID == first.PID || second.Version != first.Version {
+		t.Errorf("restarted as %+v", second)
 	}
+	open(t, conn(t, p))
 }
 
 func TestKilledInACall(t *testing.T) {
@@ -58,35 +41,23 @@ func TestKilledInACall(t *testing.T) {
 	awaitRestarts(t, p, 1)
 }
 
-// A child that is killed again and again is started again and again, and the failures are counted.
+// A child that is killed again and again is started again and again. The failures are counted, and
+// forgotten once a child was ready for long enough.
 func TestKillsInALoop(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "", nil)
 	const kills = 5
-	for n := range kills {
-		kill(t, awaitRestarts(t, p, n).PID)
-	}
-	awaitRestarts(t, p, kills)
-	p.Stop()
-	if n := p.backoff.failures; n != kills {
-		t.Errorf("%d failures are remembered, want %d", n, kills)
-	}
-}
-
-// Failures are forgotten once a child was ready for long enough.
-func TestStableProcessIsForgiven(t *testing.T) {
-	t.Parallel()
-	p := newTestProcess(t, "", nil)
-	p.backoff.stableAfter = 0
-	p.Start()
-	const kills = 4
-	for n := range kills {
-		kill(t, awaitRestarts(t, p, n).PID)
-	}
-	awaitRestarts(t, p, kills)
-	p.Stop()
-	if n := p.backoff.failures; n > 1 {
-		t.Errorf("%d failures are remembered", n)
+	for want, stableAfter := range map[int]time.Duration{kills: time.Hour, 0: 0} {
+		p := newTestProcess(t, "", nil)
+		p.backoff.stableAfter = stableAfter
+		p.Start()
+		for n := range kills {
+			kill(t, awaitRestarts(t, p, n).PID)
+		}
+		awaitRestarts(t, p, kills)
+		p.Stop()
+		if n := p.backoff.failures; n != want {
+			t.Errorf("%d failures are remembered, want %d", n, want)
+		}
 	}
 }
 
@@ -281,19 +252,19 @@ func TestDescriptorsAreClosed(t *testing.T) {
 // SetLogger changes the logger of stderr and of the connection.
 func TestLoggerIsReplaced(t *testing.T) {
 	t.Parallel()
-	first, logger := newLogBook()
+	first := new(logbook.Book)
 	p := newTestProcess(t, "complains", nil)
-	p.SetLogger(logger)
+	p.SetLogger(first.Logger())
 	p.Start()
 	c := conn(t, p)
-	first.await(t, "asked for getAuthStatus")
-	second, logger := newLogBook()
-	p.SetLogger(logger)
+	first.Await(t, "asked for getAuthStatus")
+	second := new(logbook.Book)
+	p.SetLogger(second.Logger())
 	if _, err := c.Models(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second.await(t, "asked for model/list")
-	second.await(t, "unreadable line")
+	second.Await(t, "asked for model/list")
+	second.Await(t, "unreadable line")
 	if strings.Contains(first.String(), "model/list") {
 		t.Error("the old log goes on")
 	}

@@ -1,14 +1,13 @@
 package pool
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 )
 
 // Pools with the same app-server share one process. It starts with the configuration, not
@@ -125,15 +124,15 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 		// A program that cannot be started is spoken of in the log at once.
 		c, _ := newConfiguration(t, newSupervisor(t))
 		p := newProcess(&member{configuration: c.Configuration, cfg: appserver.Config{Command: []string{"/no/such/program"}}})
-		logs, holders := make(map[string]*logBook), make(map[string]*member)
+		logs, holders := make(map[string]*logbook.Book), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)
 			if step != name {
 				p.removeHolder(holders[name])
 				continue
 			}
-			logs[name] = new(logBook)
-			holders[name] = &member{configuration: c.Configuration, logger: slog.New(slog.NewTextHandler(logs[name], nil))}
+			logs[name] = new(logbook.Book)
+			holders[name] = &member{configuration: c.Configuration, logger: logs[name].Logger()}
 			p.addHolder(holders[name])
 		}
 		p.Start()
@@ -149,10 +148,10 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 
 // A process writes to the log of its configuration until its end.
 func TestLogOfTheConfiguration(t *testing.T) {
-	log := new(logBook)
+	log := new(logbook.Book)
 	c, _ := newConfiguration(t, newSupervisor(t))
 	cfg := fakes(t, "logging", 1)[0].Config
-	u := &member{configuration: c.Configuration, key: "logging", cfg: cfg, logger: slog.New(slog.NewTextHandler(log, nil))}
+	u := &member{configuration: c.Configuration, key: "logging", cfg: cfg, logger: log.Logger()}
 	_, release := lease(t, &member{configuration: c.Configuration, key: u.key, cfg: cfg, logger: slog.New(slog.DiscardHandler)})
 	u.acquireForConfiguration()
 	pid(t, u) // when it is ready it is about to read
@@ -196,21 +195,4 @@ func TestKey(t *testing.T) {
 		}
 		seen[key] = name
 	}
-}
-
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBook) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(line)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

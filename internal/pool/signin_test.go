@@ -1,10 +1,8 @@
 package pool
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -107,8 +106,8 @@ func TestDroppedSignIn(t *testing.T) {
 	}
 	release()
 	next, _ := newConfiguration(t, s, servers("new", home), servers("elsewhere", t.TempDir()))
-	var log bytes.Buffer
-	next.logger = slog.New(slog.NewTextHandler(&log, nil))
+	var log logbook.Book
+	next.logger = log.Logger()
 	next.Start()
 	next.Open()
 	old.cleanup()

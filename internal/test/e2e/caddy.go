@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -41,7 +42,7 @@ type Running struct {
 	config string   // path of its Caddyfile
 	Dir    string   // its home and data directory
 	env    []string // additional environment variables
-	Log    *LockedBuffer
+	Log    *logbook.Book
 }
 
 // NewUnstarted returns a site whose Caddy is still to be started, if there is to be one.
@@ -53,7 +54,7 @@ func NewUnstarted(t testing.TB) *Site {
 // RunFile starts the built Caddy with a Caddyfile and variables, and does not wait for readiness.
 func (s *Site) RunFile(caddyfile string, env ...string) *Running {
 	s.T.Helper()
-	r := &Running{Site: s, config: filepath.Join(s.T.TempDir(), "Caddyfile"), Dir: s.T.TempDir(), env: env, Log: new(LockedBuffer)}
+	r := &Running{Site: s, config: filepath.Join(s.T.TempDir(), "Caddyfile"), Dir: s.T.TempDir(), env: env, Log: new(logbook.Book)}
 	r.Write(caddyfile)
 	r.launch()
 	return r

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log"
@@ -21,6 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	books "github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -33,7 +33,7 @@ type run struct {
 	logger     *slog.Logger
 	network    *network
 	server     *http.Server
-	serverLog  lockedBuffer
+	serverLog  logbook.Book
 	fleet      *fleet
 	store      *objects.Store
 	running    *objects.Running
@@ -418,21 +418,4 @@ func (t *trace) add(format string, args ...any) {
 	if len(t.lines) < maxTrace {
 		t.lines = append(t.lines, fmt.Sprintf("%12s  ", time.Since(t.begin).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 	}
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
@@ -27,7 +28,7 @@ type demo struct {
 	pid   int // of the demo
 	port  string
 	dir   string
-	out   *e2e.LockedBuffer
+	out   *logbook.Book
 	ended chan struct{} // closed when the shell has ended
 }
 
@@ -47,7 +48,7 @@ func buildDemo(t *testing.T) string {
 // startDemo starts a demo on this port, without a login.
 func startDemo(t *testing.T, program, dir, port string) *demo {
 	t.Helper()
-	d := &demo{t: t, port: port, dir: dir, out: new(e2e.LockedBuffer), ended: make(chan struct{})}
+	d := &demo{t: t, port: port, dir: dir, out: new(logbook.Book), ended: make(chan struct{})}
 	d.shell = exec.Command("sh", "-c", `"$@"; exit $?`, "sh", program, "-codex", e2e.CodexBinary, "-port", port, "-dir", dir)
 	d.shell.Env = append(os.Environ(), "HOME="+dir, "CODEX_HOME=")
 	d.shell.Stdout, d.shell.Stderr = d.out, d.out
