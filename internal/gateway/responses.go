@@ -173,7 +173,7 @@ func (a *keptResponse) notStored() string {
 // remember keeps the response for the next request of its WebSocket.
 func (a *keptResponse) remember() {
 	items := a.earlierItems
-	for item := range a.entry.Items() {
+	for _, item := range a.entry.Items() {
 		items = append(items, slices.Clone(item)) // the item itself would keep the whole response in memory
 	}
 	a.session.remember(a.meta.ID, &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})

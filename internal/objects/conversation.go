@@ -33,37 +33,13 @@ func (o *Objects) CreateConversation(r *http.Request, c NewItems) ([]byte, *apie
 	return o.withConversation(r, id, func(ctx context.Context) ([]byte, error) { return entry.Response, o.Store.Put(ctx, id, entry) })
 }
 
-// withConversation checks that an id has the form of a conversation's id, and calls run with a
-// context that ends after StoreTimeout. It returns the body of the answer from run, and converts its
-// error to an API error.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) ([]byte, error)) ([]byte, *apierror.Error) {
-	if o.Store == nil || !responseid.ValidConversation(id) {
-		return nil, apierror.ConversationNotFound(id)
-	}
-	ctx, cancel := withStoreTimeout(r.Context())
-	defer cancel()
-	body, err := run(ctx)
-	return body, o.apiError(r, err, apierror.ConversationNotFound(id))
-}
-
-// withError returns body, and apiErr as an error.
-func withError(body []byte, apiErr *apierror.Error) ([]byte, error) {
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	return body, nil
+	return o.with(r, responseid.ValidConversation(id), apierror.ConversationNotFound(id), run)
 }
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
 func (o *Objects) Conversation(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
-	return o.withConversation(r, id, func(ctx context.Context) ([]byte, error) {
-		entry, err := o.Store.GetObject(ctx, o.User(r), id)
-		if err != nil {
-			return nil, err
-		}
-		defer entry.Release()
-		return withError(copyPart(entry.Response, claimMemory))
-	})
+	return o.withConversation(r, id, func(ctx context.Context) ([]byte, error) { return o.copyObject(ctx, r, id, claimMemory) })
 }
 
 // UpdateConversation replaces the metadata of a conversation: POST /v1/conversations/{id}.
@@ -85,18 +61,7 @@ func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apier
 // ConversationItems returns a page of the items of a conversation:
 // GET /v1/conversations/{id}/items.
 func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
-	page, apiErr := readPage(r.URL.Query())
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	return o.withConversation(r, id, func(ctx context.Context) ([]byte, error) {
-		entry, err := o.Store.Get(ctx, o.User(r), id)
-		if err != nil {
-			return nil, err
-		}
-		defer entry.Release()
-		return withError(itemList(entry.Input, page, claimMemory))
-	})
+	return o.listInput(r, id, claimMemory, o.withConversation)
 }
 
 // AddItems adds items to a conversation and returns these items:
@@ -107,7 +72,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c NewItems, claimMemory H
 		if err := o.Store.AddItems(ctx, o.User(r), id, items); err != nil {
 			return nil, err
 		}
-		return withError(addedList(items, claimMemory))
+		return addedList(items, claimMemory)
 	})
 }
 
@@ -115,7 +80,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c NewItems, claimMemory H
 // parameter conversation is the id of the conversation.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *Entry) error {
 	var items []json.RawMessage
-	for item := range response.Items() {
+	for _, item := range response.Items() {
 		items = append(items, slices.Clone(item)) // without a clone, the item would keep the whole response in memory
 	}
 	return o.Store.AddItems(ctx, response.User, conversation, items)
@@ -132,7 +97,7 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory
 		if found == nil {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}
-		return withError(copyPart(found, claimMemory))
+		return copyPart(found, claimMemory)
 	})
 }
 

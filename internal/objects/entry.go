@@ -3,7 +3,6 @@ package objects
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"math"
 	"slices"
 
@@ -35,19 +34,14 @@ func (e *Entry) Release() {
 
 // Items returns the items of the entry as the next request needs them: the input and
 // then the output.
-func (e *Entry) Items() iter.Seq[json.RawMessage] {
-	return func(yield func(json.RawMessage) bool) {
-		for _, item := range e.Input {
-			if !yield(item) {
-				return
-			}
-		}
-		for _, item := range e.Output {
-			if !yield(item) {
-				return
-			}
+func (e *Entry) Items() [][]byte {
+	items := make([][]byte, 0, len(e.Input)+len(e.Output))
+	for _, part := range [][]json.RawMessage{e.Input, e.Output} {
+		for _, item := range part {
+			items = append(items, item)
 		}
 	}
+	return items
 }
 
 // entryOverhead is the memory of an entry besides its contents, in bytes.
@@ -56,7 +50,7 @@ const entryOverhead = 512
 // Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
 func (e *Entry) Size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + len(e.Conversation) + cap(e.Response)
-	for item := range e.Items() {
+	for _, item := range e.Items() {
 		size += store.RecordOverhead + cap(item)
 	}
 	return int64(size)
@@ -70,15 +64,6 @@ type about struct {
 }
 
 func (a about) encode() string { return string(wirejson.Append(nil, a)) }
-
-// records returns the items of the entry as they are stored.
-func (e *Entry) records() [][]byte {
-	records := make([][]byte, 0, len(e.Input)+len(e.Output))
-	for item := range e.Items() {
-		records = append(records, item)
-	}
-	return records
-}
 
 // maxDepth is how deep the arrays and objects of a stored record may be nested. It is far more than
 // a request may have.

@@ -31,7 +31,7 @@ func TestFollowersHold(t *testing.T) {
 		var wait <-chan struct{}
 		for i := range followers {
 			l := logs.Open("a", fmt.Sprint(i))
-			_ = l.Append("e", make([]byte, size))
+			l.Append("e", make([]byte, size))
 			claimed[i] = budget.Claim("a")
 			events, changed, err := l.Next(0, claimed[i])
 			if held[i] = events; err != nil {
@@ -51,7 +51,7 @@ func TestFollowersHold(t *testing.T) {
 			t.Errorf("%d followers keep %d bytes of %d, and %d are claimed", served, live, 1<<20, budget.Held())
 		}
 		l := logs.Open("b", "of b")
-		_ = l.Append("e", make([]byte, size))
+		l.Append("e", make([]byte, size))
 		other := budget.Claim("b")
 		if events, _, err := l.Next(0, other); len(events) != 1 || err != nil {
 			t.Errorf("another user gets %d events, %v", len(events), err)
@@ -63,7 +63,7 @@ func TestFollowersHold(t *testing.T) {
 		claimed[0].Release()
 		<-wait
 		again := logs.Open("a", "again")
-		_ = again.Append("e", make([]byte, size))
+		again.Append("e", make([]byte, size))
 		if events, _, err := again.Next(0, claimed[waits]); len(events) != 1 || err != nil {
 			t.Errorf("there is memory again: %d events, %v", len(events), err)
 		}
@@ -81,7 +81,7 @@ func TestBatch(t *testing.T) {
 	l := newLogs(eventLimits).Open("ann", "a")
 	sizes := []int{1, 2 * maxBatch, maxBatch / 2, maxBatch / 4, maxBatch / 2, 1}
 	for _, size := range sizes {
-		_ = l.Append("e", make([]byte, size))
+		l.Append("e", make([]byte, size))
 	}
 	l.End()
 	claim, from := unlimited(), int64(0)

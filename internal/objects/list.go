@@ -50,7 +50,7 @@ type Hold func(bytes int64) *apierror.Error
 
 // itemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList), which has one
 // page of items. The argument items has the items of all pages, the oldest first.
-func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, *apierror.Error) {
+func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, error) {
 	if !p.ascending {
 		items = slices.Clone(items)
 		slices.Reverse(items)
@@ -79,7 +79,7 @@ type listEnd struct {
 
 // encode returns the JSON of a list with these items. The items may be large, so each is copied
 // only once.
-func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, error) {
 	const begin = `{"object":"list","data":[`
 	end := wirejson.Append(nil, e)
 	end[0] = ','
@@ -121,7 +121,7 @@ func deleted(id, object string) []byte {
 }
 
 // addedList returns the list of items that were added to a conversation.
-func addedList(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+func addedList(items []json.RawMessage, hold Hold) ([]byte, error) {
 	return itemList(items, page{limit: max(1, len(items)), ascending: true}, hold)
 }
 

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"testing"
@@ -23,7 +24,8 @@ func TestListRefuses(t *testing.T) {
 		}
 		p, apiErr := readPage(values)
 		if apiErr == nil {
-			_, apiErr = itemList(items, p, hold)
+			_, listErr := itemList(items, p, hold)
+			errors.As(listErr, &apiErr)
 		}
 		if param == "" && apiErr != nil || param != "" && (apiErr == nil || apiErr.Param != param || apiErr.Status != http.StatusBadRequest) {
 			t.Errorf("%s: %+v, want the param %q", query, apiErr, param)

@@ -103,9 +103,8 @@ func (s *Logs) Forget(id string) {
 }
 
 // Append adds a copy of an event to the log. If there is no room, it drops older events, see
-// makeRoom. If the log was removed or the event is too large, it drops the event itself. The error
-// is always nil.
-func (l *Log) Append(name string, data []byte) error {
+// makeRoom. If the log was removed or the event is too large, it drops the event itself.
+func (l *Log) Append(name string, data []byte) {
 	s := l.logs
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,11 +112,10 @@ func (l *Log) Append(name string, data []byte) error {
 	e := Event{Name: name, Data: slices.Clone(data)}
 	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was removed, or the event is too large
 		l.first++ // this event is dropped; all earlier ones were dropped already
-		return nil
+		return
 	}
 	l.events = append(l.events, e)
 	l.addBytes(sizeOf(e))
-	return nil
 }
 
 // makeRoom makes room in the log for this number of bytes. If the log is full, it drops the oldest

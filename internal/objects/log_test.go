@@ -60,7 +60,7 @@ func TestLogReaders(t *testing.T) {
 		buffer := make([]byte, 0, 10)
 		for i := range events {
 			buffer = fmt.Appendf(buffer[:0], "d%d", i)
-			_ = l.Append(fmt.Sprintf("e%d", i), buffer)
+			l.Append(fmt.Sprintf("e%d", i), buffer)
 			time.Sleep(time.Nanosecond)
 		}
 		l.End()
@@ -80,7 +80,7 @@ func TestLogExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLogs(logLimits{LogBytes: 1 << 10, TotalBytes: 1 << 20, KeepTime: time.Minute})
 		l := s.Open("ann", "a")
-		_ = l.Append("e", []byte("d"))
+		l.Append("e", []byte("d"))
 		time.Sleep(time.Hour)
 		if s.Find("bob", "a") != nil || s.Find("ann", "a") != l {
 			t.Error("before its end")
@@ -119,7 +119,7 @@ func TestLogLimits(t *testing.T) {
 		data := make([]byte, 400)
 		first := s.Open("ann", "first")
 		for range 10 {
-			_ = first.Append("e", data)
+			first.Append("e", data)
 			check()
 		}
 		if _, _, err := first.Next(5, unlimited()); !errors.Is(err, ErrDropped) {
@@ -132,20 +132,20 @@ func TestLogLimits(t *testing.T) {
 		second, third, fourth := s.Open("ann", "second"), s.Open("ann", "third"), s.Open("ann", "fourth")
 		for range 10 {
 			for _, l := range []*Log{second, third, fourth} {
-				_ = l.Append("e", data)
+				l.Append("e", data)
 				check()
 			}
 		}
 		if s.Find("ann", "first") != nil {
 			t.Error("one that has ended is kept at the expense of those that go on")
 		}
-		_ = second.Append("e", make([]byte, limits.LogBytes))
+		second.Append("e", make([]byte, limits.LogBytes))
 		check()
 		if _, changed, err := second.Next(11, unlimited()); err != nil || changed == nil {
 			t.Error("after an event that fits nowhere:", err)
 		}
 		s.Forget("second")
-		_ = second.Append("e", data)
+		second.Append("e", data)
 		second.End()
 		check()
 		if _, _, err := second.Next(11, unlimited()); !errors.Is(err, ErrDropped) {
@@ -166,7 +166,7 @@ func TestLogForgottenWhileRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Hour})
 		l := s.Open("ann", "r")
-		_ = l.Append("e", []byte("last"))
+		l.Append("e", []byte("last"))
 		l.End()
 		s.Forget("r")
 		if s.Find("ann", "r") != nil {
@@ -192,13 +192,13 @@ func TestShareOfLogs(t *testing.T) {
 		s := newLogs(logLimits{LogBytes: 4000, TotalBytes: 10_000, KeepTime: time.Hour})
 		other, over := s.Open("b", "b1"), s.Open("b", "b2")
 		for _, l := range []*Log{other, over} {
-			_ = l.Append("x", make([]byte, 1000))
+			l.Append("x", make([]byte, 1000))
 		}
 		over.End()
 		for i := range 20 {
 			l := s.Open("a", fmt.Sprint(i))
 			for range 30 {
-				_ = l.Append("x", make([]byte, 100))
+				l.Append("x", make([]byte, 100))
 			}
 			if ended {
 				l.End()
@@ -212,7 +212,7 @@ func TestShareOfLogs(t *testing.T) {
 				t.Errorf("%s: another user has lost events: %v", name, err)
 			}
 		}
-		_ = other.Append("y", make([]byte, 1000))
+		other.Append("y", make([]byte, 1000))
 		if events, _, err := other.Next(1, unlimited()); len(events) != 1 || err != nil {
 			t.Errorf("%s: another user cannot add an event: %v", name, err)
 		}

@@ -40,18 +40,13 @@ func (s *Store) markLost(ctx context.Context, user, id string) error {
 	if err != nil {
 		return err
 	}
-	r := s.newRecords(user, id, store.Value)
-	defer func() { r.release() }()
-	var response json.RawMessage
-	err = r.each(ctx, func(_ int64, record json.RawMessage) bool {
-		response = record
-		return true
-	})
+	r, values, err := s.readAll(ctx, user, id, store.Value)
+	defer r.release()
 	if err != nil || !r.about.Running || r.page.Leased {
 		return err
 	}
 	number := pages[0].Next
-	failed, last := Lost(response, number)
+	failed, last := Lost(values[0], number)
 	_, err = s.engine.Append(ctx, user, id, &store.Append{
 		Part: store.Events, First: number, Records: [][]byte{last.record()}, Owner: lostOwner, Over: true,
 	})

@@ -61,14 +61,37 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 	return o.Failed(r.Context(), r, err)
 }
 
+// with calls run with a context that ends after StoreTimeout, and converts its error to an API error.
+// missing is the error for an object that does not exist, also because its id is not valid.
+func (o *Objects) with(r *http.Request, valid bool, missing *apierror.Error, run func(context.Context) ([]byte, error)) ([]byte, *apierror.Error) {
+	if o.Store == nil || !valid {
+		return nil, missing
+	}
+	ctx, cancel := withStoreTimeout(r.Context())
+	defer cancel()
+	body, err := run(ctx)
+	return body, o.apiError(r, err, missing)
+}
+
+func (o *Objects) withResponse(r *http.Request, id string, run func(context.Context) ([]byte, error)) ([]byte, *apierror.Error) {
+	return o.with(r, responseid.Valid(id), apierror.ResponseNotFound(id), run)
+}
+
 // Response returns a stored response of the caller: GET /v1/responses/{id}.
 func (o *Objects) Response(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
-	if one := o.Running.findStored(o.User(r), id); one != nil {
-		return o.Running.currentResponse(one, claimMemory)
-	}
-	entry, apiErr := o.object(r, id)
-	if apiErr != nil {
-		return nil, apiErr
+	return o.withResponse(r, id, func(ctx context.Context) ([]byte, error) {
+		if one := o.Running.findStored(o.User(r), id); one != nil {
+			return o.Running.currentResponse(one, claimMemory)
+		}
+		return o.copyObject(ctx, r, id, claimMemory)
+	})
+}
+
+// copyObject returns a copy of a stored response or conversation of the caller.
+func (o *Objects) copyObject(ctx context.Context, r *http.Request, id string, claimMemory Hold) ([]byte, error) {
+	entry, err := o.Store.GetObject(ctx, o.User(r), id)
+	if err != nil {
+		return nil, err
 	}
 	defer entry.Release()
 	return copyPart(entry.Response, claimMemory)
@@ -76,7 +99,7 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory Hold) ([]byte
 
 // copyPart returns a copy of a part of an entry. So the entry, which may be much larger, can be
 // released before a slow client has read the copy.
-func copyPart(part json.RawMessage, claimMemory Hold) ([]byte, *apierror.Error) {
+func copyPart(part json.RawMessage, claimMemory Hold) ([]byte, error) {
 	if apiErr := claimMemory(int64(len(part))); apiErr != nil {
 		return nil, apiErr
 	}
@@ -85,43 +108,45 @@ func copyPart(part json.RawMessage, claimMemory Hold) ([]byte, *apierror.Error) 
 
 // InputItems returns a page of the input of a response: GET /v1/responses/{id}/input_items.
 func (o *Objects) InputItems(r *http.Request, id string, claimMemory Hold) ([]byte, *apierror.Error) {
+	return o.listInput(r, id, claimMemory, o.withResponse)
+}
+
+// listInput returns a page of the input of a response, or of the items of a conversation. with is the
+// method for that kind of objects.
+func (o *Objects) listInput(r *http.Request, id string, claimMemory Hold,
+	with func(*http.Request, string, func(context.Context) ([]byte, error)) ([]byte, *apierror.Error),
+) ([]byte, *apierror.Error) {
 	page, apiErr := readPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	entry, apiErr := o.entry(r, id)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	defer entry.Release()
-	return itemList(entry.Input, page, claimMemory)
-}
-
-// entry reads a stored response of the caller with its items. The entry of a running one has no
-// Output.
-func (o *Objects) entry(r *http.Request, id string) (*Entry, *apierror.Error) {
-	return o.find(r, id, o.Store.Get)
+	return with(r, id, func(ctx context.Context) ([]byte, error) {
+		entry, err := o.find(ctx, r, id, o.Store.Get)
+		if err != nil {
+			return nil, err
+		}
+		defer entry.Release()
+		return itemList(entry.Input, page, claimMemory)
+	})
 }
 
 // object reads a stored response of the caller without its items. The entry of a running one has no
 // Response.
-func (o *Objects) object(r *http.Request, id string) (*Entry, *apierror.Error) {
-	return o.find(r, id, o.Store.GetObject)
+func (o *Objects) object(r *http.Request, id string) (entry *Entry, apiErr *apierror.Error) {
+	_, apiErr = o.withResponse(r, id, func(ctx context.Context) (_ []byte, err error) {
+		entry, err = o.find(ctx, r, id, o.Store.GetObject)
+		return nil, err
+	})
+	return entry, apiErr
 }
 
-// find reads a stored response of the caller.
-func (o *Objects) find(r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, *apierror.Error) {
-	if o.Store == nil || !responseid.Valid(id) {
-		return nil, apierror.ResponseNotFound(id)
-	}
-	// Look in o.Running first, then in the store: a response is stored before it leaves o.Running.
+// find reads an entry of the caller. That of a running response has neither Response nor Output. It
+// looks in o.Running first, then in the store: a response is stored before it leaves o.Running.
+func (o *Objects) find(ctx context.Context, r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, error) {
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return &Entry{User: one.Entry.User, Input: one.Entry.Input}, nil
 	}
-	ctx, cancel := withStoreTimeout(r.Context())
-	defer cancel()
-	entry, err := read(ctx, o.User(r), id)
-	return entry, o.apiError(r, err, apierror.ResponseNotFound(id))
+	return read(ctx, o.User(r), id)
 }
 
 // DeleteResponse deletes a response of the caller, and cancels it if it is still running: DELETE
@@ -161,13 +186,14 @@ func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory Hold) (
 	switch {
 	case one == nil:
 		return o.cancelElsewhere(r, id)
-	case o.Running.hasEnded(one):
+	case o.Running.isOver(id): // it is still being stored
 		return nil, apierror.NotCancellable(id)
 	}
 	response, err := o.Running.stop(r.Context(), one)
+	if errors.Is(err, errStillRunning) {
+		response, err = o.Running.currentResponse(one, claimMemory)
+	}
 	switch {
-	case errors.Is(err, errStillRunning):
-		return o.Running.currentResponse(one, claimMemory)
 	case err != nil:
 		return nil, failures.APIError(err)
 	case response == nil: // the response had not begun

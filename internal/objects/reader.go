@@ -234,7 +234,7 @@ func (r *Reader) copyItems(ctx context.Context, response string, times map[strin
 	}
 	if err == nil {
 		defer e.Release()
-		for item := range e.Items() {
+		for _, item := range e.Items() {
 			id := idOf(item)
 			if times[id] == 0 {
 				continue

@@ -66,30 +66,27 @@ func (r *Running) Begin(ctx context.Context, response Response) (_ context.Conte
 	}
 }
 
-// Ended records the response as it has ended.
-func (r *Running) Ended(id string, response json.RawMessage) {
+// look calls f with a response, if the register has it.
+func (r *Running) look(id string, f func(*running)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one := r.byID[id]; one != nil {
-		one.final = response
+		f(one)
 	}
+}
+
+// Ended records the response as it has ended.
+func (r *Running) Ended(id string, response json.RawMessage) {
+	r.look(id, func(one *running) { one.final = response })
 }
 
 // Kept records that the ended response is stored.
-func (r *Running) Kept(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if one := r.byID[id]; one != nil {
-		one.isFinalStored = true
-	}
-}
+func (r *Running) Kept(id string) { r.look(id, func(one *running) { one.isFinalStored = true }) }
 
 // IsDeleted reports whether a client has deleted the response while it ran or was being stored.
-func (r *Running) IsDeleted(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	one := r.byID[id]
-	return one != nil && one.isDeleted
+func (r *Running) IsDeleted(id string) (isDeleted bool) {
+	r.look(id, func(one *running) { isDeleted = one.isDeleted })
+	return isDeleted
 }
 
 // markDeleted marks a response of a user as deleted and returns it. From then on, find does not
@@ -104,13 +101,6 @@ func (r *Running) markDeleted(user, id string) *running {
 	defer r.mu.Unlock()
 	one.isDeleted = true
 	return one
-}
-
-// hasEnded reports whether a response in the register has ended and is still being stored.
-func (r *Running) hasEnded(one *running) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return one.final != nil
 }
 
 // isOver reports whether a response has left the register, was deleted, or has ended and is still
@@ -144,7 +134,7 @@ func (r *Running) findStored(user, id string) *running {
 
 // currentResponse returns a copy of the ended response if that is stored, and otherwise of the
 // response in progress, without output.
-func (r *Running) currentResponse(one *running, claimMemory Hold) (json.RawMessage, *apierror.Error) {
+func (r *Running) currentResponse(one *running, claimMemory Hold) (json.RawMessage, error) {
 	r.mu.Lock()
 	final, isStored := one.final, one.isFinalStored
 	r.mu.Unlock()

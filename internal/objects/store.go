@@ -63,7 +63,7 @@ func (s *Store) put(ctx context.Context, id string, e *Entry, begin bool) error 
 	if !isStoredID(id) {
 		return fmt.Errorf("the id %.64q: %w", id, store.ErrNotFound)
 	}
-	items := e.records()
+	items := e.Items()
 	if responseid.Valid(id) {
 		items = pack(items)
 	}
@@ -93,10 +93,6 @@ func (s *Store) GetObject(ctx context.Context, user, id string) (*Entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	if len(values) == 0 {
-		e.Release()
-		return nil, s.damaged(id)
-	}
 	e.Response = values[0]
 	return e, nil
 }
@@ -104,23 +100,18 @@ func (s *Store) GetObject(ctx context.Context, user, id string) (*Entry, error) 
 // errChanging is the error for a response whose owner seems to be lost and continues.
 var errChanging = store.Unavailable(errors.New("it changes too often to be read"))
 
-// read returns an entry of a user with the records of a part. If the response is lost, read stores
+// read returns an entry of a user with the items of a part. If the response is lost, read stores
 // that, and reads it again.
 func (s *Store) read(ctx context.Context, user, id string, part store.Part) (*Entry, about, []json.RawMessage, error) {
 	for range 3 {
-		r := s.newRecords(user, id, part)
-		var records []json.RawMessage
-		err := r.each(ctx, func(_ int64, record json.RawMessage) bool {
-			records = append(records, record)
-			return true
-		})
+		r, items, err := s.readAll(ctx, user, id, part)
 		e := &Entry{User: user, Previous: r.page.Link, Conversation: r.about.Conversation, Running: r.about.Running, release: r.release}
 		switch {
 		case err != nil:
 			e.Release()
 			return nil, about{}, nil, err
 		case !r.about.Running || r.page.Leased:
-			return e, r.about, records, nil
+			return e, r.about, items, nil
 		}
 		e.Release()
 		if err := s.markLost(ctx, user, id); err != nil {
@@ -145,6 +136,19 @@ type records struct {
 
 func (s *Store) newRecords(user, id string, part store.Part) *records {
 	return &records{store: s, user: user, id: id, part: part, release: func() {}}
+}
+
+// readAll returns the items of a part of an entry. The caller calls release, also after an error.
+func (s *Store) readAll(ctx context.Context, user, id string, part store.Part) (r *records, items []json.RawMessage, err error) {
+	r = s.newRecords(user, id, part)
+	err = r.each(ctx, func(_ int64, item json.RawMessage) bool {
+		items = append(items, item)
+		return true
+	})
+	if err == nil && part == store.Value && len(items) == 0 {
+		err = s.damaged(id)
+	}
+	return r, items, err
 }
 
 // each calls use with each item and the number of its record, until use returns false. A value is one
@@ -230,7 +234,7 @@ func (s *Store) AddItems(ctx context.Context, user, id string, items []json.RawM
 		return store.ErrNotFound
 	}
 	e := Entry{Input: items}
-	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Items, Records: e.records(), Owner: rand.Text()})
+	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Items, Records: e.Items(), Owner: rand.Text()})
 	return err
 }
 

@@ -187,7 +187,7 @@ func (r *run) putLarge() (conversation, response string) {
 func (r *run) putEvents() (response string) {
 	response = responseid.Prefix + responseid.NewSuffix(time.Now())
 	log := r.running.Logs.Open(hogUser, response)
-	_ = log.Append("response.created", largeResponse)
+	log.Append("response.created", largeResponse)
 	log.End()
 	return response
 }
