@@ -3,7 +3,6 @@ package usage
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,11 +15,10 @@ type account struct {
 	Calls   ToolCalls          `json:"tool_calls"`
 	Buffers ToolBuffers        `json:"tool_buffer_metrics"`
 	Models  map[string]*Totals `json:"models"`
+	Users   map[string]*Totals `json:"users,omitempty"` // only in the sum of all accounts
 	Hours   series             `json:"hours"`
 	Days    series             `json:"days"`
 }
-
-func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
 func (a *account) countTurn(r *Record) {
 	t := totalsOf(r)
@@ -28,7 +26,7 @@ func (a *account) countTurn(r *Record) {
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
 	if r.Model != "" { // a refused request has none
-		a.addModel(boundedName(r.Model), t)
+		entryOf(&a.Models, boundedName(r.Model), maxModels, otherModel).add(t)
 	}
 	now := r.Time.Unix()
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
@@ -41,7 +39,10 @@ func (a *account) add(b *account, now int64) {
 	a.Calls.add(b.Calls)
 	a.Buffers.add(b.Buffers)
 	for model, t := range b.Models {
-		a.addModel(model, *t)
+		entryOf(&a.Models, model, maxModels, otherModel).add(*t)
+	}
+	for user, t := range b.Users {
+		entryOf(&a.Users, user, maxUsers, othersAccount).add(*t)
 	}
 	for _, s := range b.Hours.dropFuture(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
@@ -51,31 +52,24 @@ func (a *account) add(b *account, now int64) {
 	}
 }
 
-func (a *account) addModel(model string, t Totals) {
-	sum, limit := a.Models[model], maxModels
-	if a.Models[otherModel] != nil {
-		limit++
+// entryOf returns the entry with a name. If there is none yet, entryOf makes one. All names after the
+// first most ones share the entry rest.
+func entryOf[E any](entries *map[string]*E, name string, most int, rest string) *E {
+	if (*entries)[rest] != nil {
+		most++
 	}
-	if sum == nil && len(a.Models) >= limit {
-		model = otherModel
-		sum = a.Models[model]
+	if (*entries)[name] == nil && len(*entries) >= most {
+		name = rest
 	}
-	if sum == nil {
-		sum = new(Totals)
-		a.Models[strings.Clone(model)] = sum
+	e := (*entries)[name]
+	if e == nil {
+		if *entries == nil {
+			*entries = make(map[string]*E)
+		}
+		e = new(E)
+		(*entries)[strings.Clone(name)] = e
 	}
-	sum.add(t)
-}
-
-func (a *account) clone() *account {
-	c := *a
-	c.Buffers = a.Buffers.clone()
-	c.Models = make(map[string]*Totals, len(a.Models))
-	for model, t := range a.Models {
-		c.Models[model] = new(*t)
-	}
-	c.Hours, c.Days = slices.Clone(a.Hours), slices.Clone(a.Days)
-	return &c
+	return e
 }
 
 // Account is the body of GET /v1/usage.

@@ -36,7 +36,7 @@ type Book struct {
 // New returns an empty book.
 func New() *Book {
 	now := time.Now()
-	return &Book{started: now, since: now, accounts: make(map[string]*account)}
+	return &Book{started: now, since: now}
 }
 
 // Add counts and lists a turn or a refused request.
@@ -51,19 +51,10 @@ func (b *Book) Add(r Record) {
 	}
 }
 
-// account returns a user's account. If there is none yet, account makes one. All users after the
-// first maxUsers ones share the account othersAccount.
+// account returns a user's account, or makes one. All users after the first maxUsers ones share the
+// account othersAccount.
 func (b *Book) account(user string) *account {
-	a := b.accounts[user]
-	if a == nil && len(b.accounts) >= maxUsers {
-		user = othersAccount
-		a = b.accounts[user]
-	}
-	if a == nil {
-		a = newAccount()
-		b.accounts[strings.Clone(user)] = a
-	}
-	return a
+	return entryOf(&b.accounts, user, maxUsers, othersAccount)
 }
 
 // Everybody stands for all users. No user has this name, see [UserName].
@@ -73,21 +64,26 @@ const Everybody = "\x00all"
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, sum := time.Now().Unix(), newAccount()
-	var users []UserTotals
+	return b.sum(user).body(b.since.Unix(), b.started.Unix(), time.Now().Unix())
+}
+
+// sum returns a copy of the account of a user or, for [Everybody], the sum of all accounts.
+func (b *Book) sum(user string) *account {
+	sum, now := new(account), time.Now().Unix()
 	for name, a := range b.accounts {
 		if user != Everybody && user != name {
 			continue
 		}
 		sum.add(a, now)
-		users = append(users, UserTotals{name, a.Totals})
+		if user == Everybody {
+			entryOf(&sum.Users, name, maxUsers, othersAccount).add(a.Totals)
+		}
 	}
-	return sum.body(user, users, b.since.Unix(), b.started.Unix(), now)
+	return sum
 }
 
-// body returns the body of GET /v1/usage about a user. a has the counts of the user. For
-// [Everybody], users are the totals of each user. The times are in Unix seconds.
-func (a *account) body(user string, users []UserTotals, since, started, now int64) Account {
+// body returns the body of GET /v1/usage about a. The times are in Unix seconds.
+func (a *account) body(since, started, now int64) Account {
 	body := Account{
 		Object:            "usage",
 		Since:             since,
@@ -102,15 +98,13 @@ func (a *account) body(user string, users []UserTotals, since, started, now int6
 	for _, model := range slices.Sorted(maps.Keys(a.Models)) {
 		body.ByModel = append(body.ByModel, ModelTotals{model, *a.Models[model]})
 	}
-	if user == Everybody {
-		for i := range users {
-			if users[i].User == othersAccount {
-				users[i].User = "(others)"
-			}
+	for user, t := range a.Users {
+		if user == othersAccount {
+			user = "(others)"
 		}
-		slices.SortFunc(users, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
-		body.ByUser = users
+		body.ByUser = append(body.ByUser, UserTotals{user, *t})
 	}
+	slices.SortFunc(body.ByUser, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
 	return body
 }
 

@@ -29,6 +29,7 @@ func decode(content []byte) (*document, error) {
 		if a == nil {
 			return nil, fmt.Errorf("the account %q is null", user)
 		}
+		a.Users = nil // only a sum has them
 		for model, t := range a.Models {
 			if t == nil {
 				return nil, fmt.Errorf("the account %q has null for the model %q", user, model)
@@ -52,7 +53,8 @@ func (b *Book) Document(since uint64) (any, uint64) {
 		Entries:  b.newestEntries(func(*Entry) bool { return true }),
 	}
 	for user, a := range b.accounts {
-		d.Accounts[user] = a.clone()
+		d.Accounts[user] = new(account)
+		d.Accounts[user].add(a, 1<<62) // a time after all parts
 	}
 	return d, b.changes
 }

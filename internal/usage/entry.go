@@ -100,10 +100,6 @@ func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 			}
 		}
 	}
-	sortEntries(found)
+	slices.SortStableFunc(found, func(a, b Entry) int { return cmp.Compare(b.Time, a.Time) })
 	return found
-}
-
-func sortEntries(entries []Entry) {
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(b.Time, a.Time) })
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -184,15 +184,27 @@ func TestSharedRefusals(t *testing.T) {
 	}
 }
 
-// TestSharedLargeCounts counts more than a number in the answer of Redis may have: the account can be
-// read all the same, and of its price only billionths are missing.
-func TestSharedLargeCounts(t *testing.T) {
-	node := newNode(t, redisserver.Start(t))
-	r := record("ann", "id")
-	r.Usage.TotalTokens, r.Price = 1<<52, 12345678912345678
-	node.Add(r)
-	a, err := node.Account(t.Context(), "ann")
-	if err != nil || a.Requests != 1 || a.Tokens.TotalTokens < 1e13 || math.Abs(a.Price.Float()-r.Price.Float()) > 1e-6 {
-		t.Errorf("%+v, %v", a.Totals, err)
-	}
+// TestSharedInterval: turns are stored within five seconds, also those during an outage once a turn ends
+// after it. Each store makes two calls of a script for each account, here those of ann and all.
+func TestSharedInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, down := 0, errors.New("down")
+		node := NewShared(func(context.Context, *redis.Script, string, ...any) (any, error) {
+			calls++
+			return "", down
+		})
+		for i, want := range []struct {
+			err             error
+			calls, unstored int
+		}{{down, 1, 2}, {down, 1, 4}, {nil, 8, 0}, {nil, 4, 0}} {
+			calls, down = 0, want.err
+			node.Add(record("ann", "1"))
+			node.Add(record("ann", "2"))
+			time.Sleep(storeInterval)
+			synctest.Wait()
+			if n := node.Unstored(); n != want.unstored || calls != want.calls {
+				t.Errorf("%d: %d turns are not stored after %d calls", i, n, calls)
+			}
+		}
+	})
 }

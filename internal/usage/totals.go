@@ -1,8 +1,6 @@
 package usage
 
 import (
-	"maps"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -94,9 +92,4 @@ func (b *ToolBuffers) add(c ToolBuffers) {
 		}
 		b.ByReason[reason] += n
 	}
-}
-
-func (b ToolBuffers) clone() ToolBuffers {
-	b.ByReason = maps.Clone(b.ByReason)
-	return b
 }

@@ -272,7 +272,11 @@ func TestKeysOfNodes(t *testing.T) {
 	expect("sk-tokens", "say:"+strings.Repeat("one two ", 100), 0)
 	const one = 400 // the most tokens of an answer with its input
 	for node := range c.Nodes {
-		all := usage(c.Through(node), "sk-requests")
+		var all gjson.Result
+		e2e.WaitFor(t, "the usage of all nodes", func() bool { // each adds its own within five seconds
+			all = usage(c.Through(node), "sk-requests")
+			return all.Get("requests").Int()-all.Get("errors").Int() >= 80
+		})
 		requests, tokens := all.Get("keys.0.limits.0.used").Int(), usage(c.Through(node), "sk-tokens").Get("keys.0.limits.0.used").Int()
 		if requests != 80 || all.Get("requests").Int()-all.Get("errors").Int() != 80 || all.Get("by_model.0.requests").Int() != 80 || tokens < 8_000-one || tokens > 8_000+one {
 			t.Errorf("node %d: %d requests and %d tokens are used; %s", node, requests, tokens, all)
