@@ -154,8 +154,8 @@ func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline of the server. startResponse would clear it, so Close calls
-			// writeHeader instead. A stricter response writer's Write sets its own again.
+			// This replaces a deadline of the server. writeBuffer would clear it, so Close calls
+			// writeHeader before. A stricter response writer's Write sets its own again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHeader()
@@ -240,25 +240,16 @@ func (w *Writer) writePing() error {
 
 // writeBuffer writes the buffer to the response, before it the header the first time.
 func (w *Writer) writeBuffer() {
-	if w.startResponse(); w.err != nil || len(w.buf) == 0 {
+	if w.err == nil && !w.started && w.opts.WriteTimeout > 0 {
+		w.setDeadline(time.Time{}) // the server may have set a deadline
+	}
+	if w.writeHeader(); w.err != nil || len(w.buf) == 0 {
 		return
 	}
 	if _, err := w.response.Write(w.buf); err != nil {
 		w.fail("write", err)
 	}
 	w.buf = w.buf[:0]
-}
-
-// startResponse writes the header, unless the header is written already. If the Writer has a write
-// timeout, startResponse first clears the write deadline.
-func (w *Writer) startResponse() {
-	if w.err != nil || w.started {
-		return
-	}
-	if w.opts.WriteTimeout > 0 {
-		w.setDeadline(time.Time{}) // the server may have set a deadline
-	}
-	w.writeHeader()
 }
 
 // writeHeader writes status and headers once. It does not change the write deadline.
