@@ -98,10 +98,8 @@ func (e *TurnError) Error() string {
 
 // turnError reads a TurnError, or returns nil if the value is no object. codexErrorInfo is a string
 // (the code), or an object whose one member is named by the code and may have an httpStatusCode.
-func (s *scanner) turnError() *TurnError {
-	isObject := s.Peek() == '{'
-	body := wirejson.View(s.Value())
-	if !isObject {
+func turnError(body wirejson.Value) *TurnError {
+	if body.Kind() != wirejson.KindObject {
 		return nil
 	}
 	// Members of an unexpected type stay empty.

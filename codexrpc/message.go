@@ -32,7 +32,6 @@ var errGarbage = errors.New("not a message of the protocol")
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
-	paramsFirst := false // the params come before the method
 	s := newScanner(line)
 	if s.Peek() != '{' {
 		return message{}, errGarbage
@@ -40,14 +39,14 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
 		case "id":
-			if id := s.id(); len(id) <= maxID && id != "" {
+			id := s.Value()
+			if kind := valueOf(id).Kind(); len(id) <= maxID && (kind == wirejson.KindNumber || kind == wirejson.KindString) {
 				m.id = id
 			}
 		case "method":
 			m.method = s.Text()
 		case "params":
-			paramsFirst = m.method == ""
-			m.params = s.params(m.method, e)
+			m.params = s.Value()
 		case "result":
 			m.result = s.Value()
 		case "error":
@@ -59,29 +58,20 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	if !s.End() || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
-	if paramsFirst {
-		paramsScanner := newScanner(wirejson.View(m.params))
-		paramsScanner.params(m.method, e)
+	if e.Kind = kindOf(m.method); e.Kind != 0 {
+		e.setParams(valueOf(m.params))
 	}
 	return m, nil
 }
 
-// id reads the id of a message as JSON. It returns "" if the id is neither a number nor a string.
-func (s *scanner) id() string {
-	switch next, id := s.Peek(), s.Value(); {
-	case next == '"', next == '-', '0' <= next && next <= '9':
-		return id
-	}
-	return ""
-}
-
-type scanner struct{ wirejson.Scanner }
+// valueOf returns a JSON text that a scanner has read as a value, without copying it.
+func valueOf(text string) wirejson.Value { return wirejson.View(text) }
 
 // maxNesting bounds the levels of nested JSON in a line. Codex accepts values of some 128 levels,
 // and its own messages add only a few levels to such a value.
 const maxNesting = 512
 
-func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
+func newScanner(line []byte) wirejson.Scanner { return wirejson.NewScanner(line, maxNesting) }
 
 // textAt follows a path of members into an object and returns the string there, or "" if there is
 // none. It does not read the object beyond that string.

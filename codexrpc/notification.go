@@ -1,8 +1,10 @@
 package codexrpc
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -83,67 +85,45 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into e and returns them as JSON. e.Kind becomes 0 if
-// this client does not use the notification, say because it repeats an input item.
-func (s *scanner) params(method string, e *Event) string {
-	s.Peek()
-	start := s.Pos()
-	if e.Kind = kindOf(method); e.Kind == 0 {
-		s.Value()
-	} else {
-		for more := s.Object(); more; more = s.More('}') {
-			s.param(s.Name(), e)
-		}
+// setParams reads the params of a notification with a kind. e.Kind becomes 0 if this client does not
+// use the notification, say because it repeats an input item.
+func (e *Event) setParams(params wirejson.Value) {
+	var threadID, turnID, itemID, delta, index, item, turn, used, total, price, willRetry, failure, message wirejson.Value
+	params.Pick(wirejson.Into("threadId", &threadID), wirejson.Into("turnId", &turnID), wirejson.Into("itemId", &itemID),
+		wirejson.Into("delta", &delta), wirejson.Into("summaryIndex", &index), wirejson.Into("item", &item),
+		wirejson.Into("turn", &turn), wirejson.Into("usage", &used), wirejson.Into("tokenUsage", &total),
+		wirejson.Into("usageMetadata", &price), wirejson.Into("willRetry", &willRetry), wirejson.Into("error", &failure),
+		wirejson.Into("message", &message))
+	e.threadID, e.turnID, e.ItemID = textOf(threadID), textOf(turnID), textOf(itemID)
+	switch e.Kind {
+	case EventTextDelta, EventReasoningDelta:
+		e.Text = textOf(delta)
+		e.Index, _ = strconv.Atoi(wirejson.Text(index))
+	case EventItemStarted, EventItemCompleted:
+		e.setItem(item)
+	case eventRawItem:
+		e.setRawItem(item)
+	case EventResponseCompleted:
+		e.Usage, e.Text = usage(used), priceOf(price)
+	case EventTokenUsage:
+		total.Pick(wirejson.Into("total", &used))
+		e.Usage = usage(used)
+	case EventError:
+		e.WillRetry, e.Err = willRetry.IsTrue(), turnError(failure)
+	case eventWarning:
+		e.setWarning(textOf(message))
+	case eventTurnStarted, EventTurnCompleted:
+		var status wirejson.Value
+		turn.Pick(wirejson.Into("id", &turnID), wirejson.Into("status", &status), wirejson.Into("error", &failure))
+		e.turnID, e.Status, e.Err = textOf(turnID), textOf(status), turnError(failure)
 	}
-	if e.Kind == eventRawItem || e.Kind == eventWarning {
-		e.Kind = 0
-	}
-	return s.From(start)
 }
 
-func (s *scanner) param(name string, e *Event) {
-	switch name {
-	case "threadId":
-		e.threadID = s.Text()
-	case "turnId":
-		if id := s.Text(); e.turnID == "" {
-			e.turnID = id
-		}
-	case "itemId":
-		e.ItemID = s.Text()
-	case "delta":
-		e.Text = s.Text()
-	case "summaryIndex":
-		e.Index = int(s.Integer())
-	case "item":
-		if e.Kind == eventRawItem {
-			s.rawItem(e)
-		} else {
-			s.item(e)
-		}
-	case "turn":
-		s.turn(e)
-	case "usage":
-		e.Usage = s.usage()
-	case "tokenUsage":
-		for more := s.Object(); more; more = s.More('}') {
-			if s.Name() == "total" {
-				e.Usage = s.usage()
-			} else {
-				s.Value()
-			}
-		}
-	case "usageMetadata":
-		e.Text = s.price()
-	case "willRetry":
-		e.WillRetry = s.Value() == "true"
-	case "error":
-		e.Err = s.turnError()
-	case "message":
-		s.warning(e)
-	default:
-		s.Value()
-	}
+// textOf returns the text of a string, which shares the memory of the line. Of other values it
+// returns "".
+func textOf(v wirejson.Value) string {
+	text, _ := v.AsText()
+	return text
 }
 
 // fallbackPrefix is the beginning of the warning that Codex gives up the WebSocket to the model
@@ -153,79 +133,43 @@ const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 // ageLimit is part of the reason if the WebSocket is as old as the provider allows (an hour).
 const ageLimit = "connection limit reached"
 
-// warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings.
-// The EventError has no turn id, since the warning does not name the turn.
-func (s *scanner) warning(e *Event) {
-	if reason, ok := strings.CutPrefix(s.Text(), fallbackPrefix); ok && e.Kind == eventWarning {
+// setWarning makes a warning with fallbackPrefix an EventError. All other warnings are ignored. The
+// EventError has no turn id, since the warning does not name the turn.
+func (e *Event) setWarning(text string) {
+	e.Kind = 0
+	if reason, ok := strings.CutPrefix(text, fallbackPrefix); ok {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, !strings.Contains(reason, ageLimit)
 		e.Err = (&TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}).withLimitCode()
 	}
 }
 
-func (s *scanner) turn(e *Event) {
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "id":
-			e.turnID = s.Text()
-		case "status":
-			e.Status = s.Text()
-		case "error":
-			e.Err = s.turnError()
-		default:
-			s.Value()
-		}
-	}
-}
-
-// item reads an item into e. When item returns, e.Text is set only for a completed message or
-// picture, and e.Name only for a completed picture.
-func (s *scanner) item(e *Event) {
-	var picture struct{ result, prompt, status string }
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "type":
-			e.ItemType = s.Text()
-		case "id":
-			e.ItemID = s.Text()
-		case "text":
-			e.Text = s.Text()
-		case "phase":
-			e.Phase = s.Text()
-		case "result":
-			picture.result = s.Value()
-		case "revisedPrompt":
-			picture.prompt = s.Value()
-		case "status":
-			picture.status = s.Value()
-		case "transparentBackground":
-			e.Transparent = s.Value() == "true"
-		case "failure":
-			e.Err = s.pictureFailure()
-		default:
-			s.Value()
-		}
-	}
-	if e.Kind == EventItemCompleted && e.ItemType == ItemPicture {
-		e.Text, e.Name, e.Status = textAt(picture.result), textAt(picture.prompt), textAt(picture.status)
-		return
-	}
-	e.Err, e.Transparent = nil, false
-	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
-		e.Text, e.Phase = "", ""
+// setItem reads an item. Only a completed message or picture has more than its type and id.
+func (e *Event) setItem(item wirejson.Value) {
+	var kind, id, text, phase, result, prompt, status, transparent, failure wirejson.Value
+	item.PickTyped(&kind, wirejson.Into("id", &id), wirejson.Into("text", &text), wirejson.Into("phase", &phase),
+		wirejson.Into("result", &result), wirejson.Into("revisedPrompt", &prompt), wirejson.Into("status", &status),
+		wirejson.Into("transparentBackground", &transparent), wirejson.Into("failure", &failure))
+	e.ItemType, e.ItemID = textOf(kind), textOf(id)
+	switch {
+	case e.Kind == EventItemStarted:
+	case e.ItemType == ItemAgentMessage:
+		e.Text, e.Phase = textOf(text), textOf(phase)
+	case e.ItemType == ItemPicture:
+		e.Text, e.Name, e.Status = textOf(result), textOf(prompt), textOf(status)
+		e.Transparent, e.Err = transparent.IsTrue(), pictureFailure(failure)
 	}
 }
 
 // pictureFailure reads why a picture could not be made, or returns nil if the value is no object.
-func (s *scanner) pictureFailure() *TurnError {
-	isObject := s.Peek() == '{'
+func pictureFailure(failure wirejson.Value) *TurnError {
+	if failure.Kind() != wirejson.KindObject {
+		return nil
+	}
 	var v struct {
 		Type     string
 		ResetsAt int64
 	}
-	// Members of an unexpected type stay empty.
-	if _ = json.Unmarshal(wirejson.View(s.Value()), &v); !isObject {
-		return nil
-	}
+	_ = json.Unmarshal(failure, &v) // members of an unexpected type stay empty
 	return &TurnError{Code: v.Type, ResetsAt: unixTime(v.ResetsAt)}
 }
 
@@ -244,87 +188,49 @@ const (
 
 const roleAssistant = "assistant"
 
-// rawItem has the used members of an item of the Responses API. Codex's own form of the item lacks
-// the arguments as the model wrote them, the encrypted content and the status.
-type rawItem struct {
-	kind, status, callID, name, namespace, arguments, encrypted, role, text string
-
-	action, annotations, tools, output string // JSON
-}
-
-// rawItem reads a raw item into e. For an unused one e.Kind stays eventRawItem, and params drops
-// it; consumers get the content from the event in Codex's own form.
-func (s *scanner) rawItem(e *Event) {
-	var item rawItem
-	for more := s.Object(); more; more = s.More('}') {
-		switch s.Name() {
-		case "type":
-			item.kind = s.Text()
-		case "id":
-			e.ItemID = s.Text()
-		case "status":
-			item.status = s.Text()
-		case "call_id":
-			item.callID = s.Text()
-		case "name":
-			item.name = s.Text()
-		case "namespace":
-			item.namespace = s.Text()
-		case "arguments":
-			item.arguments = s.Text()
-		case "encrypted_content":
-			item.encrypted = s.Text()
-		case "action":
-			item.action = s.Value()
-		case "output":
-			item.output = s.Value()
-		case "tools":
-			item.tools = s.Value()
-		case "role":
-			item.role = s.Text()
-		case "content":
-			item.text, item.annotations = s.messageContent()
-		default:
-			s.Value()
-		}
-	}
-	item.setEvent(e)
-}
-
-// setEvent sets the kind and the fields of e. If this package does not use the item (for example, a
-// finished message without annotations), e.Kind stays as it is.
-func (item *rawItem) setEvent(e *Event) {
-	switch item.kind {
+// setRawItem reads an item of the Responses API. Codex's own form of the item lacks the arguments as
+// the model wrote them, the encrypted content and the status. For an item that this package does not
+// use (for example, a finished message without annotations), e.Kind becomes 0; consumers get the
+// content from the event in Codex's own form.
+func (e *Event) setRawItem(item wirejson.Value) {
+	var kind, id, status, callID, name, namespace, arguments, encrypted, action, output, tools, role, content wirejson.Value
+	item.PickTyped(&kind, wirejson.Into("id", &id), wirejson.Into("status", &status), wirejson.Into("call_id", &callID),
+		wirejson.Into("name", &name), wirejson.Into("namespace", &namespace), wirejson.Into("arguments", &arguments),
+		wirejson.Into("encrypted_content", &encrypted), wirejson.Into("action", &action), wirejson.Into("output", &output),
+		wirejson.Into("tools", &tools), wirejson.Into("role", &role), wirejson.Into("content", &content))
+	e.Kind, e.ItemID = 0, textOf(id)
+	switch textOf(kind) {
 	case itemFunctionCall:
-		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, item.callID, item.name, item.arguments
-		if item.namespace == pictureNamespace {
-			e.Name = pictureNamespace + "." + item.name
+		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, textOf(callID), textOf(name), textOf(arguments)
+		if namespace.Is(pictureNamespace) {
+			e.Name = pictureNamespace + "." + e.Name
 		}
-		if item.status == StatusIncomplete {
+		if status.Is(StatusIncomplete) {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
-		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // the event is small, however long the result is
-		if strings.HasPrefix(item.output, unsupportedCallPrefix) {
+		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", textOf(callID), 0 // the event is small, however long the result is
+		if bytes.HasPrefix(output, []byte(unsupportedCallPrefix)) {
 			e.Status = StatusFailed
 		}
-		if strings.HasPrefix(item.output, noPicturePrefix) && len(item.output) <= maxNoPictureOutput {
-			e.Text = textAt(item.output)
+		if bytes.HasPrefix(output, []byte(noPicturePrefix)) && len(output) <= maxNoPictureOutput {
+			e.Text = textOf(output)
 		}
 	case itemTools:
-		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", toolNames(item.tools), 0
+		var names strings.Builder
+		writeToolNames(&names, "", tools)
+		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", names.String(), 0
 	case itemCustomCall, itemShellCall, itemToolSearch:
-		e.Kind, e.Name = EventOwnCall, cmp.Or(item.name, item.kind)
+		e.Kind, e.Name = EventOwnCall, cmp.Or(textOf(name), textOf(kind))
 	case ItemReasoning:
-		e.Kind, e.Text = EventReasoningItem, item.encrypted
+		e.Kind, e.Text = EventReasoningItem, textOf(encrypted)
 	case itemWebSearch:
-		e.Kind, e.Text = EventWebSearch, item.action
+		e.Kind, e.Text = EventWebSearch, wirejson.Text(action)
 	case itemMessage:
-		if item.status == StatusIncomplete {
+		if status.Is(StatusIncomplete) {
 			e.Kind = EventItemCut
-		} else if item.role == roleAssistant && item.annotations != "" {
-			e.Kind, e.Text = EventAnnotations, item.annotations
-			e.Index = utf8.RuneCountInString(item.text)
+		} else if role.Is(roleAssistant) {
+			e.setAnnotations(content)
 		}
 	}
 }
@@ -339,64 +245,39 @@ const (
 	maxNoPictureOutput = 64 << 10
 )
 
-// toolNames returns the names of tools, or else their types, one per line. Of a namespace it
-// returns the names of its tools, only those of [PictureTool]'s with the namespace in them.
-func toolNames(tools string) string {
-	var names strings.Builder
-	writeToolNames(&names, "", tools)
-	return names.String()
-}
-
-func writeToolNames(names *strings.Builder, prefix, tools string) {
-	for v := range wirejson.Value(wirejson.View(tools)).Values() {
-		tool := wirejson.Text(v)
-		name := cmp.Or(textAt(tool, "name"), textAt(tool, "type"))
-		if s := newScanner(v); s.Find("tools") {
-			innerPrefix := prefix
-			if name == pictureNamespace {
-				innerPrefix = pictureNamespace + "."
-			}
-			writeToolNames(names, innerPrefix, s.Value())
-		} else if name != "" {
-			names.WriteString(prefix + name + "\n")
+// writeToolNames writes the names of tools, or else their types, one per line. Of a namespace it
+// writes the names of its tools, only those of [PictureTool]'s with the namespace in them.
+func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value) {
+	for tool := range tools.Values() {
+		var kind, name, inner wirejson.Value
+		tool.PickTyped(&kind, wirejson.Into("name", &name), wirejson.Into("tools", &inner))
+		text := cmp.Or(textOf(name), textOf(kind))
+		switch {
+		case inner != nil && text == pictureNamespace:
+			writeToolNames(names, pictureNamespace+".", inner)
+		case inner != nil:
+			writeToolNames(names, prefix, inner)
+		case text != "":
+			names.WriteString(prefix + text + "\n")
 		}
 	}
 }
 
-// messageContent reads the content of a message. If it has exactly one part, it returns that part's
-// text and its annotations as a JSON array, or "". Otherwise both results are "".
-func (s *scanner) messageContent() (text, annotations string) {
-	if s.Peek() != '[' {
-		s.Value()
-		return "", ""
+// setAnnotations makes e an EventAnnotations if the content of a message has exactly one part, and
+// this has annotations.
+func (e *Event) setAnnotations(content wirejson.Value) {
+	if content.Kind() != wirejson.KindArray {
+		return
 	}
 	parts := 0
-	for more := s.Enter(']'); more; more = s.More(']') {
+	var text, annotations wirejson.Value
+	for part := range content.Values() {
 		parts++
-		for more := s.Object(); more; more = s.More('}') {
-			switch s.Name() {
-			case "text":
-				text = s.Text()
-			case "annotations":
-				annotations = s.nonEmptyArray()
-			default:
-				s.Value()
-			}
-		}
+		part.Pick(wirejson.Into("text", &text), wirejson.Into("annotations", &annotations))
 	}
-	if parts > 1 {
-		return "", ""
+	if parts == 1 && annotations.Kind() == wirejson.KindArray && !annotations.IsEmptyArray() {
+		e.Kind, e.Text, e.Index = EventAnnotations, wirejson.Text(annotations), utf8.RuneCountInString(textOf(text))
 	}
-	return text, annotations
-}
-
-// nonEmptyArray reads a value and returns its JSON if it is a non-empty array, else "".
-func (s *scanner) nonEmptyArray() string {
-	v := wirejson.Value(wirejson.View(s.Value()))
-	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {
-		return ""
-	}
-	return wirejson.Text(v)
 }
 
 // maxTokens bounds a count of tokens, so that sums of counts do not overflow. Even the largest
@@ -404,39 +285,29 @@ func (s *scanner) nonEmptyArray() string {
 const maxTokens = 1 << 40
 
 // usage reads the counts of tokens in an object. It returns nil for any other value.
-func (s *scanner) usage() (u *Usage) {
-	if s.Peek() == '{' {
-		u = new(Usage)
+func usage(counts wirejson.Value) *Usage {
+	if counts.Kind() != wirejson.KindObject {
+		return nil
 	}
-	for more := s.Object(); more; more = s.More('}') {
-		name := s.Name()
-		count := min(max(s.Integer(), 0), maxTokens)
-		switch name {
-		case "totalTokens":
-			u.TotalTokens = count
-		case "inputTokens":
-			u.InputTokens = count
-		case "cachedInputTokens":
-			u.CachedInputTokens = count
-		case "cacheWriteInputTokens":
-			u.CacheWriteInputTokens = count
-		case "outputTokens":
-			u.OutputTokens = count
-		case "reasoningOutputTokens":
-			u.ReasoningOutputTokens = count
-		}
-	}
-	return u
+	var total, input, cached, cacheWrite, output, reasoning wirejson.Value
+	counts.Pick(wirejson.Into("totalTokens", &total), wirejson.Into("inputTokens", &input),
+		wirejson.Into("cachedInputTokens", &cached), wirejson.Into("cacheWriteInputTokens", &cacheWrite),
+		wirejson.Into("outputTokens", &output), wirejson.Into("reasoningOutputTokens", &reasoning))
+	return &Usage{tokens(total), tokens(input), tokens(cached), tokens(cacheWrite), tokens(output), tokens(reasoning)}
 }
 
-// price reads usageMetadata and returns the provider's price for the response: the member amount,
-// or else the member cost of metadata. The member metadata is the provider's own usage object. Its
-// counts of tokens are not read, since they are the same as in the usage.
-func (s *scanner) price() string {
-	var v struct {
-		Amount   string
-		Metadata struct{ Cost json.RawMessage }
-	}
-	_ = json.Unmarshal(wirejson.View(s.Value()), &v) // members of an unexpected type stay empty
-	return cmp.Or(v.Amount, string(v.Metadata.Cost))
+// tokens reads a count of tokens; anything but a number is 0.
+func tokens(count wirejson.Value) int64 {
+	n, _ := strconv.ParseFloat(wirejson.Text(count), 64)
+	return int64(min(max(n, 0), maxTokens))
+}
+
+// priceOf returns the provider's price for the response in usageMetadata: the member amount, or else
+// the member cost of metadata. The member metadata is the provider's own usage object. Its counts of
+// tokens are not read, since they are the same as in the usage.
+func priceOf(usageMetadata wirejson.Value) string {
+	var amount, metadata, cost wirejson.Value
+	usageMetadata.Pick(wirejson.Into("amount", &amount), wirejson.Into("metadata", &metadata))
+	metadata.Pick(wirejson.Into("cost", &cost))
+	return cmp.Or(textOf(amount), wirejson.Text(cost))
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestDecodeNotifications checks each notification that is used, in its own shape.
+// TestDecodeNotifications checks each notification that is used, in its own shape. Without its end,
+// as the last line of an app-server that was killed, it is none.
 func TestDecodeNotifications(t *testing.T) {
 	const ids = `"threadId":"thr-1","turnId":"trn-1"`
 	for _, test := range []struct {
@@ -172,6 +173,9 @@ func TestDecodeNotifications(t *testing.T) {
 			c := newTestConn()
 			thread := openTestTurn(c, "thr-1", "trn-1")
 			line := []byte(`{"method":"` + test.method + `","params":` + test.params + `,"emittedAtMs":1}`)
+			for end := range line {
+				c.dispatch(line[:end])
+			}
 			c.dispatch(line)
 			events, err := thread.Recv()
 			if err != nil || len(events) != 1 {
@@ -232,8 +236,7 @@ func TestLongErrors(t *testing.T) {
 	long := strings.Repeat("ü", maxErrorText)
 	want := long[:maxErrorText] + "…"
 	v := `{"message":"` + long + `","additionalDetails":"a` + long + `","codexErrorInfo":"other","data":"` + long + `"}`
-	s := newScanner([]byte(v))
-	if e := s.turnError(); e.Message != want || e.Details != "a"+long[:maxErrorText-2]+"…" {
+	if e := turnError([]byte(v)); e.Message != want || e.Details != "a"+long[:maxErrorText-2]+"…" {
 		t.Errorf("of a turn: %d and %d bytes", len(e.Message), len(e.Details))
 	}
 	if e := callError("turn/start", v); e.Message != want || e.Data != nil {
@@ -243,9 +246,8 @@ func TestLongErrors(t *testing.T) {
 
 // TestOddUsage: sums of counts can neither overflow nor fall.
 func TestOddUsage(t *testing.T) {
-	s := newScanner([]byte(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":7,"reasoningOutputTokens":null}`))
-	got := *s.usage()
-	if want := (Usage{TotalTokens: maxTokens, InputTokens: maxTokens, OutputTokens: 7}); got != want {
+	got := usage([]byte(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":7,"reasoningOutputTokens":null}`))
+	if want := (Usage{TotalTokens: maxTokens, InputTokens: maxTokens, OutputTokens: 7}); *got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -336,18 +336,14 @@ func (s *Scanner) skipEscape() {
 	s.pos += size
 }
 
-// Integer reads an integer. Other numbers lose their fraction; values of other kinds are 0.
+// Integer reads an integer. Other values are 0.
 func (s *Scanner) Integer() int64 {
 	s.Peek()
 	if n, ok := s.plainInteger(); ok {
 		return n
 	}
-	raw := s.Value()
-	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
-		return n
-	}
-	n, _ := strconv.ParseFloat(raw, 64)
-	return int64(min(max(n, -1<<62), 1<<62))
+	n, _ := strconv.ParseInt(s.Value(), 10, 64)
+	return n
 }
 
 // plainInteger reads the next number if it has only digits, at most 18, before a comma or a closing
