@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
@@ -37,6 +38,9 @@ var supervisor = pool.NewSupervisor(pool.Options{
 	Exiting: func() bool { return exit.hasBegun() },
 	Ready:   learnModels,
 })
+
+// runningResponses are the responses that are being made. A reload keeps them.
+var runningResponses = objects.NewRunning()
 
 func init() {
 	// When Caddy exits, it waits by itself only for running requests. This function also waits for

@@ -180,6 +180,3 @@ func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	}
 	return aliases, nil
 }
-
-// Interface guard
-var _ caddyfile.Unmarshaler = (*Handler)(nil)

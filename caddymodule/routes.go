@@ -307,11 +307,10 @@ var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: f
 // notTheAPIRouteOf returns notTheAPIRoute for a path. Below /api/ the error has the format of
 // Ollama's errors, for clients of Ollama's API on a site without the option ollama.
 func notTheAPIRouteOf(path string) route {
-	rt := notTheAPIRoute
 	if strings.HasPrefix(path, "/api/") {
-		rt.errors = ollama.API.Errors
+		return notTheAPIRoute.inOllamasForm()
 	}
-	return rt
+	return notTheAPIRoute
 }
 
 // baseURL returns the base URL of the API as the client of a request sees it.
@@ -338,4 +337,67 @@ func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.Response
 		return idle.ResponseWriter
 	}
 	return w
+}
+
+// ollamaRoutes maps the paths of Ollama's API to their routes, as [routes] does for the other APIs.
+var ollamaRoutes = withRoutes(make(map[string]route), func(a *api.API) bool { return a == &ollama.API })
+
+// inOllamasForm returns the route with errors in the format of Ollama's.
+func (rt route) inOllamasForm() route {
+	rt.errors = ollama.API.Errors
+	return rt
+}
+
+// ollamaPrefix matches the beginning of a path of Ollama's API, even if a client with a wrong base
+// URL repeats /v1 or /api in it.
+var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
+
+// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it
+// returns unknownRoute in Ollama's form, unless the path is a path of OpenAI's or Anthropic's API, perhaps a
+// misspelt one. In all other cases it returns false.
+func ollamaRouteOf(path string) (route, bool) {
+	clean := withoutSlashes(path)
+	if prefix := ollamaPrefix.FindString(clean); prefix != "" {
+		clean = "/api/" + clean[len(prefix):]
+	}
+	for pattern, found := range ollamaRoutes {
+		if _, ok := match(pattern, clean); ok {
+			return found, true
+		}
+	}
+	if !strings.HasPrefix(path, "/api/") {
+		return route{}, false
+	}
+	if _, isAPIPath := exactRouteOf(path); isAPIPath {
+		return route{}, false
+	}
+	_, isMisspelt := misspeltRouteOf(path)
+	return unknownRoute.inOllamasForm(), !isMisspelt
+}
+
+// routeOf returns the route of a path, and false if the path belongs to none of the handler's APIs.
+func (h *Handler) routeOf(path string) (route, bool) {
+	if h.isOn(ollama.API.Option) {
+		if found, ok := ollamaRouteOf(path); ok {
+			return found, true
+		}
+	}
+	found, ok := apiRouteOf(path)
+	if !h.isOn(found.option) {
+		found = unknownRoute
+	}
+	return found, ok
+}
+
+// isOn reports whether an option of an API is on.
+func (h *Handler) isOn(option string) bool {
+	switch option {
+	case "":
+		return true
+	case "images":
+		return h.Images
+	case "ollama":
+		return h.Ollama
+	}
+	return false
 }
