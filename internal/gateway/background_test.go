@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
@@ -33,23 +35,12 @@ func responsesServer(t *testing.T, u *fakeUpstream, opts Options) (url string, g
 	}
 	opts.MaxConcurrent = 8
 	g = newGateway(u, opts)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1/responses"), "/")
-		id, cancel := strings.CutSuffix(path, "/cancel")
-		switch {
-		case cancel:
-			g.CancelResponse(w, r, id)
-		case id != "":
-			g.Response(w, r, id)
-		default:
-			g.Responses(w, r)
-		}
-	}))
+	server := httptest.NewServer(g)
 	t.Cleanup(func() {
 		server.Close()
 		waitForAll(t, g)
 	})
-	return server.URL + "/v1/responses", g
+	return server.URL + responsesPath, g
 }
 
 func waitForAll(t *testing.T, g *Gateway) {
@@ -104,18 +95,14 @@ func idIn(t *testing.T, answer string) string {
 
 func ended(t *testing.T, url string) (status, body string) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		code, body := call(t, http.MethodGet, url, "", -1)
-		var r struct{ Status string }
-		if err := json.Unmarshal([]byte(body), &r); err != nil || code != http.StatusOK {
-			t.Fatal(code, body, err)
+	eventually(t, func() bool {
+		code, answer := call(t, http.MethodGet, url, "", -1)
+		if status, body = gjson.Get(answer, "status").String(), answer; status == "" || code != http.StatusOK {
+			t.Fatal(code, answer)
 		}
-		if r.Status != "in_progress" {
-			return r.Status, body
-		}
-	}
-	t.Fatal("the response does not end")
-	return "", ""
+		return status != "in_progress"
+	}, func() string { return "the response does not end" })
+	return status, body
 }
 
 const inBackground = `{"model":"m","input":"x","background":true,"stream":%t}`
@@ -165,13 +152,7 @@ func TestBackground(t *testing.T) {
 	if how, stored := ended(t, one); how != "completed" {
 		t.Error(stored)
 	}
-	waitForAll(t, g)
-	for deadline := time.Now().Add(patience); g.queue.Running() != 0 || g.BodyMemory() != 0 || g.answerBudget.Held() != 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("something is left")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	checkNothingHeld(t, g)
 	if status, answer := call(t, http.MethodDelete, one, "", -1); status != http.StatusOK {
 		t.Error(status, answer)
 	}
@@ -379,7 +360,7 @@ func TestBackgroundNotStored(t *testing.T) {
 
 // TestBackgroundPanics: a response whose goroutine has panicked has failed, and holds nothing.
 func TestBackgroundPanics(t *testing.T) {
-	url, g := backgroundServer(t, Options{Observer: panickingObserver{}}, fakecodex.Faults{})
+	url, g := backgroundServer(t, Options{Observer: &witness{began: func() { panic("broken") }}}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
 	one := url + "/" + idIn(t, begun)
 	if how, stored := ended(t, one); how != "failed" {
@@ -392,7 +373,3 @@ func TestBackgroundPanics(t *testing.T) {
 		t.Errorf("the events are %q", events)
 	}
 }
-
-type panickingObserver struct{ noObserver }
-
-func (panickingObserver) AnswerBegan(bool) func() { panic("broken") }

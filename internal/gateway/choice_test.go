@@ -19,7 +19,7 @@ func TestSideBySide(t *testing.T) {
 	broken := errors.New("broken")
 	for _, n := range []int{1, 2, 8} {
 		synctest.Test(t, func(t *testing.T) {
-			g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Logger: discard()})
+			g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
 			choices := make([]*choice, n)
 			for i := range choices {
 				choices[i] = &choice{index: i}
@@ -77,7 +77,6 @@ func (*brokenRequest) Encode() *apierror.Error { return nil }
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it is prepared.
 func TestPanicBeforeTurns(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 2})
-	g.upstream = noUpstream{}
 	func() {
 		defer func() {
 			if p := recover(); p != "broken" {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,13 +56,11 @@ func TestDeleteUnread(t *testing.T) {
 					t.Errorf("the stream ended with %v", cut)
 				}
 			}()
-			g.Responses(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","input":"x","stream":true}`)))
+			g.ServeHTTP(w, posting(responsesPath, `{"model":"m","input":"x","stream":true}`))
 		})
 		id := idIn(t, <-w.first)
 		asked := func(method string) int {
-			answer := httptest.NewRecorder()
-			g.Response(answer, httptest.NewRequest(method, "/", nil), id)
-			return answer.Code
+			return answerTo(g, httptest.NewRequest(method, responsesPath+"/"+id, nil)).Code
 		}
 		began := time.Now()
 		if status := asked(http.MethodDelete); status != http.StatusOK || time.Since(began) > 5*time.Second {
@@ -102,8 +99,8 @@ func TestDeleteWhileStored(t *testing.T) {
 		var saved sync.WaitGroup
 		saved.Go(func() { form.save(api.Record{Response: json.RawMessage("{}")}) })
 		<-engine.begun
-		deleted := httptest.NewRecorder()
-		if g.Response(deleted, httptest.NewRequest(http.MethodDelete, "/", nil), form.meta.ID); deleted.Code != http.StatusOK {
+		deleted := answerTo(g, httptest.NewRequest(http.MethodDelete, responsesPath+"/"+form.meta.ID, nil))
+		if deleted.Code != http.StatusOK {
 			t.Errorf("deleted: %d %s", deleted.Code, deleted.Body)
 		}
 		engine.goOn <- struct{}{}

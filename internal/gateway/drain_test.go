@@ -23,11 +23,7 @@ import (
 func exitingGateway(t *testing.T, opts Options) (g *Gateway, exit context.CancelFunc) {
 	opts.Exit, exit = context.WithCancel(context.Background())
 	t.Cleanup(exit)
-	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
-	if opts.Observer == nil {
-		opts.Observer = new(witness)
-	}
-	return New(nil, opts), exit
+	return newGateway(noUpstream{}, opts), exit
 }
 
 // Turns that run have the drain timeout; what precedes them ends at once.
@@ -79,15 +75,14 @@ func TestExit(t *testing.T) {
 // A request that waits for its turn when the server begins to exit is told that.
 func TestWaitingAtExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
+		g, exit := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
 		leave, apiErr := admitTurns(t.Context(), g, "", 1)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		defer leave()
 		time.AfterFunc(time.Second, exit)
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
-		_, apiErr = g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r))
+		_, apiErr = g.acceptAt(chatPath, g.newExchange(httptest.NewRecorder(), posting(chatPath, conversing(userMessage))))
 		if apiErr == nil || apiErr.Status != http.StatusServiceUnavailable || apiErr.Code != "server_shutting_down" || apiErr.RetryAfter == 0 {
 			t.Errorf("%+v", apiErr)
 		}
@@ -108,32 +103,23 @@ func (s *readSignal) Read(p []byte) (int, error) {
 
 // A client that sends its body slowly does not hold the exit up, and is told.
 func TestSlowBodyAtExit(t *testing.T) {
-	for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){
-		"a turn": func(g *Gateway, w http.ResponseWriter, r *http.Request) {
-			_, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(w, r))
-			g.refuse(w, r, apiErr)
-		},
-		"a count":        (*Gateway).InputTokens,
-		"a conversation": (*Gateway).CreateConversation,
-	} {
-		t.Run(name, func(t *testing.T) { testSlowBodyAtExit(t, serve) })
+	for _, path := range []string{chatPath, "/v1/responses/input_tokens", "/v1/conversations"} {
+		t.Run(path, func(t *testing.T) { testSlowBodyAtExit(t, path) })
 	}
 }
 
-func testSlowBodyAtExit(t *testing.T, serve func(*Gateway, http.ResponseWriter, *http.Request)) {
-	g, exit := exitingGateway(t, Options{
-		MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard(), Responses: memoryStore(1<<20, time.Hour),
-	})
+func testSlowBodyAtExit(t *testing.T, path string) {
+	g, exit := exitingGateway(t, Options{MaxConcurrent: 1, Responses: memoryStore(1<<20, time.Hour)})
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = &readSignal{ReadCloser: r.Body, reading: reading}
-		serve(g, w, r)
+		g.ServeHTTP(w, r)
 	}))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	must.OK(t, err)
 	defer conn.Close()
-	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{", path); err != nil {
 		t.Fatal(err)
 	}
 	<-reading

@@ -15,17 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// began looks at the moment at which the turns have started.
-type began struct {
-	records
-	look func()
-}
-
-func (b *began) AnswerBegan(stream bool) (ended func()) {
-	b.look()
-	return b.records.AnswerBegan(stream)
-}
-
 // TestHandOver: as soon as Codex has a request, its body takes no memory any
 // more, unless the response is kept with it, but for what the answer repeats.
 func TestHandOver(t *testing.T) {
@@ -35,20 +24,19 @@ func TestHandOver(t *testing.T) {
 	chat := `{"model":"m","messages":[{"role":"user","content":"` + filler + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
 	response := `{"model":"m","store":false,"input":"` + filler + `"}`
 	for name, c := range map[string]struct {
-		body  string
-		serve func(*Gateway, http.ResponseWriter, *http.Request)
-		kept  bool
+		body, path string
+		kept       bool
 	}{
-		"chat":             {chat, (*Gateway).Chat, false},
-		"response":         {response, (*Gateway).Responses, false},
-		"response to keep": {strings.Replace(response, "false", "true", 1), (*Gateway).Responses, true},
+		"chat":             {chat, chatPath, false},
+		"response":         {response, responsesPath, false},
+		"response to keep": {strings.Replace(response, "false", "true", 1), responsesPath, true},
 	} {
-		observer := new(began)
+		observer := new(witness)
 		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore(nil), Instructions: conversation.InstructionsReplace})
 		g.bodies = reqbody.NewPool(1<<30, 32<<20, claims.NewCrowd(nil))
 		before := heap()
 		looked := false
-		observer.look = func() {
+		observer.began = func() {
 			looked = true
 			if g.bodies.Copying() != 0 {
 				t.Errorf("%s: it is still being copied", name)
@@ -60,8 +48,7 @@ func TestHandOver(t *testing.T) {
 				t.Errorf("%s: the heap has grown by %d bytes", name, now-before)
 			}
 		}
-		w := httptest.NewRecorder()
-		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		w := post(g, c.path, c.body)
 		if w.Code != http.StatusOK || !looked {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
@@ -103,13 +90,13 @@ func heap() int64 {
 // the place of Codex's own prompt, with the first output of a turn, a request is
 // kept, since it may have to be sent again.
 func TestHandOverWhenTaken(t *testing.T) {
-	observer := new(began)
+	observer := new(witness)
 	g := newGateway(newFakeUpstream(t, fakecodex.Options{Default: "text"}), Options{MaxConcurrent: 3, Observer: observer})
 	for _, c := range []struct {
 		model string
 		kept  bool
 	}{{"m", true}, {"m", false}, {"n", true}, {"n", false}, {"m", false}} {
-		observer.look = func() {
+		observer.began = func() {
 			if held := g.BodyMemory(); (held > 0) != c.kept {
 				t.Errorf("%s: %d bytes are claimed", c.model, held)
 			}
@@ -121,7 +108,7 @@ func TestHandOverWhenTaken(t *testing.T) {
 			}
 		}}
 		body := `{"model":"` + c.model + `","n":3,"messages":[{"role":"user","content":"q"}]}`
-		g.Chat(seen, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+		g.ServeHTTP(seen, posting(chatPath, body))
 		if w.Code != http.StatusOK {
 			t.Errorf("%s: %d %.200s", c.model, w.Code, w.Body)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -51,15 +50,13 @@ func TestPixelsTogether(t *testing.T) {
 	url := "data:image/png;base64," + data
 	g := newGateway(talkative(t, 1), Options{MaxConcurrent: 1})
 	for _, c := range []struct {
-		field, body string
-		serve       func(*Gateway, http.ResponseWriter, *http.Request)
+		field, body, path string
 	}{
-		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image_url","image_url":{"url":"`+url+`"}}`) + `]}`), (*Gateway).Chat},
-		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`+data+`"}}`) + `]}`), (*Gateway).Messages},
-		{"input", `{"model":"m","input":[{"role":"user","content":[` + repeat(17, `{"type":"input_image","image_url":"`+url+`"}`) + `]}]}`, (*Gateway).Responses},
+		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image_url","image_url":{"url":"`+url+`"}}`) + `]}`), chatPath},
+		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`+data+`"}}`) + `]}`), "/v1/messages"},
+		{"input", `{"model":"m","input":[{"role":"user","content":[` + repeat(17, `{"type":"input_image","image_url":"`+url+`"}`) + `]}]}`, responsesPath},
 	} {
-		w := httptest.NewRecorder()
-		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		w := post(g, c.path, c.body)
 		if text := w.Body.String(); w.Code != http.StatusBadRequest || !strings.Contains(text, `"`+c.field+": has images of 1088000000 pixels together") {
 			t.Errorf("%d %s", w.Code, text)
 		}

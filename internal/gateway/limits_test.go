@@ -75,18 +75,15 @@ func anyRequest(t *testing.T, g *Gateway, r *rand.Rand) {
 		time.AfterFunc(time.Duration(r.IntN(20))*time.Millisecond, leave)
 	}
 	stream := r.IntN(2) == 0
-	body, serve := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":%t,"n":%d}`, stream, 1+r.IntN(2)), g.Chat
+	path, body := chatPath, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":%t,"n":%d}`, stream, 1+r.IntN(2))
 	switch r.IntN(4) {
 	case 0:
-		body, serve = fmt.Sprintf(`{"model":"m","store":false,"input":"x","stream":%t}`, stream), g.Responses
+		path, body = responsesPath, fmt.Sprintf(`{"model":"m","store":false,"input":"x","stream":%t}`, stream)
 	case 1:
-		body, serve = `{"model":"m","input":"x"}`, g.InputTokens
+		path, body = "/v1/responses/input_tokens", `{"model":"m","input":"x"}`
 	}
-	w := httptest.NewRecorder()
-	func() {
-		defer func() { _ = recover() }() // an answer that was cut
-		serve(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
-	}()
+	defer func() { _ = recover() }() // an answer that was cut
+	answerTo(g, posting(path, body).WithContext(ctx))
 }
 
 // TestKeyLimitsAtOnce checks that the place and the tokens of a turn are free before its
@@ -94,19 +91,13 @@ func anyRequest(t *testing.T, g *Gateway, r *rand.Rand) {
 func TestKeyLimitsAtOnce(t *testing.T) {
 	key := &quota.Key{ID: "k", Account: "k", MaxConcurrent: 1, Limits: []quota.Limit{hourly(t, quota.Tokens, 400_000)}}
 	g := limitedGateway(t, talkative(t, 2), key)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/responses") {
-			g.Responses(w, r)
-		} else {
-			g.Chat(w, r)
-		}
-	}))
+	server := httptest.NewServer(g)
 	defer server.Close()
 	for i := range 120 {
-		path, body := "/chat", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":%t}`, i%2 == 0)
+		path, body := chatPath, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":%t}`, i%2 == 0)
 		switch i % 5 {
 		case 3:
-			path, body = "/responses", fmt.Sprintf(`{"model":"m","store":false,"input":"x","stream":%t}`, i%2 == 0)
+			path, body = responsesPath, fmt.Sprintf(`{"model":"m","store":false,"input":"x","stream":%t}`, i%2 == 0)
 		case 4:
 			body = `{"model":"m","messages":[{"role":"user","content":"x"}],"n":0}`
 		}
@@ -144,9 +135,8 @@ func TestSpentPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(newFakeUpstream(t, fakecodex.Options{RateLimits: c.limits, Faults: c.faults}), Options{MaxConcurrent: 4})
 			for _, more := range []string{"", `,"stream":true`, `,"n":2`} {
-				w := httptest.NewRecorder()
 				body := `{"model":"gpt-5","messages":[{"role":"user","content":"fail:insufficient_quota"}]` + more + `}`
-				g.Chat(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+				w := post(g, chatPath, body)
 				if w.Code != http.StatusTooManyRequests && !strings.Contains(w.Body.String(), "insufficient_quota") {
 					t.Fatalf("%s: %d %s", more, w.Code, w.Body)
 				}
@@ -184,8 +174,7 @@ func (spentLease) Len() int { return 2 }
 // was picked for it has begun to rest meanwhile: the other one may be fine.
 func TestSpentOncePicked(t *testing.T) {
 	g := newGateway(spentOncePicked{newFakeUpstream(t, fakecodex.Options{Transcripts: transcripts(t), Default: "text"})}, Options{MaxConcurrent: 1})
-	answer := httptest.NewRecorder()
-	g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+	answer := post(g, chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if answer.Code != http.StatusOK {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}

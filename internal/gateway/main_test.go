@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,26 +78,67 @@ func (l *fakeLease) Release() {
 	}
 }
 
-// records counts turns that were run, and answers that are under way.
-type records struct{ turns, answers atomic.Int64 }
+// witness is an observer that keeps what it is told.
+type witness struct {
+	began func() // called when an answer begins; nil: nothing is
+	mu    sync.Mutex
 
-func (r *records) AnswerBegan(bool) (ended func()) {
-	r.answers.Add(1)
-	return func() { r.answers.Add(-1) }
+	failed []*apierror.Error
+	turns  []usage.Record
+	open   int // answers that are under way
 }
 
-func (r *records) TurnsEnded(_ context.Context, turns []usage.Record) { r.turns.Add(int64(len(turns))) }
+func (w *witness) AnswerBegan(bool) func() {
+	if w.began != nil {
+		w.began()
+	}
+	w.add(1)
+	return func() { w.add(-1) }
+}
 
-func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
+func (w *witness) add(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open += n
+}
+
+func (w *witness) TurnsEnded(_ context.Context, turns []usage.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns = append(w.turns, turns...)
+}
+
+func (w *witness) RequestFailed(_ *http.Request, err *apierror.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = append(w.failed, err)
+}
+
+// underWay returns how many answers are.
+func (w *witness) underWay() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
+// eventually waits until a condition holds. what says so if it never does.
+func eventually(t testing.TB, holds func() bool, what func() string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what())
+		}
+	}
+}
 
 func newGateway(u conversation.Upstream, opts Options) *Gateway {
-	opts.MaxBody, opts.MaxBodyMemory, opts.IdleTimeout = 1<<20, 1<<30, patience
+	opts.MaxBody, opts.MaxBodyMemory = cmp.Or(opts.MaxBody, 1<<20), cmp.Or(opts.MaxBodyMemory, 1<<30)
+	opts.IdleTimeout = patience
 	opts.Tools = turn.ToolOptions{OutputMode: turn.ModeAuto, TextualTools: turn.TextualAuto, StopAfterTools: turn.StopBurst}
 	opts.StopGrace = 100 * time.Millisecond
-	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
-	opts.Logger = discard()
-	if opts.Observer == nil {
-		opts.Observer = &records{}
+	opts.Logger = cmp.Or(opts.Logger, discard())
+	if opts.User == nil {
+		opts.User = func(r *http.Request) string { return r.Header.Get("User") }
 	}
 	return New(u, opts)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,9 +19,7 @@ import (
 )
 
 func asking(t *testing.T, g *Gateway, user string) *exchange {
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
-	r.Header.Set("User", user)
-	x := g.newExchange(httptest.NewRecorder(), r)
+	x := g.newExchange(httptest.NewRecorder(), requestOf(user).WithContext(t.Context()))
 	t.Cleanup(x.close)
 	return x
 }
@@ -154,7 +152,7 @@ func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			u := newPlayed(t, func(int) fakecodex.Options {
 				return fakecodex.Options{Faults: fakecodex.Faults{Linger: lingers}, Turn: func(a fakecodex.Asked) []fakecodex.Step {
-					return []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}, {Pause: time.Hour}}
+					return append(begun(a), fakecodex.Step{Pause: time.Hour})
 				}}
 			})
 			g := newGateway(u, Options{MaxConcurrent: 1, QueueWait: 2 * lingers})
@@ -162,7 +160,7 @@ func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
 			ask := func(stay time.Duration) {
 				ctx, cancel := context.WithTimeout(t.Context(), stay)
 				defer cancel()
-				g.Chat(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
+				answerTo(g, posting(chatPath, body).WithContext(ctx))
 			}
 			ask(time.Second)
 			if held := g.Held(); held.Turns != 0 || held.Codex != 112 || g.memory.Decoders.Running() != 1 {
@@ -189,16 +187,7 @@ func TestMemoryIsHeldUntilCodexHasEnded(t *testing.T) {
 
 // talkative is an app-server whose turns say so much, in pieces of a KiB.
 func talkative(t testing.TB, pieces int) *fakeUpstream {
-	text := strings.Repeat("0123456789abcde ", 64)
-	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
-		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
-		for range pieces {
-			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
-				`{"method":"item/agentMessage/delta","params":{"threadId":%q,"turnId":%q,"itemId":"i","delta":%q}}`, a.Thread, a.Turn, text)})
-		}
-		return append(steps, fakecodex.Step{Message: fmt.Sprintf(
-			`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":"completed"}}}`, a.Thread, a.Turn)})
-	}})
+	return saying(t, slices.Repeat([]string{textPart(strings.Repeat("0123456789abcde ", 64))}, pieces)...)
 }
 
 // TestLargeAnswers: an answer that is put together has a limit, over all its
@@ -208,26 +197,24 @@ func TestLargeAnswers(t *testing.T) {
 	u := talkative(t, pieces)
 	chat, response := `{"model":"m","messages":[{"role":"user","content":"x"}]`, `{"model":"m","store":false,"input":"x"`
 	for name, c := range map[string]struct {
-		body   string
-		serve  func(*Gateway, http.ResponseWriter, *http.Request)
-		most   int64
-		status int
-		want   string
+		body, path string
+		most       int64
+		status     int
+		want       string
 	}{
-		"chat":                      {chat + `}`, (*Gateway).Chat, limit, 200, `"finish_reason":"stop"`},
-		"chat, too large":           {chat + `}`, (*Gateway).Chat, limit / 2, 502, `"code":"answer_too_large"`},
-		"choices, too large":        {chat + `,"n":2}`, (*Gateway).Chat, limit, 502, `"code":"answer_too_large"`},
-		"chat stream":               {chat + `,"stream":true}`, (*Gateway).Chat, 1, 200, "data: [DONE]"},
-		"response":                  {response + `}`, (*Gateway).Responses, limit, 200, `"status":"completed"`},
-		"response, too large":       {response + `}`, (*Gateway).Responses, limit / 2, 502, `"code":"answer_too_large"`},
-		"stream":                    {response + `,"stream":true}`, (*Gateway).Responses, limit, 200, "event: response.completed"},
-		"stream, too large":         {response + `,"stream":true}`, (*Gateway).Responses, limit / 2, 200, "event: response.failed"},
-		"stream, at once too large": {response + `,"stream":true}`, (*Gateway).Responses, 1, 502, `"code":"answer_too_large"`},
+		"chat":                      {chat + `}`, chatPath, limit, 200, `"finish_reason":"stop"`},
+		"chat, too large":           {chat + `}`, chatPath, limit / 2, 502, `"code":"answer_too_large"`},
+		"choices, too large":        {chat + `,"n":2}`, chatPath, limit, 502, `"code":"answer_too_large"`},
+		"chat stream":               {chat + `,"stream":true}`, chatPath, 1, 200, "data: [DONE]"},
+		"response":                  {response + `}`, responsesPath, limit, 200, `"status":"completed"`},
+		"response, too large":       {response + `}`, responsesPath, limit / 2, 502, `"code":"answer_too_large"`},
+		"stream":                    {response + `,"stream":true}`, responsesPath, limit, 200, "event: response.completed"},
+		"stream, too large":         {response + `,"stream":true}`, responsesPath, limit / 2, 200, "event: response.failed"},
+		"stream, at once too large": {response + `,"stream":true}`, responsesPath, 1, 502, `"code":"answer_too_large"`},
 	} {
 		g := newGateway(u, Options{MaxConcurrent: 2})
 		g.maxAnswer = c.most
-		w := httptest.NewRecorder()
-		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		w := post(g, c.path, c.body)
 		text := w.Body.String()
 		if w.Code != c.status || !strings.Contains(text, c.want) || c.status != 200 && w.Header().Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: %d %v %.300s … %s", name, w.Code, w.Header(), text, text[max(0, len(text)-300):])
@@ -246,11 +233,7 @@ func TestAnswersTogether(t *testing.T) {
 	if !other.Grow(150 << 10) {
 		t.Fatal("there is no memory")
 	}
-	ask := func() *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		g.Chat(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
-		return w
-	}
+	ask := func() *httptest.ResponseRecorder { return post(g, chatPath, conversing(userMessage)) }
 	if w := ask(); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "codex_answer_memory") || w.Header().Get("Retry-After") == "" {
 		t.Errorf("beside another: %d %v %.300s", w.Code, w.Header(), w.Body)
 	}

@@ -17,12 +17,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// asOllama sends a request to a method of a gateway, with the errors of Ollama's API.
-func asOllama(g *Gateway, serve func(*Gateway, http.ResponseWriter, *http.Request), body string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	serve(g, w, r.WithContext(withEncoder{r.Context()}))
-	return w
+// asOllama answers a request with the errors of Ollama's API.
+func asOllama(g *Gateway, path, body string) *httptest.ResponseRecorder {
+	r := posting(path, body)
+	return answerTo(g, r.WithContext(context.WithValue(r.Context(), apierror.EncoderKey{}, apierror.Encoder(ollama.EncodeError))))
 }
 
 func answered(t *testing.T, w *httptest.ResponseRecorder, stream bool) *ollamacheck.Answer {
@@ -55,7 +53,7 @@ func TestOllamaCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, stream := range []bool{true, false} {
-				w := askCalls(t, calling(t, c.lines...), turn.ToolOptions{}, (*Gateway).OllamaChat, fmt.Sprintf(chatCalls, stream))
+				w := askCalls(t, calling(t, c.lines...), turn.ToolOptions{}, "/api/chat", fmt.Sprintf(chatCalls, stream))
 				a := answered(t, w, stream)
 				got := a.Text
 				for _, call := range a.Calls {
@@ -88,7 +86,7 @@ func TestOllamaArguments(t *testing.T) {
 		{[]string{textPart("Hm."), rawCall("i", "c", "f", `{"a":`)}, true, http.StatusOK, `"content":"Hm."`},
 	} {
 		g := newGateway(calling(t, c.lines...), Options{MaxConcurrent: 2})
-		w := asOllama(g, (*Gateway).OllamaChat, fmt.Sprintf(chatCalls, c.stream))
+		w := asOllama(g, "/api/chat", fmt.Sprintf(chatCalls, c.stream))
 		ahead, found := strings.CutSuffix(strings.TrimSpace(w.Body.String()), want)
 		if w.Code != c.status || !found || !strings.Contains(ahead, c.ahead) || c.ahead == "" && ahead != "" {
 			t.Errorf("%+v: %d %s", c, w.Code, w.Body)
@@ -101,19 +99,19 @@ func TestOllamaArguments(t *testing.T) {
 
 // TestOllamaLoads: a request without a question is answered without a turn.
 func TestOllamaLoads(t *testing.T) {
-	seen := new(records)
+	seen := new(witness)
 	g := newGateway(talkative(t, 1), Options{MaxConcurrent: 1, Observer: seen})
 	for body, want := range map[string]string{
 		`{"model":"m","messages":[]}`:                                 "load",
 		`{"model":"m","messages":[],"stream":false}`:                  "load",
 		`{"model":"m","messages":[],"stream":false,"keep_alive":"0"}`: "unload",
 	} {
-		w := asOllama(g, (*Gateway).OllamaChat, body)
+		w := asOllama(g, "/api/chat", body)
 		if a := answered(t, w, !strings.Contains(body, `"stream"`)); a.Reason != want || a.Lines > 1 {
 			t.Errorf("%s: %s", body, w.Body)
 		}
 	}
-	if n := seen.turns.Load(); n > 0 {
+	if n := len(seen.turns); n > 0 {
 		t.Errorf("%d turns", n)
 	}
 	if held := g.Held(); held != (Held{}) {
@@ -142,21 +140,14 @@ func TestLatest(t *testing.T) {
 		if codexModel, _, _ := g.resolveModel(c.model); c.status == 200 && codexModel != map[bool]string{true: "gpt-x", false: "gpt-y"}[strings.HasPrefix(c.model, "mine")] {
 			t.Errorf("%+v is %s", c, codexModel)
 		}
-		for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){"/v1/chat/completions": (*Gateway).Chat, "/api/chat": (*Gateway).OllamaChat, "/api/show": (*Gateway).OllamaShow, "/api/pull": (*Gateway).OllamaPull,
-			"/v1/models": func(g *Gateway, w http.ResponseWriter, r *http.Request) { g.Model(w, r, c.model) }} {
-			if w := asOllama(g, serve, fmt.Sprintf(ask, c.model)); w.Code != c.status {
-				t.Errorf("%+v at %s: %d %s", c, name, w.Code, w.Body)
+		for _, path := range []string{chatPath, "/api/chat", "/api/show", "/api/pull"} {
+			if w := asOllama(g, path, fmt.Sprintf(ask, c.model)); w.Code != c.status {
+				t.Errorf("%+v at %s: %d %s", c, path, w.Code, w.Body)
 			}
 		}
+		w := httptest.NewRecorder()
+		if g.Model(w, httptest.NewRequest(http.MethodGet, "/v1/models", nil), c.model); w.Code != c.status {
+			t.Errorf("%+v: %d %s", c, w.Code, w.Body)
+		}
 	}
-}
-
-// withEncoder is a context with the encoder of Ollama's errors.
-type withEncoder struct{ context.Context }
-
-func (c withEncoder) Value(key any) any {
-	if key == (apierror.EncoderKey{}) {
-		return apierror.Encoder(ollama.EncodeError)
-	}
-	return c.Context.Value(key)
 }

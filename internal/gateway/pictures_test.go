@@ -1,13 +1,9 @@
 package gateway
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // onePicture is a PNG in base64.
@@ -15,29 +11,19 @@ const onePicture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNi
 
 // painter is an app-server whose turns make a picture with each of these results, and then say something.
 func painter(t testing.TB, results ...string) *fakeUpstream {
-	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
-		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
-		add := func(method, members string) {
-			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s}}`, method, a.Thread, a.Turn, members)})
-		}
-		picture := func(status, result string) string {
-			return `"item":{"type":"imageGeneration","id":"c","status":"` + status + `","result":"` + result + `","revisedPrompt":"a cat"}`
-		}
-		const usage = `"usage":{"totalTokens":3,"inputTokens":2,"outputTokens":1}`
-		add("rawResponseItem/completed", `"item":{"type":"function_call","call_id":"c","namespace":"image_gen","name":"imagegen","arguments":"{}"}`)
-		add("rawResponse/completed", usage)
-		add("item/started", picture("in_progress", ""))
-		for _, result := range results {
-			add("item/completed", picture("completed", result))
-		}
-		add("rawResponseItem/completed", `"item":{"type":"function_call_output","call_id":"c","output":"made"}`)
-		add("item/agentMessage/delta", `"itemId":"m","delta":"There."`)
-		add("item/completed", `"item":{"type":"agentMessage","id":"m","text":"There."}`)
-		add("rawResponse/completed", usage)
-		add("turn/completed", `"turn":{"id":"`+a.Turn+`","status":"completed"}`)
-		add("item/completed", picture("completed", onePicture))
-		return steps
-	}})
+	const response = `rawResponse/completed {"usage":{"totalTokens":3,"inputTokens":2,"outputTokens":1}}`
+	picture := func(method, status, result string) string {
+		return method + ` {"item":{"type":"imageGeneration","id":"c","status":"` + status + `","result":"` + result + `","revisedPrompt":"a cat"}}`
+	}
+	lines := []string{
+		`rawResponseItem/completed {"item":{"type":"function_call","call_id":"c","namespace":"image_gen","name":"imagegen","arguments":"{}"}}`,
+		response, picture("item/started", "in_progress", ""),
+	}
+	for _, result := range results {
+		lines = append(lines, picture("item/completed", "completed", result))
+	}
+	return saying(t, append(lines, `rawResponseItem/completed {"item":{"type":"function_call_output","call_id":"c","output":"made"}}`,
+		textPart("There."), `item/completed {"item":{"type":"agentMessage","id":"m","text":"There."}}`, response)...)
 }
 
 // TestPicturesOfTheDouble makes pictures, also of hostile results: no answer has anything that is no
@@ -59,8 +45,7 @@ func TestPicturesOfTheDouble(t *testing.T) {
 		for _, body := range []string{`{"prompt":"x"}`, `{"prompt":"x","stream":true}`} {
 			g := newGateway(u, Options{MaxConcurrent: 2})
 			g.maxAnswer = 512 << 10
-			answer := httptest.NewRecorder()
-			g.GeneratePictures(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+			answer := post(g, "/v1/images/generations", body)
 			text := answer.Body.String()
 			if strings.Count(text, onePicture) != c.copies || strings.Contains(text, "<%>") {
 				t.Errorf("%s, %s: %d %.900s", name, body, answer.Code, text)
@@ -81,8 +66,7 @@ func TestPicturesOfTheDouble(t *testing.T) {
 // TestHugePicture: a picture that is larger than what a turn may have waiting ends its turn alone.
 func TestHugePicture(t *testing.T) {
 	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2})
-	w := httptest.NewRecorder()
-	g.GeneratePictures(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"prompt":"x"}`)))
+	w := post(g, "/v1/images/generations", `{"prompt":"x"}`)
 	if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), "codex_too_slow") || g.answerBudget.Held() != 0 {
 		t.Errorf("%d %.300s, %d bytes are held", w.Code, w.Body, g.answerBudget.Held())
 	}

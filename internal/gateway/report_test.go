@@ -24,13 +24,7 @@ import (
 // response in the background is cancelled, is a part of what is stored.
 func TestAbandonedInBlock(t *testing.T) {
 	const said = "so <use_tool><name>f"
-	u := newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
-		return []fakecodex.Step{
-			{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`},
-			{Message: fmt.Sprintf(`{"method":"item/agentMessage/delta","params":{"threadId":%q,"turnId":%q,"itemId":"m","delta":%q}}`, a.Thread, a.Turn, said)},
-			{Pause: patience, Message: `{}`},
-		}
-	}})
+	u := stalling(t, textPart(said))
 	url, _ := responsesServer(t, u, Options{})
 	const untilText = 5 // events: created, in progress, item, part, the text before the block
 	for name, background := range map[string]bool{"the client leaves": false, "cancelled": true} {
@@ -63,21 +57,15 @@ func TestAbandonedUsage(t *testing.T) {
 		"text":    {"item/agentMessage/delta", "one two three", 3, 4},
 		"summary": {"item/reasoning/summaryTextDelta", strings.Repeat("hm ", 100), 70, 80},
 	} {
-		u := newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
-			return []fakecodex.Step{
-				{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`},
-				{Message: fmt.Sprintf(`{"method":%q,"params":{"threadId":%q,"turnId":%q,"itemId":"m","summaryIndex":0,"delta":%q}}`, c.method, a.Thread, a.Turn, c.delta)},
-				{Pause: patience, Message: `{}`},
-			}
-		}})
-		ended := make(recorded, 1)
+		u := stalling(t, fmt.Sprintf(`%s {"itemId":"m","summaryIndex":0,"delta":%q}`, c.method, c.delta))
+		ended := recorded{turns: make(chan usage.Record, 1)}
 		url, _ := responsesServer(t, u, Options{Observer: ended})
 		const untilText = 5 // events: created, in progress, item, part, the text
 		body := `{"model":"m","input":"` + strings.Repeat("word ", 1000) + `","stream":true}`
 		if _, answer := call(t, http.MethodPost, url, body, untilText); !strings.Contains(answer, c.delta) {
 			t.Fatal(name, answer)
 		}
-		record := <-ended
+		record := <-ended.turns
 		if in, out := record.Usage.InputTokens, record.Usage.OutputTokens; !record.Estimated || in < 900 || in > 1500 || out < c.least || out > c.most || record.Usage.TotalTokens != in+out {
 			t.Errorf("%s: %+v", name, record)
 		}
@@ -92,7 +80,7 @@ func TestAbandonedStart(t *testing.T) {
 		begun <- struct{}{}
 		return []fakecodex.Step{{Pause: patience, Message: `{}`}}
 	}})
-	ended := make(recorded, 1)
+	ended := recorded{turns: make(chan usage.Record, 1)}
 	url, _ := responsesServer(t, u, Options{Observer: ended})
 	ctx, leave := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"model":"m","input":"`+strings.Repeat("word ", 1000)+`"}`))
@@ -108,7 +96,7 @@ func TestAbandonedStart(t *testing.T) {
 		t.Fatal("it was answered with ", response.Status)
 	}
 	select {
-	case record := <-ended:
+	case record := <-ended.turns:
 		if in := record.Usage.InputTokens; !record.Estimated || in < 900 || in > 1500 || record.Code != apierror.ClientGone().Code {
 			t.Errorf("%+v", record)
 		}
@@ -117,31 +105,15 @@ func TestAbandonedStart(t *testing.T) {
 	}
 }
 
-type recorded chan usage.Record
+type recorded struct {
+	unobserved
+	turns chan usage.Record
+}
 
-func (r recorded) AnswerBegan(bool) (ended func()) { return func() {} }
 func (r recorded) TurnsEnded(_ context.Context, turns []usage.Record) {
 	for _, record := range turns {
-		r <- record
+		r.turns <- record
 	}
-}
-func (r recorded) RequestFailed(*http.Request, *apierror.Error) {}
-
-type witness struct {
-	failed []*apierror.Error
-	turns  []usage.Record
-	open   int
-}
-
-func (w *witness) AnswerBegan(bool) func() {
-	w.open++
-	return func() { w.open-- }
-}
-func (w *witness) TurnsEnded(_ context.Context, turns []usage.Record) {
-	w.turns = append(w.turns, turns...)
-}
-func (w *witness) RequestFailed(_ *http.Request, err *apierror.Error) {
-	w.failed = append(w.failed, err)
 }
 
 // TestRefusalIsTold: also of a client that has gone, which gets a 499. The log does
@@ -239,13 +211,12 @@ func TestReportedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			told := &leavingWitness{leave: func() {}}
-			if c.leaves {
-				told.leave = leave
+			told := new(witness)
+			if c.leaves { // as soon as the turns have started
+				told.began = leave
 			}
 			g := newGateway(c.u, Options{MaxConcurrent: 4, Observer: told})
-			w := httptest.NewRecorder()
-			g.Chat(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(c.body)))
+			w := answerTo(g, posting(chatPath, c.body).WithContext(ctx))
 			failures := 1
 			if c.status == 0 {
 				failures, c.status = 0, 200
@@ -265,15 +236,4 @@ func TestReportedOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// leavingWitness lets the client leave as soon as the turns have started.
-type leavingWitness struct {
-	witness
-	leave func()
-}
-
-func (w *leavingWitness) AnswerBegan(stream bool) func() {
-	w.leave()
-	return w.witness.AnswerBegan(stream)
 }

@@ -310,10 +310,10 @@ func TestOpenStreamMemory(t *testing.T) {
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", prompt) + `"}]}`
 	open := func() {
 		w := &begunAnswer{header: http.Header{}, begun: make(chan struct{})}
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body))
+		r := posting(chatPath, body).WithContext(ctx)
 		all.Go(func() {
 			defer func() { _ = recover() }() // http.ErrAbortHandler, since the client leaves
-			g.Chat(w, r)
+			g.ServeHTTP(w, r)
 		})
 		<-w.begun
 	}

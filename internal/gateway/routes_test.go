@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 
@@ -10,49 +11,41 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/echoapi"
 )
 
-// The methods below serve the routes that the tests of this package use.
+const (
+	chatPath      = "/v1/chat/completions"
+	responsesPath = "/v1/responses"
+)
 
-func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/chat/completions"), w, r)
+// ServeHTTP serves a request to the route at its path.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rt, segments := Find(r.URL.Path), strings.Split(r.URL.Path, "/")
+	var args []string
+	for _, other := range Routes() {
+		if fits, _ := path.Match(other.Path, r.URL.Path); fits && rt == nil {
+			rt = other
+			for i, name := range strings.Split(other.Path, "/") {
+				if name == "*" {
+					args = append(args, segments[i])
+				}
+			}
+		}
+	}
+	g.Serve(rt, w, r, args...)
 }
-func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/responses"), w, r)
+
+func posting(path, body string) *http.Request {
+	return httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 }
-func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/responses/input_tokens"), w, r)
+
+// answerTo returns the answer to a request.
+func answerTo(g *Gateway, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w
 }
-func (g *Gateway) Messages(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/messages"), w, r)
-}
-func (g *Gateway) OllamaChat(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/api/chat"), w, r)
-}
-func (g *Gateway) OllamaShow(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/api/show"), w, r)
-}
-func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/api/pull"), w, r)
-}
-func (g *Gateway) GeneratePictures(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/images/generations"), w, r)
-}
-func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
-	g.Serve(Find("/v1/responses/*"), w, r, id)
-}
-func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) {
-	g.Serve(Find("/v1/responses/*/input_items"), w, r, id)
-}
-func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
-	g.Serve(Find("/v1/responses/*/cancel"), w, r, id)
-}
-func (g *Gateway) ConversationItems(w http.ResponseWriter, r *http.Request, id string) {
-	g.Serve(Find("/v1/conversations/*/items"), w, r, id)
-}
-func (g *Gateway) CreateConversation(w http.ResponseWriter, r *http.Request) {
-	g.Serve(Find("/v1/conversations"), w, r)
-}
-func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, item string) {
-	g.Serve(Find("/v1/conversations/*/items/*"), w, r, id, item)
+
+func post(g *Gateway, path, body string) *httptest.ResponseRecorder {
+	return answerTo(g, posting(path, body))
 }
 
 func (g *Gateway) acceptAt(path string, ex *exchange) (*request, *apierror.Error) {
@@ -65,20 +58,15 @@ func TestAddedAPI(t *testing.T) {
 	APIs = append(APIs, &echoapi.API)
 	defer func() { APIs = APIs[:len(APIs)-1] }()
 	g := newGateway(calling(t, textPart("Hello"), textPart(" there")), Options{MaxConcurrent: 2})
-	ask := func(path, body string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		g.Serve(Find(path), w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
-		return w
-	}
 	for body, want := range map[string]string{
 		"m\nHi": "Hello there", "stream m\nHi": "data: Hello", "": "model",
 	} {
-		w := ask("/echo", body)
+		w := post(g, "/echo", body)
 		if !strings.Contains(w.Body.String(), want) || w.Code != http.StatusOK && body != "" || w.Code != http.StatusBadRequest && body == "" {
 			t.Errorf("%q: %d %q", body, w.Code, w.Body)
 		}
 	}
-	if w := ask("/echo/models", ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "gpt") {
+	if w := post(g, "/echo/models", ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "gpt") {
 		t.Errorf("models: %d %q", w.Code, w.Body)
 	}
 	if held := g.Held(); held != (Held{}) {

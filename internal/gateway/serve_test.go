@@ -70,18 +70,15 @@ func TestReadBody(t *testing.T) {
 // TestTrickle: over HTTP/1 a client that goes on too slowly is told, and its connection is closed.
 func TestTrickle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
+		g := newGateway(noUpstream{}, Options{MaxConcurrent: 1})
 		ours, theirs := net.Pipe()
-		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(w, r))
-			g.refuse(w, r, apiErr)
-		})}
+		server := http.Server{Handler: g}
 		go func() { _ = server.Serve(&oneConn{conn: theirs}) }()
 		defer server.Close()
 		var trickle sync.WaitGroup
 		defer trickle.Wait()
 		trickle.Go(func() {
-			_, err := fmt.Fprintf(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n%400000d", 1)
+			_, err := fmt.Fprintf(ours, "POST "+chatPath+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n%400000d", 1)
 			for err == nil {
 				time.Sleep(time.Second)
 				_, err = ours.Write([]byte(" "))
@@ -104,11 +101,11 @@ func TestQueueFullBeforeBody(t *testing.T) {
 		t.Fatal(apiErr)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it is read")))
-	if _, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || apiErr.Code != "codex_queue_full" {
+	if _, apiErr := g.acceptAt(chatPath, g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || apiErr.Code != "codex_queue_full" {
 		t.Error(apiErr)
 	}
 	leave()
-	if _, apiErr := g.acceptAt("/v1/chat/completions", g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
+	if _, apiErr := g.acceptAt(chatPath, g.newExchange(httptest.NewRecorder(), r)); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
 		t.Error(apiErr)
 	}
 }
@@ -148,11 +145,11 @@ func TestSilentBodyAtExit(t *testing.T) {
 func sendSilentBody(upstream conversation.Upstream) (client net.Conn, end func()) {
 	g := newGateway(upstream, Options{MaxConcurrent: 1})
 	client, conn := net.Pipe()
-	server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
+	server := &http.Server{Handler: g}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
 	go func() {
-		_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
+		_, _ = client.Write([]byte("POST " + chatPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
 	}()
 	return client, func() {
 		_ = client.Close()
@@ -262,45 +259,6 @@ func TestAdmitClientGone(t *testing.T) {
 	}
 }
 
-// Users wait for each other, not for all that another has sent.
-func TestAdmitFairly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 20, QueueWait: time.Hour})
-		leave, apiErr := admitTurns(t.Context(), g, "greedy", 1)
-		if apiErr != nil {
-			t.Fatal(apiErr)
-		}
-		served := make(chan string, 20)
-		wait := func(user string) {
-			go func() {
-				leave, apiErr := admitTurns(t.Context(), g, user, 1)
-				if apiErr != nil {
-					t.Error(apiErr)
-					return
-				}
-				served <- user
-				time.Sleep(time.Second)
-				leave()
-			}()
-			synctest.Wait()
-		}
-		for range 10 {
-			wait("greedy")
-		}
-		wait("modest")
-		leave()
-		time.Sleep(time.Minute)
-		for place := 1; ; place++ {
-			if <-served == "modest" {
-				if place > 2 {
-					t.Errorf("a user with one request came %dth", place)
-				}
-				break
-			}
-		}
-	})
-}
-
 // A user who wants all places leaves some to others, or has a fixed number.
 func TestAdmitPerUser(t *testing.T) {
 	for most, want := range map[int]int{0: 7, 3: 3, 8: 8} {
@@ -366,8 +324,7 @@ func TestLongCount(t *testing.T) {
 	for memory, want := range map[int64]int{2 << 20: http.StatusOK, 1<<20 + 300<<10: http.StatusServiceUnavailable} {
 		g := newGateway(u, Options{MaxConcurrent: 1})
 		g.bodies = reqbody.NewPool(memory, 1<<20, g.crowd)
-		w := httptest.NewRecorder()
-		g.InputTokens(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+		w := post(g, "/v1/responses/input_tokens", body)
 		if w.Code != want || want == http.StatusOK && !strings.Contains(w.Body.String(), `"input_tokens":40`) {
 			t.Errorf("with %d bytes: %d %s", memory, w.Code, w.Body)
 		}

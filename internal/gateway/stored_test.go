@@ -52,21 +52,13 @@ func memoryStore(maxBytes int64, maxAge time.Duration) *objects.Store {
 // storeGateway is a gateway over a store, and what it logs.
 func storeGateway(kept *objects.Store) (*Gateway, *bytes.Buffer) {
 	log := new(bytes.Buffer)
-	return New(nil, Options{
-		MaxBody:       1 << 20,
+	return newGateway(nil, Options{
 		MaxBodyMemory: 4 << 20,
 		Responses:     kept,
-		Observer:      noObserver{},
 		User:          func(*http.Request) string { return "ann" },
 		Logger:        slog.New(slog.NewTextHandler(log, nil)),
 	}), log
 }
-
-type noObserver struct{}
-
-func (noObserver) AnswerBegan(bool) func()                      { return func() {} }
-func (noObserver) TurnsEnded(context.Context, []usage.Record)   {}
-func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 
 // TestStoreFails: a store that does not work is a 503 to those who need it. What
 // is wrong with it is for the log alone.
@@ -83,15 +75,9 @@ func TestStoreFails(t *testing.T) {
 		}
 		log.Reset()
 	}
-	for what, serve := range map[string]func(http.ResponseWriter, *http.Request, string){
-		http.MethodGet: g.Response, http.MethodDelete: g.Response, "input items": g.InputItems, "cancel": g.CancelResponse,
-	} {
-		method := http.MethodGet
-		if what == http.MethodDelete {
-			method = what
-		}
-		w := httptest.NewRecorder()
-		serve(w, httptest.NewRequest(method, "/v1/responses/"+id, nil), id)
+	for _, what := range []string{"GET ", "DELETE ", "GET /input_items", "POST /cancel"} {
+		method, path, _ := strings.Cut(what, " ")
+		w := answerTo(g, httptest.NewRequest(method, responsesPath+"/"+id+path, nil))
 		check(what, w.Code, w.Body.String())
 		if w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", what)
@@ -116,8 +102,7 @@ func TestNotCached(t *testing.T) {
 	g, _ := storeGateway(store)
 	id := responseid.Prefix + responseid.NewSuffix(time.Now())
 	for _, status := range []int{http.StatusNotFound, http.StatusOK} {
-		w := httptest.NewRecorder()
-		g.Response(w, httptest.NewRequest(http.MethodGet, "/v1/responses/"+id, nil), id)
+		w := answerTo(g, httptest.NewRequest(http.MethodGet, responsesPath+"/"+id, nil))
 		if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
@@ -156,7 +141,7 @@ func TestNotKept(t *testing.T) {
 func TestSaysNotStored(t *testing.T) {
 	for i, kept := range []*objects.Store{failingStore(store.ErrTooLarge), failingStore(store.ErrUnavailable), memoryStore(1<<20, time.Hour)} {
 		fails := i < 2
-		observer := make(recorded, 2)
+		observer := recorded{turns: make(chan usage.Record, 2)}
 		url, _ := backgroundServer(t, Options{Responses: kept, Observer: observer}, fakecodex.Faults{})
 		for _, stream := range []bool{false, true} {
 			body := fmt.Sprintf(`{"model":"m","input":"q","user":"\"store\":true,","metadata":{"\"store\":true,":"x"},"tools":[{"type":"function","name":"f","parameters":{"store":true,"type":"object"}}],"stream":%t}`, stream)
@@ -182,7 +167,7 @@ func TestSaysNotStored(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if r := <-observer; (r.NotStored == "response") != fails {
+			if r := <-observer.turns; (r.NotStored == "response") != fails {
 				t.Errorf("%d: %+v", i, r)
 			}
 		}
@@ -211,12 +196,11 @@ func TestChainAtExit(t *testing.T) {
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {
 		engine := new(slowChain)
-		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 1 << 30, MaxConcurrent: 1, Responses: objects.NewStore(engine, discard()), Logger: discard()})
+		g, exit := exitingGateway(t, Options{MaxConcurrent: 1, Responses: objects.NewStore(engine, discard())})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		engine.end = func() { end(leave, exit) }
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, apiErr := g.acceptAt("/v1/responses", g.newExchange(httptest.NewRecorder(), r))
+		_, apiErr := g.acceptAt(responsesPath, g.newExchange(httptest.NewRecorder(), posting(responsesPath, body).WithContext(ctx)))
 		if apiErr == nil || apiErr.Code != code || engine.reads != 1 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, engine.reads, code)
 		}

@@ -19,19 +19,35 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// calling is an app-server whose turns say these lines, each the method of a notification and its
-// params without the ids of the thread and the turn.
-func calling(t testing.TB, lines ...string) *fakeUpstream {
+// begun are the steps of a turn that says these lines, each the method of a notification and its
+// params without the ids of the thread and the turn, and then does no more.
+func begun(a fakecodex.Asked, lines ...string) []fakecodex.Step {
+	steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
+	for _, line := range lines {
+		method, params, _ := strings.Cut(line, " ")
+		steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
+			`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s}`, method, a.Thread, a.Turn, params[1:])})
+	}
+	return steps
+}
+
+// saying is an app-server whose turns say these lines, and end.
+func saying(t testing.TB, lines ...string) *fakeUpstream {
 	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
-		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
-		for _, line := range append(lines, `rawResponse/completed {"usage":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}`) {
-			method, params, _ := strings.Cut(line, " ")
-			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
-				`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s}`, method, a.Thread, a.Turn, params[1:])})
-		}
-		return append(steps, fakecodex.Step{Message: fmt.Sprintf(
-			`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":"completed"}}}`, a.Thread, a.Turn)})
+		return append(begun(a, lines...), begun(a, `turn/completed {"turn":{"id":"`+a.Turn+`","status":"completed"}}`)[1])
 	}})
+}
+
+// stalling is an app-server whose turns say these lines, and go on.
+func stalling(t testing.TB, lines ...string) *fakeUpstream {
+	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+		return append(begun(a, lines...), fakecodex.Step{Pause: patience, Message: `{}`})
+	}})
+}
+
+// calling is an app-server whose turns say these lines in one response of the model.
+func calling(t testing.TB, lines ...string) *fakeUpstream {
+	return saying(t, slices.Concat(lines, []string{`rawResponse/completed {"usage":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}`})...)
 }
 
 // The lines of Codex about calls. Only some builds send parts of arguments, and no release does.
@@ -52,14 +68,13 @@ func textPart(text string) string {
 	return `item/agentMessage/delta {"itemId":"m","delta":` + wirejson.Quote(text) + `}`
 }
 
-func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, serve func(*Gateway, http.ResponseWriter, *http.Request), body string) *httptest.ResponseRecorder {
+func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	g := newGateway(u, Options{MaxConcurrent: 2})
 	options.StopAfterTools = cmp.Or(options.StopAfterTools, turn.StopBurst)
 	g.opts.Tools = options
 	g.opts.StopGrace = patience // each answer comes to its end
-	w := httptest.NewRecorder()
-	serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+	w := post(g, path, body)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -158,13 +173,13 @@ func TestToolCallsOfCodex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, options := calling(t, c.lines...), turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: turn.ModeJSON}
-			got := deltas(t, askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, true)).Body.String())
+			got := deltas(t, askCalls(t, u, options, chatPath, fmt.Sprintf(chatCalls, true)).Body.String())
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			body := askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, false)).Body.String()
+			body := askCalls(t, u, options, chatPath, fmt.Sprintf(chatCalls, false)).Body.String()
 			checkSameCalls(t, body, c.want)
-			stream := askCalls(t, u, options, (*Gateway).Responses, fmt.Sprintf(responsesCalls, true)).Body.String()
+			stream := askCalls(t, u, options, responsesPath, fmt.Sprintf(responsesCalls, true)).Body.String()
 			checkEvents(t, stream, c.want)
 		})
 	}
@@ -266,7 +281,7 @@ func TestAfterCalls(t *testing.T) {
 	} {
 		for mode, want := range map[turn.Mode]string{turn.ModeJSON: c.json, turn.ModeXML: c.xml} {
 			u := calling(t, textPart(c.text))
-			w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: mode, ToolBlockMax: c.max}, (*Gateway).Chat, fmt.Sprintf(chatCalls, false))
+			w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: mode, ToolBlockMax: c.max}, chatPath, fmt.Sprintf(chatCalls, false))
 			var body struct {
 				Choices []struct{ Message struct{ Content string } }
 			}
@@ -289,7 +304,7 @@ func TestMessagesAfterCalls(t *testing.T) {
 			Content []struct{ Text string }
 		}
 	}
-	w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualAuto}, (*Gateway).Responses, fmt.Sprintf(responsesCalls, false))
+	w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualAuto}, responsesPath, fmt.Sprintf(responsesCalls, false))
 	must.OK(t, json.Unmarshal(w.Body.Bytes(), &body))
 	var texts []string
 	for _, item := range body.Output {
@@ -312,7 +327,7 @@ func TestCallForms(t *testing.T) {
 		functions: {`"function_call":{"name":"f","arguments":"{\"q\":1}"}`, `"function_call":{"name":"f","arguments":`},
 	} {
 		for i, stream := range []bool{false, true} {
-			body := askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, (*Gateway).Chat, fmt.Sprintf(form, stream)).Body.String()
+			body := askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, chatPath, fmt.Sprintf(form, stream)).Body.String()
 			if body = suffix.ReplaceAllString(body, "$1"); !strings.Contains(body, want[i]) {
 				t.Errorf("stream %t: no %s in %s", stream, want[i], body)
 			}
@@ -326,7 +341,7 @@ func TestCallsOfChoices(t *testing.T) {
 	u := calling(t, callBegun("c", "f"), argumentsPart("c", "{"), argumentsPart("c", "}"), rawCall("i", "c", "f", "{}"))
 	body := strings.Replace(fmt.Sprintf(chatCalls, true), `{`, `{"n":2,`, 1)
 	for range 2 {
-		got := deltas(t, askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, (*Gateway).Chat, body).Body.String())
+		got := deltas(t, askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, chatPath, body).Body.String())
 		for choice := range 2 {
 			if want := fmt.Sprintf("0:tool_%d_0:f", choice); strings.Count(got, want) != 1 {
 				t.Errorf("%s is there %d times in %s", want, strings.Count(got, want), got)
@@ -360,7 +375,7 @@ func TestCallsInText(t *testing.T) {
 		options := turn.ToolOptions{OutputMode: turn.ModeXML, XMLEscape: c.escape}
 		for _, stream := range []bool{false, true} {
 			body := strings.ReplaceAll(fmt.Sprintf(chatCalls, stream), `"name":"f"`, `"name":"`+c.tool+`"`)
-			answer := askCalls(t, u, options, (*Gateway).Chat, body).Body.String()
+			answer := askCalls(t, u, options, chatPath, body).Body.String()
 			if want := "<use_tool>\n<name>" + c.tool + "</name>\n" + c.want + "\n</use_tool>"; strings.Count(content(t, answer), want) != 1 {
 				t.Errorf("%s, stream %t: got %q, want %q", name, stream, content(t, answer), want)
 			}

@@ -47,17 +47,13 @@ func (s *slowWriter) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// visitsOf returns a gateway for several users, whose answers take at most answers bytes, with a
-// conversation and a response of size bytes for each of the users.
-func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gateway, paths map[string][]string) {
+// visitsOf returns a gateway for several users, whose answers take at most answers bytes, and the
+// paths of what each user has: a conversation and a response of size bytes.
+func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gateway, paths map[string]map[string]string) {
 	store := memoryStore(1<<30, time.Hour)
-	g = New(nil, Options{
-		MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard(), Responses: store,
-		User:    func(r *http.Request) string { return r.Header.Get("X-User") },
-		Several: func() bool { return true },
-	})
+	g = newGateway(nil, Options{MaxConcurrent: 1, Responses: store, Several: func() bool { return true }})
 	g.answerBudget = claims.NewBudget(answers, int64(size)+4096, g.crowd)
-	paths = make(map[string][]string)
+	paths = make(map[string]map[string]string)
 	for _, user := range users {
 		text := json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":"` + strings.Repeat("x", size) + `"}`)
 		suffix := responseid.NewSuffix(time.Now())
@@ -67,24 +63,15 @@ func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gatewa
 				t.Fatal(err)
 			}
 		}
-		paths[user] = []string{conversation, response}
+		items, response := "/v1/conversations/"+conversation+"/items", responsesPath+"/"+response
+		paths[user] = map[string]string{"items": items, "item": items + "/msg_1", "input items": response + "/input_items", "response": response}
 	}
 	return g, paths
 }
 
-// reads are the routes on which a user reads what is stored, by their names.
-func (g *Gateway) reads(ids []string) map[string]func(http.ResponseWriter, *http.Request) {
-	return map[string]func(http.ResponseWriter, *http.Request){
-		"items":       func(w http.ResponseWriter, r *http.Request) { g.ConversationItems(w, r, ids[0]) },
-		"item":        func(w http.ResponseWriter, r *http.Request) { g.ConversationItem(w, r, ids[0], "msg_1") },
-		"input items": func(w http.ResponseWriter, r *http.Request) { g.InputItems(w, r, ids[1]) },
-		"response":    func(w http.ResponseWriter, r *http.Request) { g.Response(w, r, ids[1]) },
-	}
-}
-
-func getAs(t *testing.T, user string) *http.Request {
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	r.Header.Set("X-User", user)
+func getAs(t *testing.T, user, path string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.Header.Set("User", user)
 	return r
 }
 
@@ -92,16 +79,16 @@ func getAs(t *testing.T, user string) *http.Request {
 // most, another user is answered meanwhile, and nothing is held once the time has passed.
 func TestReadersThatDoNotRead(t *testing.T) {
 	const size, memory = 100 << 10, 1 << 20
-	for name := range (*Gateway)(nil).reads([]string{"", ""}) {
+	for _, name := range []string{"items", "item", "input items", "response"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, ids := visitsOf(t, memory, size, "a", "b")
+				g, paths := visitsOf(t, memory, size, "a", "b")
 				var all sync.WaitGroup
 				var refused atomic.Int64
 				for range 60 {
 					all.Go(func() {
 						w := &stuckWriter{ResponseRecorder: httptest.NewRecorder()}
-						g.reads(ids["a"])[name](w, getAs(t, "a"))
+						g.ServeHTTP(w, getAs(t, "a", paths["a"][name]))
 						if w.Code != http.StatusOK {
 							refused.Add(1)
 						}
@@ -111,8 +98,8 @@ func TestReadersThatDoNotRead(t *testing.T) {
 				if held := g.answerBudget.Held(); held < memory/4 || held > memory/2 {
 					t.Errorf("one user holds %d bytes of %d", held, memory)
 				}
-				w := httptest.NewRecorder()
-				if g.reads(ids["b"])[name](w, getAs(t, "b")); w.Code != http.StatusOK || w.Body.Len() < size {
+				w := answerTo(g, getAs(t, "b", paths["b"][name]))
+				if w.Code != http.StatusOK || w.Body.Len() < size {
 					t.Errorf("another user gets %d, %.200q", w.Code, w.Body)
 				}
 				began := time.Now()
@@ -132,10 +119,10 @@ func TestReadersThatDoNotRead(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4 << 20
-		g, ids := visitsOf(t, 64<<20, size, "a")
+		g, paths := visitsOf(t, 64<<20, size, "a")
 		w := &slowWriter{stuckWriter: stuckWriter{ResponseRecorder: httptest.NewRecorder()}}
 		began := time.Now()
-		g.ConversationItems(w, getAs(t, "a"), ids["a"][0])
+		g.ServeHTTP(w, getAs(t, "a", paths["a"]["items"]))
 		if took := time.Since(began); took > maxReadTime+WriteTimeout || w.read >= size || w.read < size/4 {
 			t.Errorf("%d bytes were read in %s", w.read, took)
 		}
@@ -144,7 +131,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestPlaces: a user cannot take all places of requests that need no turn.
 func TestPlaces(t *testing.T) {
-	g, ids := visitsOf(t, 64<<20, 10, "a", "b")
+	g, paths := visitsOf(t, 64<<20, 10, "a", "b")
 	g.requestSlots = claims.NewBudget(8, 1, g.crowd)
 	for got := 0; ; got++ {
 		if apiErr := g.claimRequestSlot(&exchange{user: "a"}); apiErr != nil {
@@ -155,8 +142,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	for user, want := range map[string]int{"a": http.StatusTooManyRequests, "b": http.StatusOK} {
-		w := httptest.NewRecorder()
-		if g.Response(w, getAs(t, user), ids[user][1]); w.Code != want {
+		if w := answerTo(g, getAs(t, user, paths[user]["response"])); w.Code != want {
 			t.Errorf("%s: %d, %s", user, w.Code, w.Body)
 		}
 	}

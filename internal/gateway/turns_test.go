@@ -83,27 +83,34 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
+// keepThreads lets the upstream keep threads, and prepare one for the next conversation.
+func (u *fakeUpstream) keepThreads(t *testing.T) {
+	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
+	u.conversations = conversation.NewThreads(limits, func() bool { return false })
+	t.Cleanup(u.conversations.Close)
+}
+
+func (u *fakeUpstream) awaitSpare(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool { return u.conversations.Stats().Spare > 0 }, func() string { return "no thread is prepared" })
+}
+
 // TestSpareThreadThatIsRefused checks that a request is answered on a fresh thread if the
 // app-server does not take the turn, or the history, in the thread that was prepared for it.
 func TestSpareThreadThatIsRefused(t *testing.T) {
 	for _, method := range []string{"turn/start", "thread/inject_items"} {
 		t.Run(method, func(t *testing.T) {
 			u := newServedUpstream(t, answering(t, refusing(method)))
-			limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-			u.conversations = conversation.NewThreads(limits, func() bool { return false })
-			t.Cleanup(u.conversations.Close)
+			u.keepThreads(t)
 			g := newGateway(u, Options{MaxConcurrent: 1})
 			for i := range 4 {
-				answer := httptest.NewRecorder()
 				body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"},{"role":"user","content":"z %d"}]}`, i)
-				g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+				answer := post(g, chatPath, body)
 				if answer.Code != http.StatusOK {
 					t.Fatalf("%d: %d %s", i, answer.Code, answer.Body)
 				}
-				for until := time.Now().Add(patience); i > 0 && u.conversations.Stats().Spare == 0; time.Sleep(time.Millisecond) {
-					if time.Now().After(until) {
-						t.Fatalf("%d: no thread is prepared", i)
-					}
+				if i > 0 {
+					u.awaitSpare(t)
 				}
 			}
 			if got := u.conversations.Stats(); got.Prepared != 2 {
@@ -134,14 +141,11 @@ func TestNoSpareThreadAgain(t *testing.T) {
 		}
 		return ""
 	}))
-	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-	u.conversations = conversation.NewThreads(limits, func() bool { return false })
-	t.Cleanup(u.conversations.Close)
+	u.keepThreads(t)
 	g := newGateway(u, Options{MaxConcurrent: 1})
 	ask := func(messages string) string {
 		t.Helper()
-		answer := httptest.NewRecorder()
-		g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[`+messages+`]}`)))
+		answer := post(g, chatPath, `{"model":"m","messages":[`+messages+`]}`)
 		if answer.Code != http.StatusOK {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
@@ -150,11 +154,7 @@ func TestNoSpareThreadAgain(t *testing.T) {
 	const question = `{"role":"user","content":"x"}`
 	ask(question)
 	message := ask(question)
-	for until := time.Now().Add(patience); u.conversations.Stats().Spare == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("no thread is prepared")
-		}
-	}
+	u.awaitSpare(t)
 	ask(question + "," + message + "," + question)
 	if got := u.conversations.Stats(); got.Continued != 1 || got.Prepared != 0 {
 		t.Errorf("the turn did not fail in a kept thread: %+v", got)
@@ -173,21 +173,14 @@ func TestSilenceInASpareThread(t *testing.T) {
 		}
 		return ""
 	}))
-	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
-	u.conversations = conversation.NewThreads(limits, func() bool { return false })
-	t.Cleanup(u.conversations.Close)
+	u.keepThreads(t)
 	g := newGateway(u, Options{MaxConcurrent: 1})
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusGatewayTimeout} {
 		if i == 2 {
-			for until := time.Now().Add(patience); u.conversations.Stats().Spare == 0; time.Sleep(time.Millisecond) {
-				if time.Now().After(until) {
-					t.Fatal("no thread is prepared")
-				}
-			}
+			u.awaitSpare(t)
 			g.opts.IdleTimeout = 10 * time.Millisecond
 		}
-		answer := httptest.NewRecorder()
-		g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+		answer := post(g, chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 		if answer.Code != want {
 			t.Errorf("%d: %d %s, want %d", i, answer.Code, answer.Body, want)
 		}
@@ -237,8 +230,7 @@ func TestAppServerEndsAtTheStart(t *testing.T) {
 		return opts
 	})
 	g := newGateway(u, Options{MaxConcurrent: 1})
-	answer := httptest.NewRecorder()
-	g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+	answer := post(g, chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if answer.Code != http.StatusOK {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
@@ -279,8 +271,7 @@ func TestMuteMethods(t *testing.T) {
 				g := newGateway(u, Options{MaxConcurrent: 1})
 				begin := time.Now()
 				for n := 0; ; n++ {
-					answer := httptest.NewRecorder()
-					g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[`+history+`{"role":"user","content":"x"}]}`)))
+					answer := post(g, chatPath, `{"model":"m","messages":[`+history+`{"role":"user","content":"x"}]}`)
 					if answer.Code == http.StatusOK && n == len(test.failures) {
 						break
 					}
@@ -308,7 +299,7 @@ func TestClientsLeave(t *testing.T) {
 	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: fakecodex.Faults{Delay: time.Millisecond}})
 	server := leaveAtRandom(t, u, http.StatusOK)
 	// And all slots can be had.
-	response, err := http.Post(server.URL, "application/json", strings.NewReader(fmt.Sprintf(`{"model":"m","n":%d,"messages":[{"role":"user","content":"x"}]}`, maxTestChoices)))
+	response, err := http.Post(server.URL+chatPath, "application/json", strings.NewReader(fmt.Sprintf(`{"model":"m","n":%d,"messages":[{"role":"user","content":"x"}]}`, maxTestChoices)))
 	must.OK(t, err)
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || strings.Count(string(body), `"finish_reason":"stop"`) != maxTestChoices {
@@ -330,10 +321,10 @@ func TestClientsLeaveTheDying(t *testing.T) {
 func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Server {
 	t.Helper()
 	const clients, requests, slots = 16, 12, 12
-	observer := &records{}
+	observer := new(witness)
 	// The server hears a little later than the client that it has left.
 	g := newGateway(u, Options{MaxConcurrent: slots, MaxQueue: clients * requests, QueueWait: patience, Keepalive: 5 * time.Millisecond, Observer: observer})
-	server := httptest.NewServer(http.HandlerFunc(g.Chat))
+	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
 	var all sync.WaitGroup
 	for i := range clients {
@@ -342,7 +333,7 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
 			for range requests {
-				askAndLeave(t, client, server.URL, r, statuses)
+				askAndLeave(t, client, server.URL+chatPath, r, statuses)
 			}
 		})
 	}
@@ -353,16 +344,11 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 			return err.Error()
 		}
 		return fmt.Sprintf("%d slots, %d in the queue, %d leases, %d turns, %d threads, %d answers",
-			g.queue.Running(), g.queue.Len(), u.leases.Load(), u.turns.Load(), in.Conn().Threads(), observer.answers.Load())
+			g.queue.Running(), g.queue.Len(), u.leases.Load(), u.turns.Load(), in.Conn().Threads(), observer.underWay())
 	}
 	const nothing = "0 slots, 0 in the queue, 0 leases, 0 turns, 0 threads, 0 answers"
-	for end := time.Now().Add(patience); left() != nothing && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if got := left(); got != nothing {
-		t.Error("left behind:", got)
-	}
-	if observer.turns.Load() == 0 {
+	eventually(t, func() bool { return left() == nothing }, func() string { return "left behind: " + left() })
+	if len(observer.turns) == 0 {
 		t.Error("no turn was run")
 	}
 	return server
@@ -413,7 +399,7 @@ func (s silence) Read([]byte) (int, error) {
 func TestResets(t *testing.T) {
 	const connections, resets = 8, 125
 	g := newGateway(newFakeUpstream(t, fakecodex.Options{Default: "text"}), Options{MaxConcurrent: 4, MaxQueue: 4, QueueWait: time.Millisecond})
-	server := newServerH2C(t, http.HandlerFunc(g.Chat))
+	server := newServerH2C(t, g)
 	var all sync.WaitGroup
 	var reset atomic.Int64
 	for i := range connections {
@@ -422,7 +408,7 @@ func TestResets(t *testing.T) {
 			client := newClientH2C()
 			defer client.CloseIdleConnections()
 			for range resets {
-				if !answeredH2C(t, client, server.URL, random) {
+				if !answeredH2C(t, client, server.URL+chatPath, random) {
 					reset.Add(1)
 				}
 			}

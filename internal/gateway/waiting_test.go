@@ -37,14 +37,14 @@ func (p *pausedWriter) Write(b []byte) (int, error) {
 	return p.ResponseRecorder.Write(b)
 }
 
-// serve lets the client of serve read nothing until the returned function is called, which waits for
+// serve lets the client of a request read nothing until the returned function is called, which waits for
 // the end.
-func (p *pausedWriter) serve(t *testing.T, serve func(http.ResponseWriter, *http.Request), r *http.Request) (readAll func()) {
+func (p *pausedWriter) serve(t *testing.T, g *Gateway, r *http.Request) (readAll func()) {
 	t.Helper()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		serve(p, r)
+		g.ServeHTTP(p, r)
 	}()
 	select {
 	case <-p.begun:
@@ -63,7 +63,7 @@ const instructionsSize = 300 << 10
 
 func largeRequest(more string) *http.Request {
 	body := fmt.Sprintf(`{"model":"m","input":"x","instructions":%q%s}`, strings.Repeat("x", instructionsSize), more)
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r := posting(responsesPath, body)
 	r.Header.Set("User", "a")
 	return r
 }
@@ -73,7 +73,7 @@ func largeRequest(more string) *http.Request {
 func waitingGateway(t *testing.T, answers int64) *Gateway {
 	t.Helper()
 	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte"})
-	g := newGateway(u, Options{MaxConcurrent: 8, Responses: memoryStore(1<<26, time.Hour), User: func(r *http.Request) string { return r.Header.Get("User") }})
+	g := newGateway(u, Options{MaxConcurrent: 8, Responses: memoryStore(1<<26, time.Hour)})
 	g.answerBudget = claims.NewBudget(answers, 0, g.crowd)
 	return g
 }
@@ -81,11 +81,7 @@ func waitingGateway(t *testing.T, answers int64) *Gateway {
 func checkNothingHeld(t *testing.T, g *Gateway) {
 	t.Helper()
 	waitForAll(t, g)
-	for deadline := time.Now().Add(patience); g.Held() != (Held{}); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v is left", g.Held())
-		}
-	}
+	eventually(t, func() bool { return g.Held() == Held{} }, func() string { return fmt.Sprintf("%+v is left", g.Held()) })
 }
 
 // TestSnapshotHeld checks that the answer to a request for a background response holds its place and
@@ -93,18 +89,14 @@ func checkNothingHeld(t *testing.T, g *Gateway) {
 func TestSnapshotHeld(t *testing.T) {
 	g := waitingGateway(t, 2*instructionsSize)
 	w := newPaused()
-	readAll := w.serve(t, g.Responses, largeRequest(`,"background":true`))
+	readAll := w.serve(t, g, largeRequest(`,"background":true`))
 	waitForAll(t, g)
-	for deadline := time.Now().Add(patience); g.Held().Turns+g.Held().Codex > 0 || g.Held().Bodies > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the response has ended, and %+v is held", g.Held())
-		}
-	}
+	eventually(t, func() bool { return g.Held().Turns+g.Held().Codex == 0 && g.Held().Bodies == 0 },
+		func() string { return fmt.Sprintf("the response has ended, and %+v is held", g.Held()) })
 	if held := g.Held(); held.Places != 1 || held.Answers < instructionsSize || held.Answers > instructionsSize+4096 {
 		t.Errorf("%+v is held for an answer of %d bytes", held, instructionsSize)
 	}
-	refused := httptest.NewRecorder()
-	if g.Responses(refused, largeRequest(`,"background":true`)); refused.Code != http.StatusServiceUnavailable || !strings.Contains(refused.Body.String(), "codex_answer_memory") {
+	if refused := answerTo(g, largeRequest(`,"background":true`)); refused.Code != http.StatusServiceUnavailable || !strings.Contains(refused.Body.String(), "codex_answer_memory") {
 		t.Errorf("without memory for the answer: %d %.200s", refused.Code, refused.Body)
 	}
 	if readAll(); w.Code != http.StatusOK || w.Body.Len() < instructionsSize {
@@ -118,9 +110,7 @@ func TestSnapshotHeld(t *testing.T) {
 func TestFollowersShareMemory(t *testing.T) {
 	const followers, room = 20, 8
 	g := waitingGateway(t, room*(instructionsSize+4096))
-	begun := httptest.NewRecorder()
-	g.Responses(begun, largeRequest(`,"background":true`))
-	id := idIn(t, begun.Body.String())
+	id := idIn(t, answerTo(g, largeRequest(`,"background":true`)).Body.String())
 	waitForAll(t, g)
 	var writers []*pausedWriter
 	var all sync.WaitGroup
@@ -128,9 +118,7 @@ func TestFollowersShareMemory(t *testing.T) {
 		w := newPaused()
 		writers = append(writers, w)
 		all.Go(func() {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?stream=true", nil)
-			r.Header.Set("User", "a")
-			g.Response(w, r, id)
+			g.ServeHTTP(w, getAs(t, "a", responsesPath+"/"+id+"?stream=true"))
 		})
 	}
 	stuck := func() (n int) {
@@ -143,11 +131,7 @@ func TestFollowersShareMemory(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(patience); stuck() < room; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d followers got an event", stuck())
-		}
-	}
+	eventually(t, func() bool { return stuck() >= room }, func() string { return fmt.Sprintf("%d followers got an event", stuck()) })
 	if held := g.Held(); stuck() != room || held.Answers < room*instructionsSize || held.Answers > room*(instructionsSize+4096) {
 		t.Errorf("%d followers have an event, and %+v is held", stuck(), held)
 	}
@@ -168,7 +152,7 @@ func TestRepeatedHeld(t *testing.T) {
 	for name, more := range map[string]string{"whole": "", "stream": `,"stream":true`, "whole, not stored": `,"store":false`, "stream, not stored": `,"stream":true,"store":false`} {
 		g := waitingGateway(t, 8*instructionsSize)
 		w := newPaused()
-		readAll := w.serve(t, g.Responses, largeRequest(more))
+		readAll := w.serve(t, g, largeRequest(more))
 		if held := g.Held(); held.Places != 1 || held.Bodies < instructionsSize || held.Answers < instructionsSize && !strings.HasPrefix(name, "stream") {
 			t.Errorf("%s: %+v is held", name, held)
 		}
@@ -251,26 +235,11 @@ func writersIn(t *testing.T, dir string) (functions []string) {
 					return true
 				}
 				if method, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(writes, method.Sel.Name) {
-					functions = append(functions, file.Name.Name+"."+receiver(function)+function.Name.Name)
+					functions = append(functions, file.Name.Name+"."+receiverOf(function)+function.Name.Name)
 				}
 				return true
 			})
 		}
 	}
 	return functions
-}
-
-// receiver returns the type of a method with a dot behind it, or "" for a function.
-func receiver(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	of := f.Recv.List[0].Type
-	if pointer, ok := of.(*ast.StarExpr); ok {
-		of = pointer.X
-	}
-	if name, ok := of.(*ast.Ident); ok {
-		return name.Name + "."
-	}
-	return ""
 }
