@@ -56,7 +56,7 @@ func (e *Encoder) Open() error {
 	if !e.started && e.Streams() {
 		e.started = true
 		data := append(e.Take(), `{"type":"message_start","message":`...)
-		data = e.meta.append(data, []byte("[]"), ending{}, usage{Input: e.meta.InputTokens, Tier: e.meta.tier()})
+		data = wirejson.Append(data, e.meta.message(nil, ending{}, usage{Input: e.meta.InputTokens, Tier: e.meta.tier()}))
 		e.Send("message_start", append(data, '}'))
 	}
 	return e.Err()
@@ -80,11 +80,7 @@ func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("error", er
 
 // JSON implements [api.Encoder].
 func (e *Encoder) JSON() []byte {
-	content := []byte("[]")
-	if e.body.list != nil {
-		content = wirejson.Append(nil, e.body.list)
-	}
-	return e.meta.append(nil, content, e.body.ending, e.body.usage)
+	return wirejson.Append(nil, e.meta.message(e.body.list, e.body.ending, e.body.usage))
 }
 
 // blockSink receives an answer's blocks one by one. beginBlock begins a block, the methods add…
@@ -245,7 +241,7 @@ func (e *Encoder) addAnnotations(out *turn.Output) {
 		if e.openType == typeText {
 			e.sink.addCitation(c)
 		}
-		e.citedPages = append(e.citedPages, searchResult{Type: "web_search_result", URL: c.URL, Title: c.Title, PageAge: null})
+		e.citedPages = append(e.citedPages, searchResult{Type: "web_search_result", URL: c.URL, Title: c.Title})
 	}
 }
 
@@ -264,5 +260,5 @@ func (e *Encoder) finish(out *turn.Output) {
 	if e.meta.CallsInText && finish == turn.FinishToolCalls {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result
 	}
-	e.sink.finish(ending{finish, out.End.StopSequence}, e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs)))
+	e.sink.finish(newEnding(finish, out.End.StopSequence), e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs)))
 }

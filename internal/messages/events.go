@@ -20,12 +20,7 @@ type eventWriter struct {
 func (e *eventWriter) beginBlock(b block) {
 	e.index++
 	data := strconv.AppendInt(append(e.to.Take(), `{"type":"content_block_start","index":`...), int64(e.index), 10)
-	data = append(data, `,"content_block":`...)
-	if b.Type == typeText {
-		data = append(data, `{"type":"text","text":""}`...)
-	} else {
-		data = wirejson.Append(data, b)
-	}
+	data = wirejson.Append(append(data, `,"content_block":`...), b)
 	e.to.Send("content_block_start", append(data, '}'))
 	e.deltaStart = strconv.AppendInt(append(e.deltaStart[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
 	e.deltaStart = append(e.deltaStart, `,"delta":{"type":"`...)
@@ -69,8 +64,8 @@ func (e *eventWriter) endBlock() {
 }
 
 func (e *eventWriter) finish(end ending, u usage) {
-	data := end.append(append(e.to.Take(), `{"type":"message_delta","delta":{`...))
-	data = u.append(append(data, `},"usage":`...))
+	data := wirejson.Append(append(e.to.Take(), `{"type":"message_delta","delta":`...), end)
+	data = wirejson.Append(append(data, `,"usage":`...), u)
 	e.to.Send("message_delta", append(data, '}'))
 	e.to.Emit("message_stop", messageStop)
 }

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -28,43 +27,38 @@ func (r *Request) Meta(id string) Meta {
 	}
 }
 
-// append appends the JSON of a Message. content is the JSON of the list of its blocks.
-func (m *Meta) append(dst, content []byte, end ending, u usage) []byte {
-	dst = wirejson.AppendString(append(dst, `{"id":`...), m.ID)
-	dst = wirejson.AppendString(append(dst, `,"type":"message","role":"assistant","model":`...), m.Model)
-	dst = append(append(append(dst, `,"content":`...), content...), ',')
-	dst = append(end.append(dst), `,"container":null,"usage":`...)
-	return append(u.append(dst), '}')
+// message is a Message.
+type message struct {
+	ID      string  `json:"id"`
+	Type    string  `json:"type"` // message
+	Role    string  `json:"role"` // assistant
+	Model   string  `json:"model"`
+	Content []block `json:"content"`
+	ending
+	Container json.RawMessage `json:"container"` // always null
+	Usage     usage           `json:"usage"`
 }
 
-var null = json.RawMessage("null")
+func (m *Meta) message(content []block, end ending, u usage) message {
+	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u}
+}
 
 // usage is Anthropic's Usage. An input token counts in one of Input, CacheWrite and CacheRead.
 type usage struct {
-	Input, CacheWrite, CacheRead, Output int64
-
-	Thinking int64 // the tokens of the output that are reasoning
-	Searches int   // the number of web searches
-	Tier     string
+	Input      int64 `json:"input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Details    struct {
+		Thinking int64 `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+	Tools struct {
+		Searches int `json:"web_search_requests"`
+	} `json:"server_tool_use,omitzero"`
+	Tier string `json:"service_tier"`
 	// Estimated is true if this server has estimated a part of the tokens, because the response
 	// was interrupted before its usage came. It is not a member of Anthropic's API.
-	Estimated bool
-}
-
-func (u *usage) append(dst []byte) []byte {
-	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Input, 10)
-	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
-	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.CacheRead, 10)
-	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.Output, 10)
-	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.Thinking, 10)
-	if u.Searches > 0 {
-		dst = strconv.AppendInt(append(dst, `},"server_tool_use":{"web_search_requests":`...), int64(u.Searches), 10)
-	}
-	dst = append(append(append(dst, `},"service_tier":"`...), u.Tier...), '"')
-	if u.Estimated {
-		dst = append(dst, `,"estimated":true`...)
-	}
-	return append(dst, '}')
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // usage returns the usage of a turn. searches is how many web searches the turn has made.
@@ -72,12 +66,13 @@ func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
 	if estimated && u.InputTokens == 0 { // clients decide by this number when to compact a conversation
 		u.InputTokens = m.InputTokens
 	}
-	return usage{
+	w := usage{
 		Input:      max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
 		CacheWrite: u.CacheWriteInputTokens, CacheRead: u.CachedInputTokens,
-		Output: u.OutputTokens, Thinking: u.ReasoningOutputTokens,
-		Searches: searches, Tier: m.tier(), Estimated: estimated,
+		Output: u.OutputTokens, Tier: m.tier(), Estimated: estimated,
 	}
+	w.Details.Thinking, w.Tools.Searches = u.ReasoningOutputTokens, searches
+	return w
 }
 
 func (m *Meta) tier() string {
@@ -87,10 +82,11 @@ func (m *Meta) tier() string {
 	return "standard"
 }
 
-// ending says how an answer has ended. The zero ending is for an answer that has not ended.
+// ending has the members of a message that say how the answer has ended; the zero one: it has not.
 type ending struct {
-	finish   turn.FinishReason
-	sequence string // the stop sequence that has ended the answer; empty: none has
+	Reason   *string         `json:"stop_reason"`
+	Sequence *string         `json:"stop_sequence"`
+	Details  json.RawMessage `json:"stop_details"`
 }
 
 // stopReasons are the stop_reasons, by how the turn has ended.
@@ -98,21 +94,16 @@ var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }
 
-// append appends the members of a message that say how the answer has ended.
-func (e *ending) append(dst []byte) []byte {
-	reason, refused := stopReasons[e.finish], e.finish == turn.FinishContentFilter
-	switch {
-	case e.sequence != "":
-		dst = wirejson.AppendString(append(dst, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
-	case reason == "":
-		dst = append(dst, `"stop_reason":null,"stop_sequence":null`...)
-	default:
-		dst = append(append(append(dst, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
+// newEnding returns the ending of a turn; sequence is the stop sequence that has ended it, or empty.
+func newEnding(finish turn.FinishReason, sequence string) ending {
+	e := ending{Reason: wirejson.OrNull(stopReasons[finish]), Sequence: wirejson.OrNull(sequence)}
+	if sequence != "" {
+		e.Reason = new("stop_sequence")
 	}
-	if refused {
-		return append(dst, `,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
+	if finish == turn.FinishContentFilter {
+		e.Details = json.RawMessage(`{"type":"refusal","category":null,"explanation":null}`)
 	}
-	return append(dst, `,"stop_details":null`...)
+	return e
 }
 
 // block is a ContentBlock. Only the members that belong to its type are set.
@@ -144,7 +135,7 @@ type searchResult struct {
 	URL       string          `json:"url"`
 	Title     string          `json:"title"`
 	Encrypted string          `json:"encrypted_content"` // the encrypted content of the page; always empty
-	PageAge   json.RawMessage `json:"page_age"`
+	PageAge   json.RawMessage `json:"page_age"`          // always null
 }
 
 // citation is a web page that a text cites (CitationsWebSearchResultLocation).
