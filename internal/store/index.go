@@ -10,6 +10,7 @@ import (
 // of others. It is guarded by the lock of the engine that embeds it.
 type index struct {
 	maxBytes int64
+	maxAge   time.Duration
 	bytes    int64
 	byID     map[string]*indexed
 	byAge    *list.List // of *indexed, the last stored first
@@ -19,15 +20,15 @@ type index struct {
 // indexed is an entry of an [index].
 type indexed struct {
 	id          string
-	expires     time.Time
+	stored      time.Time
 	size        int64
 	share       *userShare
 	usedElement *list.Element // in share.entries
 	ageElement  *list.Element // in byAge
 }
 
-func newIndex(maxBytes int64) index {
-	return index{maxBytes: maxBytes, byID: make(map[string]*indexed), byAge: list.New(), users: userShares{byName: make(map[string]*userShare)}}
+func newIndex(maxBytes int64, maxAge time.Duration) index {
+	return index{maxBytes: maxBytes, maxAge: maxAge, byID: make(map[string]*indexed), byAge: list.New(), users: userShares{byName: make(map[string]*userShare)}}
 }
 
 // fits reports whether there is room for an entry of a user. An entry may have all the room, or half
@@ -36,38 +37,46 @@ func (x *index) fits(user string, size int64) bool {
 	return size <= x.maxBytes && (size <= x.maxBytes/2 || !x.users.hasOther(user))
 }
 
-// put adds an entry of a user, in place of the entry with the same id. It returns the ids of the other
-// entries that were dropped: those that were too old, and those that had to make room. The error is
-// ErrTooLarge if the entry does not fit.
-func (x *index) put(user string, k *indexed, now time.Time) (dropped []string, err error) {
-	if !x.fits(user, k.size) {
+// put adds an entry of a user, or changes the size of the one with the same id, and marks it as just
+// used. It returns the ids of the other entries that were dropped: those that were too old, and those
+// that had to make room. The error is ErrTooLarge if the entry does not fit.
+func (x *index) put(user, id string, size int64, stored, now time.Time) (dropped []string, err error) {
+	if !x.fits(user, size) {
 		return nil, ErrTooLarge
 	}
+	k := x.byID[id]
+	if k != nil && (k.share.name != user || !k.stored.Equal(stored)) {
+		x.remove(k)
+		k = nil
+	}
+	if k == nil {
+		k = &indexed{id: id, stored: stored, share: x.users.getOrAdd(user)}
+		k.usedElement, k.ageElement = k.share.entries.PushFront(k), x.byAge.PushFront(k)
+		x.byID[id] = k
+	}
+	k.share.entries.MoveToFront(k.usedElement)
+	x.resize(k, size)
 	drop := func(k *indexed) {
 		x.remove(k)
 		dropped = append(dropped, k.id)
 	}
-	x.remove(x.byID[k.id])
-	for last := x.byAge.Back(); last != nil && last.Value.(*indexed).expires.Before(now); last = x.byAge.Back() {
-		drop(last.Value.(*indexed))
+	for oldest := x.byAge.Back(); oldest != k.ageElement && x.isOld(oldest.Value.(*indexed), now); oldest = x.byAge.Back() {
+		drop(oldest.Value.(*indexed))
 	}
-	share := x.users.getOrAdd(user)
-	x.users.addBytes(share, k.size)
-	x.bytes += k.size
 	for x.bytes > x.maxBytes {
-		drop(x.users.largest().entries.Back().Value.(*indexed))
+		drop(x.users.largest(k).entries.Back().Value.(*indexed))
 	}
-	k.share = share
-	k.usedElement, k.ageElement = share.entries.PushFront(k), x.byAge.PushFront(k)
-	x.byID[k.id] = k
 	return dropped, nil
 }
+
+// isOld reports whether an entry is too old.
+func (x *index) isOld(k *indexed, now time.Time) bool { return k.stored.Add(x.maxAge).Before(now) }
 
 // find returns a user's entry and marks it as just used. It returns nil if the user has no such
 // entry, or if the entry is too old.
 func (x *index) find(user, id string, now time.Time) *indexed {
 	k := x.byID[id]
-	if k == nil || k.expires.Before(now) || k.share.name != user {
+	if k == nil || x.isOld(k, now) || k.share.name != user {
 		return nil
 	}
 	k.share.entries.MoveToFront(k.usedElement)

@@ -17,8 +17,7 @@ type Local struct {
 	maxEntry int64 // bytes of an entry; 0: no bound but that of all entries
 	now      func() time.Time
 
-	mu     sync.Mutex // guards the fields below; held during each change of the shelf
-	maxAge time.Duration
+	mu sync.Mutex // guards the fields below; held during each change of the shelf
 	index
 	leased map[string]bool      // the ids of entries whose owner is in this process
 	events map[string]time.Time // by the ids of the entries that have events: when the last one was added
@@ -70,7 +69,7 @@ type metadata struct {
 // maxBytes.
 func newLocal(s shelf, maxBytes, maxEntry int64, maxAge time.Duration) *Local {
 	return &Local{
-		shelf: s, maxEntry: maxEntry, now: time.Now, maxAge: maxAge, index: newIndex(maxBytes),
+		shelf: s, maxEntry: maxEntry, now: time.Now, index: newIndex(maxBytes, maxAge),
 		leased: make(map[string]bool), events: make(map[string]time.Time),
 	}
 }
@@ -118,7 +117,7 @@ func (l *Local) count(tx transaction, id string, m *metadata) (err error) {
 	if m.EventBytes > 0 {
 		l.events[id] = m.EventsAdded
 	}
-	dropped, putErr := l.index.put(m.User, &indexed{id: id, expires: m.Stored.Add(l.maxAge), size: m.Bytes + m.EventBytes}, l.now())
+	dropped, putErr := l.index.put(m.User, id, m.Bytes+m.EventBytes, m.Stored, l.now())
 	for _, other := range dropped {
 		err = errors.Join(err, l.drop(tx, other))
 	}
@@ -174,7 +173,7 @@ func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
 	}
 	return l.shelf.update(func(tx transaction) error {
 		m := readMetadata(tx, id)
-		if k := l.byID[id]; m != nil && (k == nil || k.expires.Before(l.now())) {
+		if k := l.byID[id]; m != nil && (k == nil || l.isOld(k, l.now())) {
 			m = nil
 		}
 		if m == nil {
@@ -424,7 +423,7 @@ func (l *Local) Fails() bool { return l.shelf.fails() }
 
 // load fills the index with entries of the shelf, the oldest first. It drops those beyond the limits.
 func (l *Local) load(tx transaction, found map[string]*metadata) error {
-	l.index, l.events = newIndex(l.maxBytes), make(map[string]time.Time)
+	l.index, l.events = newIndex(l.maxBytes, l.maxAge), make(map[string]time.Time)
 	ids := make([]string, 0, len(found))
 	for id := range found {
 		ids = append(ids, id)

@@ -5,6 +5,32 @@ import (
 	"time"
 )
 
+// TestAge checks that entries are dropped by the time at which they were stored, also if something was
+// added to them later, and by the present limit.
+func TestAge(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	m := NewMemory(10_000, time.Hour)
+	m.now = func() time.Time { return now }
+	put := func(n int) {
+		t.Helper()
+		check(t, "put", m.Put(ctx, "u", id(n), entry("", "x")), nil)
+		checkSums(t, m)
+	}
+	put(1)
+	now = now.Add(30 * time.Minute)
+	put(2)
+	_, err := m.Append(ctx, "u", id(1), &Append{Part: Items, Records: [][]byte{[]byte("x")}})
+	check(t, "append", err, nil)
+	now = now.Add(31 * time.Minute)
+	put(3)
+	if len(m.byID) != 2 || len(m.shelf.(*memory).entries) != 2 || !exists(t, m, "u", id(2)) {
+		t.Errorf("%d entries are kept", len(m.byID))
+	}
+	if m.maxAge = 30 * time.Minute; exists(t, m, "u", id(2)) {
+		t.Error("older than the new limit, but there")
+	}
+}
+
 // TestOldEvents checks that the events of an entry are dropped when they are old, that their room is
 // free then, and that this is no use of the entry.
 func TestOldEvents(t *testing.T) {

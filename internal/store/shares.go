@@ -8,7 +8,7 @@ import (
 // userShare has the entries of one user.
 type userShare struct {
 	name      string
-	bytes     int64      // of the entries; while an entry is being added, also of that entry
+	bytes     int64      // of the entries
 	entries   *list.List // of *indexed, the last used first
 	heapIndex int        // in shareHeap
 }
@@ -47,11 +47,11 @@ func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// largest returns the share with the most bytes among those that have an entry to drop. The share
-// of a user whose first entry is about to be added has bytes, but nothing to drop.
-func (o *userShares) largest() *userShare {
+// largest returns the share with the most bytes among those that have another entry than this one,
+// which is the last used one of its user.
+func (o *userShares) largest(other *indexed) *userShare {
 	first := o.heap[0]
-	if first.entries.Len() > 0 {
+	if first.entries.Back() != other.usedElement {
 		return first
 	}
 	next := o.heap[1]
