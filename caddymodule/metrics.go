@@ -337,7 +337,7 @@ func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 		send(ch, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}
 	if conn := p.Serving(); conn != nil {
-		limits, _ := conn.LastRateLimits()
+		limits := conn.LastRateLimits()
 		collectLimits(ch, p.ID(), limits)
 	}
 }

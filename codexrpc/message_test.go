@@ -73,7 +73,7 @@ func TestMessagesOwnTheirText(t *testing.T) {
 		for _, e := range events {
 			fmt.Fprintf(&all, "%+v %+v %+v\n", e, e.Usage, e.Err)
 		}
-		limits, _ := c.LastRateLimits()
+		limits := c.LastRateLimits()
 		limits.At = time.Time{}
 		fmt.Fprintf(&all, "%+v %s", limits, thread.stopParking())
 		if problem := c.server.configProblem.Load(); problem != nil {

@@ -3,7 +3,6 @@ package codexrpc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ type RateLimits struct {
 	Credits *Credits
 	// ResetCredits are the credits that can reset the windows; nil: not known.
 	ResetCredits *ResetCredits
-	// At is when the limits were received.
+	// At is when the limits were received; zero: never.
 	At time.Time
 }
 
@@ -68,15 +67,14 @@ func (w *RateWindow) Name() string {
 }
 
 // RetryAt returns when the account can be used again: the latest future reset of its spent windows.
-// It returns false if no window is spent, or if no future reset of a spent window is known.
-func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
-	var at time.Time
+// It is zero if no window is spent, or if no future reset of a spent window is known.
+func (l RateLimits) RetryAt(now time.Time) (at time.Time) {
 	for _, w := range l.Windows() {
 		if w.UsedPercent >= 100 && w.ResetsAt.After(now) && w.ResetsAt.After(at) {
 			at = w.ResetsAt
 		}
 	}
-	return at, !at.IsZero()
+	return at
 }
 
 // Tightest returns the window with the highest use, or nil if no window is known. It ignores a
@@ -93,25 +91,13 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 	return tightest
 }
 
-// LastRateLimits returns the limits that were reported last. ok is false if there are none.
-func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.server.limits.snapshot() }
+// LastRateLimits returns the limits that were reported last. Their At is zero if there are none.
+func (c *Conn) LastRateLimits() RateLimits { return c.server.limits.snapshot() }
 
 // RateLimits asks the app-server for the limits of the account's plan; it may ask the provider. If
-// it refuses, for example because the provider needs no account, RateLimits returns those of
-// [Conn.LastRateLimits]. Without these, it returns the refusal, a *CallError.
+// that fails, RateLimits returns those of [Conn.LastRateLimits] with the error, which is a *CallError
+// if the app-server refuses, for example because the provider needs no account.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
-	known, err := c.ReadRateLimits(ctx)
-	if refused := (*CallError)(nil); errors.As(err, &refused) {
-		if _, ok := c.LastRateLimits(); ok {
-			return known, nil
-		}
-	}
-	return known, err
-}
-
-// ReadRateLimits is [Conn.RateLimits], but also returns the refusal if there are limits of
-// [Conn.LastRateLimits], with these.
-func (c *Conn) ReadRateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
 		Allowed    *bool           `json:"ordinaryUsageAllowed"`
@@ -121,8 +107,7 @@ func (c *Conn) ReadRateLimits(ctx context.Context) (RateLimits, error) {
 	if err == nil {
 		c.server.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
 	}
-	known, _ := c.LastRateLimits()
-	return known, err
+	return c.LastRateLimits(), err
 }
 
 type limits struct {
@@ -199,8 +184,8 @@ func unixTime(seconds int64) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-func (l *limits) snapshot() (RateLimits, bool) {
+func (l *limits) snapshot() RateLimits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last, !l.last.At.IsZero()
+	return l.last
 }

@@ -25,9 +25,8 @@ func TestRetryAt(t *testing.T) {
 		"over":         {RateLimits{Primary: spent(-time.Second), Secondary: spent(0)}, 0},
 		"never told":   {RateLimits{Primary: &RateWindow{UsedPercent: 120}}, 0},
 	} {
-		at, ok := test.limits.RetryAt(now)
-		if ok != (test.want != 0) || ok && at.Sub(now) != test.want {
-			t.Errorf("%s: %v %t", name, at, ok)
+		if at := test.limits.RetryAt(now); at.IsZero() != (test.want == 0) || !at.IsZero() && at.Sub(now) != test.want {
+			t.Errorf("%s: %v", name, at)
 		}
 	}
 }
@@ -89,8 +88,8 @@ func TestRateLimits(t *testing.T) {
 		update(p, `{"limitId":"codex","primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":1800000000},"secondary":{"usedPercent":42.5,"windowDurationMins":null,"resetsAt":null},"planType":"plus","rateLimitReachedType":"rate_limit_reached"}`)
 		update(p, `{"limitId":"codex","primary":null,"secondary":null,"planType":null}`) // tells nothing
 		got, err := ask(t, c, p, refuse)
-		if err != nil {
-			t.Fatal(err)
+		if !errors.As(err, &refused) {
+			t.Errorf("something told: %v", err)
 		}
 		if *got.Primary != (RateWindow{100, 5 * time.Hour, time.Unix(1_800_000_000, 0)}) || *got.Secondary != (RateWindow{UsedPercent: 42.5}) {
 			t.Errorf("the windows are %+v, %+v", got.Primary, got.Secondary)
@@ -137,11 +136,11 @@ func TestAllowed(t *testing.T) {
 	var l limits
 	allowed := true
 	l.update(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`, &allowed, &ResetCredits{Available: 2})
-	if now, ok := l.snapshot(); !ok || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
+	if now := l.snapshot(); now.At.IsZero() || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
 		t.Errorf("%+v", now)
 	}
 	l.update(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`, nil, nil)
-	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.ResetCredits.Available != 2 || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
+	if now := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.ResetCredits.Available != 2 || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
 		t.Errorf("%+v", now)
 	}
 }

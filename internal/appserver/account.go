@@ -247,7 +247,7 @@ var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 // CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if
 // the back end answers, or if Codex does not say how it has answered.
 func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits codexrpc.RateLimits, failure *codexrpc.TurnError) {
-	limits, err := conn.ReadRateLimits(ctx)
+	limits, err := conn.RateLimits(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {
 	case err == nil:

@@ -37,14 +37,12 @@ func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 
 // planResetTime returns when a spent plan resets; zero: not known.
 func (in *Instance) planResetTime(ctx context.Context, turnErr *codexrpc.TurnError) time.Time {
-	known, _ := in.conn.LastRateLimits()
-	at, ok := known.RetryAt(time.Now())
-	if !ok {
-		if known, errRead := in.conn.RateLimits(ctx); errRead == nil {
-			at, ok = known.RetryAt(time.Now())
-		}
+	at := in.conn.LastRateLimits().RetryAt(time.Now())
+	if at.IsZero() {
+		known, _ := in.conn.RateLimits(ctx)
+		at = known.RetryAt(time.Now())
 	}
-	if !ok {
+	if at.IsZero() {
 		at, _ = parseResetTime(turnErr.Message, time.Now())
 	}
 	return at

@@ -122,10 +122,7 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	limits, err := conn.RateLimits(ctx)
-	if err != nil { // for example, the login has no plan
-		return text
-	}
+	limits, _ := conn.RateLimits(ctx) // they are empty if, for example, the login has no plan
 	for _, w := range limits.Windows() {
 		text += fmt.Sprintf("; %g %% of %s used", w.UsedPercent, w.Name())
 	}

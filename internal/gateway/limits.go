@@ -198,7 +198,7 @@ func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	if req.setKeyLimitHeaders(w) {
 		return
 	}
-	limits, _ := run.place().Conn.LastRateLimits()
+	limits := run.place().Conn.LastRateLimits()
 	window := limits.Tightest(time.Now())
 	if window == nil {
 		return

@@ -191,7 +191,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 			return
 		}
 		now := time.Now()
-		if at, ok := limits.RetryAt(now); ok {
+		if at := limits.RetryAt(now); !at.IsZero() {
 			l.resetsAt = at
 		}
 		switch {

@@ -190,7 +190,7 @@ func (l *login) reportWindows(all []*Process) {
 		if conn == nil {
 			continue
 		}
-		limits, _ := conn.LastRateLimits()
+		limits := conn.LastRateLimits()
 		for _, w := range limits.Windows() {
 			if percent := l.thresholds.Pass(w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
 				all[0].post(event{eventPlan, map[string]any{
@@ -327,12 +327,12 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if conn == nil || p.Status().State != appserver.StateReady {
 		return nil
 	}
-	if limits, err := conn.RateLimits(ctx); err == nil {
+	if limits, _ := conn.RateLimits(ctx); !limits.At.IsZero() {
 		p.limits = &limits
 	}
-	// An error is cached as nil, since the next calls may fail, too: for example, a login by API
-	// key has no plan. A timeout is cached as nil, too, so that not every caller waits for it. If
-	// ctx was cancelled, nothing is cached.
+	// An error is cached as what was known before, or nil, since the next calls may fail, too: for
+	// example, a login by API key has no plan. So is a timeout, so that not every caller waits for
+	// it. If ctx was cancelled, nothing is cached.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.limitsAskedAt = time.Now()
 	}
