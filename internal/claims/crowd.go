@@ -10,8 +10,12 @@ import (
 type Crowd struct {
 	hasSeveralUsers func() bool // reports whether the server is known to have several users; may be nil
 
-	mu          sync.Mutex
-	recentUsers recentUsers
+	mu sync.Mutex
+	// recent has the two users with the most recent requests, that of the latest one first.
+	recent [2]struct {
+		user string
+		at   time.Time // time of this user's latest request; zero: there is no such user
+	}
 }
 
 // window is how long a user counts as present after each request.
@@ -28,7 +32,10 @@ func (c *Crowd) Note(user string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recentUsers.record(user)
+	if c.recent[0].user != user {
+		c.recent[1] = c.recent[0]
+	}
+	c.recent[0].user, c.recent[0].at = user, time.Now()
 }
 
 // Shares reports whether a user shares the server with others: hasSeveralUsers says so, or another
@@ -42,26 +49,9 @@ func (c *Crowd) Shares(user string) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.recentUsers.hasOther(user)
-}
-
-// recentUsers has the two users with the most recent requests, that of the latest one first.
-type recentUsers [2]struct {
-	user string
-	at   time.Time // time of this user's latest request; zero: there is no such user
-}
-
-func (r *recentUsers) record(user string) {
-	if r[0].user != user {
-		r[1] = r[0]
-	}
-	r[0].user, r[0].at = user, time.Now()
-}
-
-func (r *recentUsers) hasOther(user string) bool {
-	other := r[0]
+	other := c.recent[0]
 	if other.user == user {
-		other = r[1]
+		other = c.recent[1]
 	}
 	return !other.at.IsZero() && time.Since(other.at) < window
 }
