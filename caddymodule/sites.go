@@ -75,19 +75,13 @@ func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
 		h.once.Do(func() {
-			s := &siteSearch{server: server, handler: handler, namedRoutes: make(map[string]bool)}
-			s.search(server.Routes, server.Errors)
-			var address string
+			address := ""
 			if len(server.Listen) > 0 {
 				address = server.Listen[0]
 			}
-			port := unusualPort(address)
-			for _, m := range s.matchers {
-				if len(*m) > 0 {
-					h.sites = append(h.sites, siteMatcher{m, realmSuffix(realmName((*m)[0] + port))})
-				}
-			}
-			h.serverRealmSuffix = realmSuffix(realmName(address))
+			s := &siteSearch{server: server, handler: handler, port: unusualPort(address), namedRoutes: make(map[string]bool)}
+			s.search(server.Routes, server.Errors)
+			h.sites, h.serverRealmSuffix = s.sites, realmSuffix(realmName(address))
 		})
 	}
 	return server
@@ -106,7 +100,8 @@ type siteSearch struct {
 	server      *caddyhttp.Server
 	handler     *Handler
 	namedRoutes map[string]bool // for each named route that the search has entered: whether it leads to the handler
-	matchers    []*caddyhttp.MatchHost
+	port        string          // what unusualPort returns for the server
+	sites       []siteMatcher
 }
 
 // search collects the host matchers of routes to the handler, and reports whether there are routes.
@@ -121,8 +116,8 @@ func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPE
 		}
 		found = true
 		for _, matcher := range slices.Concat(route.MatcherSets...) {
-			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
-				s.matchers = append(s.matchers, m)
+			if m, ok := matcher.(*caddyhttp.MatchHost); ok && len(*m) > 0 {
+				s.sites = append(s.sites, siteMatcher{m, realmSuffix(realmName((*m)[0] + s.port))})
 			}
 		}
 	}

@@ -84,11 +84,8 @@ func userOf(r *http.Request) string {
 // handler, gets one more "user:" from userOf, so that no two users have the same name.
 var unnamedUserName = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
-// The values of the option usage.
-const (
-	usageOwn = "own"
-	usageAll = "all"
-)
+// usageAll is the value of the option usage that shows the usage of all users.
+const usageAll = "all"
 
 // visibleUser returns whose usage a caller may see: [usage.Everybody], or the caller's own account.
 func (h *Handler) visibleUser(r *http.Request) (user string) {

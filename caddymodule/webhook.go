@@ -21,9 +21,6 @@ const (
 	webhookTimeout   = 10 * time.Second // for posting one event
 )
 
-// errTooManyEvents is the error of Handle if maxWaitingEvents events already wait.
-var errTooManyEvents = errors.New("codex_webhook: too many events wait to be posted")
-
 func init() { caddy.RegisterModule(new(Webhook)) }
 
 // Webhook posts each event as JSON in the format of CloudEvents 1.0, one after another. An event
@@ -76,7 +73,7 @@ func (h *Webhook) Cleanup() error {
 }
 
 // Handle queues an event. It never waits, since the code that emits the event waits for Handle. If
-// the queue is full, it returns errTooManyEvents.
+// the queue is full, it returns an error.
 func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	body, err := json.Marshal(e.CloudEvent())
 	if err != nil {
@@ -86,7 +83,7 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	case h.queue <- body:
 		return nil
 	default:
-		return errTooManyEvents
+		return errors.New("codex_webhook: too many events wait to be posted")
 	}
 }
 

@@ -45,9 +45,6 @@ type Redis struct {
 	id      string // what key returns
 }
 
-// failOpen is the value of [Redis.Fail] that lets requests through.
-const failOpen = "open"
-
 // CaddyModule returns the Caddy module information.
 func (Redis) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
@@ -94,7 +91,7 @@ func (s *Redis) Provision(caddy.Context) error {
 		}
 		o.Addrs, key = append(o.Addrs, parsed.Addr), append(key, resolved)
 	}
-	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
+	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == "open"
 	s.id = strings.Join(key, "\n")
 	return nil
 }

@@ -74,15 +74,6 @@ func Revoke(path, id string) error {
 	})
 }
 
-// List returns the keys of a file.
-func List(path string) ([]*Key, error) {
-	set, _, err := (&File{path: path}).load()
-	if err != nil {
-		return nil, err
-	}
-	return set.Keys, nil
-}
-
 // editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 

@@ -20,6 +20,15 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
+// list returns the keys of a file.
+func list(path string) ([]*Key, error) {
+	f, err := Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.Set().Keys, nil
+}
+
 // TestEditAtOnce makes and revokes keys with commands that run at the same time.
 func TestEditAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
@@ -37,7 +46,7 @@ func TestEditAtOnce(t *testing.T) {
 		})
 	}
 	commands.Wait()
-	if keys, err := List(path); err != nil || len(keys) != 8 {
+	if keys, err := list(path); err != nil || len(keys) != 8 {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 }
@@ -61,7 +70,7 @@ func TestEdit(t *testing.T) {
 	if _, err := Add(path, "carol", nil); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := List(path)
+	keys, err := list(path)
 	if err != nil || len(keys) != 3 || keys[0].User != `Ann "A" \ {x}` || keys[0].Limits[0].Max != 1000 || keys[1].ID != "bob" {
 		t.Fatalf("%+v, %v", keys, err)
 	}
@@ -128,7 +137,7 @@ func TestEditLink(t *testing.T) {
 	if _, err := Add(link, "a", nil); err != nil {
 		t.Fatal(err)
 	}
-	if keys, err := List(path); err != nil || len(keys) != 1 {
+	if keys, err := list(path); err != nil || len(keys) != 1 {
 		t.Error(keys, err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -172,7 +181,7 @@ func FuzzRevoke(f *testing.F) {
 			}
 			return
 		}
-		left, err := List(path)
+		left, err := list(path)
 		must.OK(t, err)
 		want := slices.Delete(set.Keys, at, at+1)
 		for _, keys := range [][]*Key{want, left} {

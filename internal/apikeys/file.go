@@ -61,24 +61,22 @@ func (f *File) Set() *Set {
 func (f *File) Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stop = cancel
-	go f.watch(ctx)
+	go func() {
+		tick := time.NewTicker(pollInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f.poll(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 }
 
 // Close ends the goroutine of Watch. It does not wait for a file system that hangs.
 func (f *File) Close() { f.stop() }
-
-func (f *File) watch(ctx context.Context) {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			f.poll(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 // poll reads the file if it has changed. If the new version has an error, poll logs the error, and
 // the last version without an error stays in use.

@@ -156,11 +156,11 @@ func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 func (configured KeyFilesFunc) list() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "Lists the keys of the file", Args: cobra.NoArgs}
 	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, _ []string) error {
-		keys, err := apikeys.List(file)
+		keys, err := apikeys.Open(file, nil)
 		if err != nil {
 			return err
 		}
-		return writeKeys(cmd.OutOrStdout(), keys, time.Now())
+		return writeKeys(cmd.OutOrStdout(), keys.Set().Keys, time.Now())
 	})
 }
 
