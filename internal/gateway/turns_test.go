@@ -178,7 +178,7 @@ func TestSilenceInASpareThread(t *testing.T) {
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusGatewayTimeout} {
 		if i == 2 {
 			u.awaitSpare(t)
-			g.opts.IdleTimeout = 10 * time.Millisecond
+			g.opener.IdleTimeout = 10 * time.Millisecond
 		}
 		answer := post(g, chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 		if answer.Code != want {
