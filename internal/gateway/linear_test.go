@@ -26,12 +26,12 @@ import (
 // and in memory, may grow by as much, and not by its square, which is 64 times.
 func TestWorkIsLinear(t *testing.T) {
 	small, large := newCosts(t, smallBody), newCosts(t, largeBody)
-	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies(), "ollama": ollamaBodies()} {
+	for route, bodies := range hostileBodies() {
 		for _, what := range slices.Sorted(maps.Keys(bodies)) {
-			t.Run(route+"/"+what, func(t *testing.T) {
+			t.Run(route[1:]+"/"+what, func(t *testing.T) {
 				once, eightfold := grown(bodies[what], smallBody), grown(bodies[what], largeBody)
 				if most, capped := fewAtMost[what]; capped {
-					once, eightfold = bodies[what](most/8), bodies[what](most)
+					once, eightfold = expand(bodies[what], most/8), expand(bodies[what], most)
 				}
 				checkGrowth(t, func() measured { return small.of(route, once) }, func() measured { return large.of(route, eightfold) })
 			})
@@ -95,9 +95,9 @@ func (m measured) least(other measured) measured {
 func BenchmarkHostileBodies(b *testing.B) {
 	const size = 31 << 20
 	c := newCosts(b, size)
-	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies(), "ollama": ollamaBodies()} {
+	for route, bodies := range hostileBodies() {
 		for _, what := range slices.Sorted(maps.Keys(bodies)) {
-			b.Run(route+"/"+strings.ReplaceAll(what, " ", "_"), func(b *testing.B) {
+			b.Run(route[1:]+"/"+strings.ReplaceAll(what, " ", "_"), func(b *testing.B) {
 				body := grown(bodies[what], size)
 				var cpu time.Duration
 				var allocated uint64
@@ -196,13 +196,12 @@ func (c *costs) of(route, body string) measured {
 
 // serve serves a request until its turn has started, or it was refused.
 func (c *costs) serve(route, body string) {
-	paths := map[string]string{"chat": "/v1/chat/completions", "messages": "/v1/messages", "ollama": "/api/chat", "responses": "/v1/responses"}
 	w := httptest.NewRecorder()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
+	x := c.g.newExchange(w, posting(route, body).WithContext(ctx))
 	defer x.close()
-	req, apiErr := c.g.acceptAt(paths[route], x)
+	req, apiErr := c.g.acceptAt(route, x)
 	if apiErr != nil {
 		c.g.refuse(w, x.r, apiErr)
 		return
@@ -213,7 +212,8 @@ func (c *costs) serve(route, body string) {
 	}
 }
 
-func grown(body hostileBody, size int) string {
+// grown returns a body of about this size.
+func grown(body string, size int) string {
 	const sample = 1000
-	return body(max(1, size*sample/len(body(sample))))
+	return expand(body, max(1, size*sample/len(expand(body, sample))))
 }
