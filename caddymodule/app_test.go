@@ -83,7 +83,7 @@ func TestReloadReplacesTheProcess(t *testing.T) {
 		t.Errorf("the old process under its stream: %+v", status)
 	}
 	release()
-	eventually(t, "the old process ended", func() bool { return stream.Status().State == appserver.StateStopped })
+	must.Happen(t, "the old process ended", func() bool { return stream.Status().State == appserver.StateStopped })
 	if !gone(before) || pooled() != 1 {
 		t.Errorf("process %d has gone: %t; %d processes in the pool", before, gone(before), pooled())
 	}

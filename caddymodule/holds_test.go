@@ -154,13 +154,7 @@ func observe(t *testing.T, h *Handler, method, pattern string) (holds []string, 
 		}
 	}
 	<-over
-	left := h.gateway.Held()
-	for end := time.Now().Add(patience); left != (gateway.Held{}) && time.Now().Before(end); left = h.gateway.Held() {
-		time.Sleep(time.Millisecond) // Codex ends the turn after its client
-	}
-	if left != (gateway.Held{}) {
-		t.Errorf("%s %s leaves %+v", method, pattern, left)
-	}
+	must.Happen(t, method+" "+pattern+" leaves nothing", func() bool { return h.gateway.Held() == gateway.Held{} }) // Codex ends the turn after its client
 	if o.seen["Codex"] {
 		o.seen["answer"] = true // the fake's turns never have one
 	}

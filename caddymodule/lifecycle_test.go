@@ -57,7 +57,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// Caddy has some that come and go.
-	eventually(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
+	must.Happen(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
 	must.OK(t, caddy.Stop())
 	if now := nowRegistered(); now != (registered{}) {
 		t.Errorf("left at the end: %+v", now)

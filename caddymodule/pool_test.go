@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // loginPool is a handler with several logins.
@@ -38,7 +39,7 @@ func newLoginPool(t *testing.T, kinds ...string) *loginPool {
 		h.AppServers = append(h.AppServers, server)
 	}
 	t.Cleanup(func() { // the last turn holds its app-server until its thread is unloaded
-		eventually(t, "no app-server is left", func() bool { return len(supervisor.All()) == 0 })
+		must.Happen(t, "no app-server is left", func() bool { return len(supervisor.All()) == 0 })
 		supervisor.Wait()
 	})
 	p.load(h)
@@ -55,7 +56,7 @@ func (p *loginPool) load(h *Handler) {
 	if before != nil {
 		before.cleanup()
 	}
-	eventually(p.t, "each app-server is ready or has failed", func() bool {
+	must.Happen(p.t, "each app-server is ready or has failed", func() bool {
 		for _, one := range p.handler.pool.Processes() {
 			if s := one.Status(); s.State != appserver.StateReady && !s.Final {
 				return false
@@ -71,7 +72,7 @@ func (p *loginPool) ask(stream bool) (status int, header http.Header, body strin
 	p.t.Helper()
 	text := fmt.Sprintf(`{"model":"plain","stream":%t,"messages":[{"role":"user","content":"hello"}]}`, stream)
 	var w *httptest.ResponseRecorder
-	eventually(p.t, "each app-server has started or failed", func() bool {
+	must.Happen(p.t, "each app-server has started or failed", func() bool {
 		var err error
 		if w, err = ask(p.handler, http.MethodPost, "/v1/chat/completions", "", strings.NewReader(text)); err != nil {
 			p.t.Fatal(err)
@@ -188,7 +189,7 @@ func TestLoginsComeBack(t *testing.T) {
 		if err := process.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the process was replaced", func() bool { return process.Status().Replacements > before })
+		must.Happen(t, "the process was replaced", func() bool { return process.Status().Replacements > before })
 	}
 	check("after a restart", 1, 1)
 	p.load(h)
@@ -198,7 +199,7 @@ func TestLoginsComeBack(t *testing.T) {
 	check("before somebody signs in", 1, 1)
 	begin := time.Now()
 	refused.SignIn(t)
-	eventually(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.Asked() > 1 })
+	must.Happen(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.Asked() > 1 })
 	t.Logf("a login is used %s after somebody has signed in", time.Since(begin).Round(10*time.Millisecond))
 	if state := p.handler.pool.Processes()[1].Login().State; state != loginstate.Fine {
 		t.Errorf("the login is %s", state)

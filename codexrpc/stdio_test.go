@@ -270,9 +270,5 @@ func TestProgressOfPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = s.Read() }() // until the pipe's end
-	for end := time.Now().Add(patience); s.Progress() != 5; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("half a message made it %d", s.Progress())
-		}
-	}
+	must.Happen(t, "half a message is progress", func() bool { return s.Progress() == 5 })
 }

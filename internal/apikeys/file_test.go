@@ -17,15 +17,6 @@ func write(t *testing.T, path, content string) {
 	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within a minute: ", what)
-		}
-	}
-}
-
 func entry(id, key string) string { return "key " + id + " {\n" + hashOf(key) + "\n}\n" }
 
 // TestFileChanges changes a file in the ways that people and programs do. A change with
@@ -43,7 +34,7 @@ func TestFileChanges(t *testing.T) {
 		t.Fatal("the key was not read")
 	}
 	write(t, path, entry("a", "two")) // in place, with the same size
-	eventually(t, "the file was written again", has("two"))
+	must.Happen(t, "the file was written again", has("two"))
 	if has("one")() {
 		t.Error("the key of before is still there")
 	}
@@ -51,21 +42,21 @@ func TestFileChanges(t *testing.T) {
 	other := path + ".new"
 	write(t, other, entry("a", "six"))
 	must.OK(t, os.Rename(other, path))
-	eventually(t, "the file was replaced", has("six"))
+	must.Happen(t, "the file was replaced", has("six"))
 
 	write(t, path, entry("a", "bad")+"key b {")
-	eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), path+":4") })
+	must.Happen(t, "the error is logged", func() bool { return strings.Contains(log.String(), path+":4") })
 	if !has("six")() || has("bad")() {
 		t.Error("the broken file is used")
 	}
 	must.OK(t, os.Remove(path))
-	eventually(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "cannot be read") })
+	must.Happen(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "cannot be read") })
 	time.Sleep(3 * pollInterval) // further checks log nothing
 	if n := strings.Count(log.String(), "level=ERROR"); n != 2 || !has("six")() {
 		t.Errorf("%d errors: %s", n, log)
 	}
 	write(t, path, entry("a", "ten"))
-	eventually(t, "the file is back", has("ten"))
+	must.Happen(t, "the file is back", has("ten"))
 
 	f.Close()
 	f.Close()

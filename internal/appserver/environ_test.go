@@ -111,15 +111,14 @@ func TestBesideTheProxyOfAFile(t *testing.T) {
 }
 
 // readWhole reads a file once its last line is there.
-func readWhole(t *testing.T, path string) string {
+func readWhole(t *testing.T, path string) (content string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if content, err := os.ReadFile(path); err == nil && strings.HasSuffix(string(content), "THE END\n") {
-			return strings.TrimSuffix(string(content), "THE END\n")
-		}
-	}
-	t.Fatal("nothing was written to", path)
-	return ""
+	must.Happen(t, "a whole file "+path, func() (whole bool) {
+		written, _ := os.ReadFile(path) // without the file, there is no end
+		content, whole = strings.CutSuffix(string(written), "THE END\n")
+		return whole
+	})
+	return content
 }
 
 // TestVariablesInCapitals checks that the lists for Windows are in upper case.

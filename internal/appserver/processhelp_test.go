@@ -85,13 +85,7 @@ func awaitRestarts(t *testing.T, p *Process, n int) Status {
 // awaitGone waits until a process has ended; it may be a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for alive(pid) {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d lives", pid)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	must.Happen(t, fmt.Sprint("no process ", pid), func() bool { return !alive(pid) })
 }
 
 func alive(pid int) bool {
@@ -136,17 +130,12 @@ func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 }
 
 // readPID reads the process id that a child writes to a file.
-func readPID(t *testing.T, path string) int {
+func readPID(t *testing.T, path string) (pid int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		text, err := os.ReadFile(path)
-		if pid, errPID := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && errPID == nil {
-			return pid
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no process id in %s: %q, %v", path, text, err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	must.Happen(t, "a process id in "+path, func() bool {
+		text, _ := os.ReadFile(path) // without the file, pid stays 0
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid != 0
+	})
+	return pid
 }

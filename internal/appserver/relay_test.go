@@ -83,11 +83,7 @@ func (w *world) ask(ctx context.Context, refresh string) (int, string) {
 
 func (w *world) await(n int64) {
 	w.t.Helper()
-	for deadline := time.Now().Add(patience); w.asked.Load() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the issuer was asked %d times, not %d", w.asked.Load(), n)
-		}
-	}
+	must.Happen(w.t, fmt.Sprintf("the issuer was asked %d times", n), func() bool { return w.asked.Load() >= n })
 }
 
 // TestAskedOnce has many ask for the renewal of one login, of which the first leaves, at two relays,

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // Pools with the same app-server share one process. It starts with the configuration, not
@@ -98,7 +99,7 @@ func TestLeaseOutlivesItsConfiguration(t *testing.T) {
 		t.Fatalf("while it is held it is %s with %d references", state, references(u))
 	}
 	other()
-	eventually(t, "the process ended", func() bool { return p.Status().State == appserver.StateStopped })
+	must.Happen(t, "the process ended", func() bool { return p.Status().State == appserver.StateStopped })
 	if !gone(id) {
 		t.Errorf("process %d lives", id)
 	}

@@ -143,13 +143,3 @@ func references(m *member) int { return m.configuration.supervisor.processes.hol
 
 // gone reports whether there is no process with an id.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
-// eventually waits until a condition is true.
-func eventually(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it never came to this: ", what)
-		}
-	}
-}

@@ -112,7 +112,7 @@ func TestPickPassesOver(t *testing.T) {
 	victim := picked.Process
 	before := victim.Status()
 	must.OK(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	eventually(t, "the death was noticed", func() bool {
+	must.Happen(t, "the death was noticed", func() bool {
 		now := victim.Status() // it may be ready again
 		return now.State != appserver.StateReady || now.PID != before.PID
 	})
@@ -165,7 +165,7 @@ func TestPickAfterReload(t *testing.T) {
 	l := leaseOf(t, pools[0])
 	for _, m := range others[0].members {
 		avoided := m.current().Process
-		eventually(t, "it is ready", func() bool { return avoided.Status().State == appserver.StateReady })
+		must.Happen(t, "it is ready", func() bool { return avoided.Status().State == appserver.StateReady })
 		for range 2 {
 			picked, done := l.Pick(avoided)
 			if picked.Process == avoided {
@@ -200,7 +200,7 @@ func TestPickFailed(t *testing.T) {
 	c, pools := newConfiguration(t, newSupervisor(t), []Server{{Config: appserver.Config{Command: []string{"/no/such/program", "app-server"}}, Processes: 2}})
 	c.Start()
 	l := leaseOf(t, pools[0])
-	eventually(t, "both have failed", func() bool {
+	must.Happen(t, "both have failed", func() bool {
 		s := statusesOfPool(t, pools[0])
 		return len(s) == 2 && s[0].Final && s[1].Final
 	})
@@ -248,7 +248,7 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("before the start: %v", all)
 	}
 	c.Start()
-	eventually(t, "two are ready and one is not", func() bool {
+	must.Happen(t, "two are ready and one is not", func() bool {
 		s := statusesOfPool(t, p)
 		return len(s) == 3 && s[0].State == appserver.StateReady && s[1].State == appserver.StateReady &&
 			s[0].PID != s[1].PID && s[2].State == appserver.StateBackoff && s[2].Reason != ""
@@ -269,12 +269,12 @@ func TestLeaseAndReload(t *testing.T) {
 	before := picked.Process.Status()
 	l.Release()
 	l.Release()
-	eventually(t, "the processes without turns ended", func() bool { return pooled() == 1 })
+	must.Happen(t, "the processes without turns ended", func() bool { return pooled() == 1 })
 	if now := picked.Process.Status(); now.State != appserver.StateReady || now.PID != before.PID {
 		t.Errorf("the process of a turn was %+v, is %+v", before, now)
 	}
 	done()
-	eventually(t, "the last process ended", func() bool { return picked.Process.Status().State == appserver.StateStopped })
+	must.Happen(t, "the last process ended", func() bool { return picked.Process.Status().State == appserver.StateStopped })
 	if n := pooled(); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}

@@ -122,25 +122,17 @@ func TestPlannedFailover(t *testing.T) {
 		defer mu.Unlock()
 		return len(stored)
 	}
-	wait := func(what string, done func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("timeout: ", what)
-			}
-		}
-	}
-	wait("some responses", func() bool { return count() > 20 })
+	must.Happen(t, "some responses", func() bool { return count() > 20 })
 	_, port, _ := net.SplitHostPort(master.Addr)
 	if answer := master.Do("CLIENT PAUSE 60000 WRITE"); !strings.HasPrefix(answer, "+OK") {
 		t.Fatal(answer)
 	}
-	wait("the replicas to have all", func() bool { return master.Replicated() == 2 })
-	wait("the failover", func() bool { return strings.HasPrefix(sentinel.Do("SENTINEL FAILOVER main"), "+OK") })
-	wait("the new master", func() bool { return !strings.Contains(sentinel.Do("SENTINEL GET-MASTER-ADDR-BY-NAME main"), port) })
-	wait("the old master to be a replica", func() bool { return strings.Contains(master.Do("ROLE"), "slave") })
+	must.Happen(t, "the replicas to have all", func() bool { return master.Replicated() == 2 })
+	must.Happen(t, "the failover", func() bool { return strings.HasPrefix(sentinel.Do("SENTINEL FAILOVER main"), "+OK") })
+	must.Happen(t, "the new master", func() bool { return !strings.Contains(sentinel.Do("SENTINEL GET-MASTER-ADDR-BY-NAME main"), port) })
+	must.Happen(t, "the old master to be a replica", func() bool { return strings.Contains(master.Do("ROLE"), "slave") })
 	before := count()
-	wait("more responses", func() bool { return count() > before+20 })
+	must.Happen(t, "more responses", func() bool { return count() > before+20 })
 	close(over)
 	all.Wait()
 	t.Logf("%d were stored, %d were refused", len(stored), refused)

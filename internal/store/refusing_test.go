@@ -34,11 +34,7 @@ func TestRefusesWrites(t *testing.T) {
 			}
 			state := func(want int32) {
 				t.Helper()
-				for deadline := time.Now().Add(30 * time.Second); r.state.Load() != want; time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("the state is %d, want %d", r.state.Load(), want)
-					}
-				}
+				must.Happen(t, "the wanted state", func() bool { return r.state.Load() == want })
 				if r.Fails() != (want != works) {
 					t.Errorf("it fails: %t", r.Fails())
 				}

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-)
 
-// patience is the time within which a log says what it has to, even on a busy machine.
-const patience = time.Minute
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
+)
 
 // Book is a log, or another output. The zero value is empty. It is safe for concurrent use.
 type Book struct {
@@ -41,9 +39,10 @@ func (b *Book) Logger() *slog.Logger {
 // Await waits until b has a text.
 func (b *Book) Await(t testing.TB, text string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !strings.Contains(b.String(), text); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never said %q:\n%s", text, b)
+	defer func() {
+		if t.Failed() {
+			t.Log(b)
 		}
-	}
+	}()
+	must.Happen(t, "the log says "+text, func() bool { return strings.Contains(b.String(), text) })
 }

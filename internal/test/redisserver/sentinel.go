@@ -20,7 +20,7 @@ func (s *Server) Replica(t testing.TB) *Server {
 	host, port, _ := net.SplitHostPort(s.Addr)
 	replica := Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	_, own, _ := net.SplitHostPort(replica.Addr)
-	waitFor(t, "the replica", func() bool { // the master may learn later that the replica has all
+	must.Happen(t, "the replica", func() bool { // the master may learn later that the replica has all
 		return strings.Contains(replica.Do("INFO replication"), "master_link_status:up") &&
 			strings.Contains(s.Do("INFO replication"), "port="+own+",state=online")
 	})
@@ -45,12 +45,7 @@ func (s *Server) KillReplicated(t testing.TB, sentinel *Server) {
 		}
 	}
 	expect(s, "CLIENT PAUSE 60000 WRITE")
-	for deadline := time.Now().Add(30 * time.Second); s.Replicated() != 1; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error("timeout: the replica has not all")
-			break
-		}
-	}
+	must.Happen(t, "the replica has all", func() bool { return s.Replicated() == 1 })
 	s.Kill()
 	expect(sentinel, "SENTINEL SET main down-after-milliseconds 1000")
 }
@@ -70,19 +65,10 @@ func (s *Server) Sentinel(t testing.TB, downAfter time.Duration) *Server {
 	sentinel.Restart()
 	sentinel.killAfter(t)
 	replicas := strings.Count(s.Do("INFO replication"), "state=online")
-	waitFor(t, "the sentinel to find the replicas", func() bool {
+	must.Happen(t, "the sentinel to find the replicas", func() bool {
 		return strings.Contains(sentinel.Do("SENTINEL MASTER main"), fmt.Sprintf("num-slaves\r\n$1\r\n%d", replicas))
 	})
 	return sentinel
-}
-
-func waitFor(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("timeout: ", what)
-		}
-	}
 }
 
 // Cluster starts a server that is a whole Redis Cluster.
@@ -106,7 +92,7 @@ func ClusterOf(t testing.TB, servers int) (all []*Server) {
 		}
 	}
 	for _, server := range all {
-		waitFor(t, "the cluster", func() bool {
+		must.Happen(t, "the cluster", func() bool {
 			return strings.Contains(server.Do("CLUSTER INFO"), "cluster_state:ok") && strings.Contains(server.Do("CLUSTER INFO"), fmt.Sprintf("cluster_known_nodes:%d", servers))
 		})
 	}
