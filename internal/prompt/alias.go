@@ -58,17 +58,16 @@ func (a *Alias) prefix() (prefix string, isPattern bool) { return strings.CutSuf
 
 // FindAlias returns the alias with this name, else the first whose pattern matches, or nil.
 func FindAlias(aliases []Alias, id string) *Alias {
+	var matching *Alias
 	for i := range aliases {
 		if aliases[i].ID == id {
 			return &aliases[i]
 		}
-	}
-	for i := range aliases {
-		if prefix, isPattern := aliases[i].prefix(); isPattern && strings.HasPrefix(id, prefix) {
-			return &aliases[i]
+		if prefix, isPattern := aliases[i].prefix(); isPattern && strings.HasPrefix(id, prefix) && matching == nil {
+			matching = &aliases[i]
 		}
 	}
-	return nil
+	return matching
 }
 
 func isAlias(aliases []Alias, id string) bool {

@@ -63,10 +63,10 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 // addMembers adds to the line of s the members that isKept refuses: Codex removes them. name is
 // that of the property with the schema s, or empty; path is the path of s.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
-	lineBegun := false
+	line := len(r.lines)
 	add := func(m member) {
 		r.needsWholeSchema = r.needsWholeSchema || m.refersElsewhere()
-		r.addKeyword(&lineBegun, path, m.keyword, m.value)
+		r.addKeyword(line, path, m.keyword, m.value)
 	}
 	for _, m := range s.known {
 		switch {
@@ -90,26 +90,25 @@ func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	case v.Kind() != wirejson.KindBool:
 		r.needsWholeSchema = true
 	case !v.IsTrue():
-		r.addKeyword(new(bool), path, "not", wirejson.Value("{}"))
+		r.addKeyword(len(r.lines), path, "not", wirejson.Value("{}"))
 	}
 }
 
-// addKeyword adds a keyword to the line of a schema. If *lineBegun is false, it first begins the
-// line and sets *lineBegun. If the lines are too long already, it sets needsWholeSchema instead.
-func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword string, value wirejson.Value) {
+// addKeyword adds a keyword to the line of a schema, which begins at the index line of r.lines. If the
+// lines are too long already, it sets needsWholeSchema instead.
+func (r *removedKeywords) addKeyword(line int, path []byte, keyword string, value wirejson.Value) {
 	if r.needsWholeSchema || len(r.lines) > r.maxBytes {
 		r.needsWholeSchema = true
 		return
 	}
 	switch {
-	case *lineBegun:
+	case len(r.lines) > line:
 		r.lines = append(r.lines, ", "...)
 	case len(path) == 0:
 		r.lines = append(r.lines, "\n- (all): "...)
 	default:
 		r.lines = append(append(append(r.lines, "\n- "...), path...), ": "...)
 	}
-	*lineBegun = true
 	r.lines = append(append(appendName(r.lines, keyword), ' '), value...)
 }
 
