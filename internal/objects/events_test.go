@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
@@ -130,12 +127,12 @@ func TestStoredEventsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := claims.NewBudget(8<<20, 0, claims.NewCrowd(nil))
 		engine := &storedDouble{double: new(double), sizes: []int{10, 2 << 20, 10, 40 << 10, 40 << 10, 10}, claim: budget.Claim("u")}
-		o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler), User: func(*http.Request) string { return "u" }}
+		o := objectsIn(storeIn(engine))
 		others := budget.Claim("u")
 		if !others.Grow(5 << 20) {
 			t.Fatal("there is no memory")
 		}
-		events, apiErr := o.Events(as("u"), responseid.Prefix+responseid.NewSuffix(time.Now()), 0, engine.claim)
+		events, apiErr := o.Events(as("u"), id(1), 0, engine.claim)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
@@ -167,9 +164,8 @@ func TestStoredEventsHold(t *testing.T) {
 
 // TestInProgressHeld checks that a running response is encoded for a reader only if there is memory.
 func TestInProgressHeld(t *testing.T) {
-	o := &Objects{Running: NewRunning(), User: func(r *http.Request) string { return r.Header.Get("User") }, Store: storeIn(new(storedDouble))}
-	id, made := responseid.Prefix+responseid.NewSuffix(time.Now()), 0
-	_, end := o.Running.Begin(t.Context(), Response{ID: id, Entry: &Entry{User: "ann"}, Stored: true, Size: 100, InProgress: func() json.RawMessage {
+	o, made := objectsIn(storeIn(new(storedDouble))), 0
+	_, end := o.Running.Begin(t.Context(), Response{ID: id(1), Entry: &Entry{User: "ann"}, Stored: true, Size: 100, InProgress: func() json.RawMessage {
 		made++
 		return json.RawMessage("{}")
 	}})
@@ -180,13 +176,13 @@ func TestInProgressHeld(t *testing.T) {
 		}
 		return apierror.AnswerMemory()
 	}
-	if _, apiErr := o.Response(as("ann"), id, no); apiErr == nil || made > 0 {
+	if _, apiErr := o.Response(as("ann"), id(1), no); apiErr == nil || made > 0 {
 		t.Errorf("%v, encoded %d times", apiErr, made)
 	}
-	if _, apiErr := o.InputItems(as("ann"), id, free); apiErr != nil || made > 0 {
+	if _, apiErr := o.InputItems(as("ann"), id(1), free); apiErr != nil || made > 0 {
 		t.Errorf("the input: %v, encoded %d times", apiErr, made)
 	}
-	if body, apiErr := o.Response(as("ann"), id, free); apiErr != nil || string(body) != "{}" {
+	if body, apiErr := o.Response(as("ann"), id(1), free); apiErr != nil || string(body) != "{}" {
 		t.Errorf("%s, %v", body, apiErr)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
@@ -87,9 +85,9 @@ func TestContinue(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine := &double{answer: c.answer}
-				o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
+				o := objectsIn(storeIn(engine))
 				response := Response{
-					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &Entry{User: "u"}, Stored: true,
+					ID: id(1), Entry: &Entry{User: "u"}, Stored: true,
 					InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
 				}
 				must.OK(t, o.Begin(t.Context(), response))
@@ -134,8 +132,8 @@ func TestContinueDropped(t *testing.T) {
 		engine := &double{answer: func(call int) (bool, error) {
 			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", store.ErrUnavailable))
 		}}
-		o := &Objects{Store: storeIn(engine), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
-		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &Entry{User: "u"}}
+		o := objectsIn(storeIn(engine))
+		response := Response{ID: id(1), Entry: &Entry{User: "u"}}
 		log := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -36,14 +35,23 @@ func (newItem) Items(suffix string) []json.RawMessage {
 	return []json.RawMessage{wirejson.Append(nil, map[string]string{"id": "msg_" + suffix})}
 }
 
+// objectsIn returns the objects of a store. The header User has the user of a request.
+func objectsIn(s *Store) *Objects {
+	return &Objects{Store: s, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler), User: func(r *http.Request) string { return r.Header.Get("User") }}
+}
+
+// begin begins a response of the user "ann", which runs until the end of the test. Its object is "made".
+func begin(t *testing.T, o *Objects, id string) context.Context {
+	ctx, end := o.Running.Begin(t.Context(), Response{
+		ID: id, Entry: &Entry{User: "ann"}, Stored: true, InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
+	})
+	t.Cleanup(end)
+	return ctx
+}
+
 // TestOthersObjects: each object is its owner's alone, whatever another user tries.
 func TestOthersObjects(t *testing.T) {
-	o := &Objects{
-		Store:   inMemory(),
-		Running: NewRunning(),
-		User:    func(r *http.Request) string { return r.Header.Get("User") },
-		Logger:  slog.New(slog.DiscardHandler),
-	}
+	o := objectsIn(inMemory())
 	made, apiErr := o.CreateConversation(as("ann"), newItem{})
 	if apiErr != nil {
 		t.Fatal(apiErr)
@@ -51,14 +59,9 @@ func TestOthersObjects(t *testing.T) {
 	list, _ := o.ConversationItems(as("ann"), idOf(t, made), free)
 	_, item, _ := strings.Cut(string(list), `"first_id":"`)
 	item, _, _ = strings.Cut(item, `"`)
-	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
+	conversation, stored, running := idOf(t, made), id(1), id(2)
 	must.OK(t, o.Store.Put(t.Context(), stored, &Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}))
-	running := responseid.Prefix + responseid.NewSuffix(time.Now())
-	ctx, end := o.Running.Begin(t.Context(), Response{
-		ID: running, Entry: &Entry{User: "ann"}, Stored: true,
-		InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"running"}`) },
-	})
-	defer end()
+	ctx := begin(t, o, running)
 	uses := map[string]func(*http.Request) ([]byte, *apierror.Error){
 		"read the response":     func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored, free) },
 		"list its input":        func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored, free) },
@@ -123,39 +126,27 @@ func free(int64) *apierror.Error { return nil }
 // TestEndedResponse checks that a response whose events are still being stored is read as it ended
 // once that is stored, and as it is being made before.
 func TestEndedResponse(t *testing.T) {
-	o := &Objects{
-		Store: inMemory(), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
-		User: func(r *http.Request) string { return r.Header.Get("User") },
-	}
-	id := responseid.Prefix + responseid.NewSuffix(time.Now())
-	_, end := o.Running.Begin(t.Context(), Response{
-		ID: id, Entry: &Entry{User: "ann"}, Stored: true,
-		InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
-	})
-	defer end()
+	o := objectsIn(inMemory())
+	begin(t, o, id(1))
 	read := func(want string) {
 		t.Helper()
-		if got, apiErr := o.Response(as("ann"), id, free); apiErr != nil || string(got) != want {
+		if got, apiErr := o.Response(as("ann"), id(1), free); apiErr != nil || string(got) != want {
 			t.Errorf("it is %s, %v, want %s", got, apiErr, want)
 		}
 	}
 	read(`"made"`)
-	o.Running.Ended(id, json.RawMessage(`"ended"`))
+	o.Running.Ended(id(1), json.RawMessage(`"ended"`))
 	read(`"made"`)
-	o.Running.Kept(id)
+	o.Running.Kept(id(1))
 	read(`"ended"`)
 }
 
 // TestCancelWaits checks that a response which does not end is returned as it is, after a while.
 func TestCancelWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &Objects{Running: NewRunning(), User: func(*http.Request) string { return "ann" }, Logger: slog.New(slog.DiscardHandler)}
-		ctx, end := o.Running.Begin(t.Context(), Response{
-			ID: "r", Entry: &Entry{User: "ann"}, InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
-		})
-		defer end()
-		began := time.Now()
-		body, apiErr := o.CancelResponse(as("ann"), "r", free)
+		o, began := objectsIn(nil), time.Now()
+		ctx := begin(t, o, id(1))
+		body, apiErr := o.CancelResponse(as("ann"), id(1), free)
 		if string(body) != `"made"` || apiErr != nil || time.Since(began) != cancelWait {
 			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
 		}
@@ -169,21 +160,12 @@ func TestCancelWaits(t *testing.T) {
 // while, and that the response is not found any more.
 func TestDeleteWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &Objects{
-			Store: inMemory(), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
-			User: func(*http.Request) string { return "ann" },
-		}
-		id := responseid.Prefix + responseid.NewSuffix(time.Now())
-		ctx, end := o.Running.Begin(t.Context(), Response{
-			ID: id, Entry: &Entry{User: "ann"}, Stored: true,
-			InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
-		})
-		defer end()
-		began := time.Now()
-		if body, apiErr := o.DeleteResponse(as("ann"), id); apiErr != nil || time.Since(began) != cancelWait {
+		o, began := objectsIn(inMemory()), time.Now()
+		ctx := begin(t, o, id(1))
+		if body, apiErr := o.DeleteResponse(as("ann"), id(1)); apiErr != nil || time.Since(began) != cancelWait {
 			t.Errorf("%s, %v, after %v", body, apiErr, time.Since(began))
 		}
-		if !errors.Is(context.Cause(ctx), apierror.ErrCancelled) || !o.Running.IsDeleted(id) {
+		if !errors.Is(context.Cause(ctx), apierror.ErrCancelled) || !o.Running.IsDeleted(id(1)) {
 			t.Errorf("the response goes on: %v", context.Cause(ctx))
 		}
 		for what, use := range map[string]func(*http.Request, string) ([]byte, *apierror.Error){
@@ -191,7 +173,7 @@ func TestDeleteWaits(t *testing.T) {
 			"cancel": func(r *http.Request, id string) ([]byte, *apierror.Error) { return o.CancelResponse(r, id, free) },
 			"delete": o.DeleteResponse,
 		} {
-			if body, apiErr := use(as("ann"), id); apiErr == nil || apiErr.Status != http.StatusNotFound {
+			if body, apiErr := use(as("ann"), id(1)); apiErr == nil || apiErr.Status != http.StatusNotFound {
 				t.Errorf("%s again: %s, %v", what, body, apiErr)
 			}
 		}

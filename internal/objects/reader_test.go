@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // countingEngine counts reads, and calls then at each.
@@ -82,23 +83,15 @@ func TestReader(t *testing.T) {
 func TestReaderCancelled(t *testing.T) {
 	engine := &countingEngine{Engine: store.NewMemory(1<<20, time.Hour)}
 	s := storeIn(engine)
-	if err := s.Put(t.Context(), id(0), entry("u", id(0), strings.Repeat("round", store.FreeTransfer/5))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(t.Context(), id(0), entry("u", id(0), strings.Repeat("round", store.FreeTransfer/5))))
 	putAll(t, s, 1, 100)
 	var named []Reference
 	for i := 1; i < 100; i++ {
 		named = append(named, Reference{id(i), `"own"`})
 	}
 	for what, read := range map[string]func(context.Context, *Reader) error{
-		"chain": func(ctx context.Context, r *Reader) error {
-			_, err := r.Chain(ctx, id(0))
-			return err
-		},
-		"items": func(ctx context.Context, r *Reader) error {
-			_, err := r.Items(ctx, named, text)
-			return err
-		},
+		"chain": func(ctx context.Context, r *Reader) error { _, err := r.Chain(ctx, id(0)); return err },
+		"items": func(ctx context.Context, r *Reader) error { _, err := r.Items(ctx, named, text); return err },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		engine.reads, engine.then = 0, func(reads int) {
@@ -116,9 +109,7 @@ func TestReaderCancelled(t *testing.T) {
 // TestReadOnce checks that a response that is read alone, since it is large, counts once.
 func TestReadOnce(t *testing.T) {
 	s := inMemory()
-	if err := s.Put(t.Context(), id(0), entry("u", "", strings.Repeat("x", store.FreeTransfer))); err != nil { // twice in its items
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(t.Context(), id(0), entry("u", "", strings.Repeat("x", store.FreeTransfer)))) // twice in its items
 	r := NewReader(s, "u", 1<<20, always)
 	r.readLeft = 3 * store.FreeTransfer
 	if _, err := r.Chain(t.Context(), id(0)); err != nil {
