@@ -48,7 +48,7 @@ func TestChatBody(t *testing.T) {
 				`{"id":"c1","type":"function","function":{"name":"g","arguments":"{}"}}]}`, "tool_calls"),
 		},
 		"everything": {
-			outs: []turn.Output{reasoningOut("h"), reasoningOut("m"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
+			outs: []turn.Output{reasoningOut("", "h"), reasoningOut("", "m"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
 			want: body(`{"role":"assistant","content":"ok","refusal":null,"annotations":[],"reasoning_content":"hm","tool_calls":[`+
 				`{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "tool_calls"),
 		},

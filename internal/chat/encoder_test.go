@@ -6,26 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-var (
-	testMeta  = Meta{Settings: prompt.Settings{Model: "m"}, ID: "chatcmpl-1", Created: 42, ServiceTier: "default", Fingerprint: "fp_1"}
-	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
-)
+var testMeta = Meta{Settings: prompt.Settings{Model: "m"}, ID: "chatcmpl-1", Created: 42, ServiceTier: "default", Fingerprint: "fp_1"}
 
-func textOut(s string) turn.Output      { return turn.Output{Kind: turn.OutputText, Text: s} }
-func reasoningOut(s string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: s} }
-func callOut(call int, id, name, arguments string) turn.Output {
-	return turn.Output{Kind: turn.OutputCall, Call: call, ID: id, Name: name, Text: arguments}
-}
-func finishOut(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
-}
+var textOut, reasoningOut, callOut, finishOut = outputs.Text, outputs.Reasoning, outputs.Call, outputs.Finish
 
 func newStream(meta Meta, emit func(data []byte) error) *Encoder {
 	e := NewEncoder(meta)
@@ -112,7 +102,7 @@ func TestChatStream(t *testing.T) {
 			frames: []string{role, last("stop")},
 		},
 		"empty pieces": {
-			outs:   []turn.Output{textOut(""), reasoningOut(""), finishOut(turn.FinishContentFilter)},
+			outs:   []turn.Output{textOut(""), reasoningOut("", ""), finishOut(turn.FinishContentFilter)},
 			frames: []string{role, last("content_filter")},
 		},
 		"calls": {
@@ -129,7 +119,7 @@ func TestChatStream(t *testing.T) {
 			},
 		},
 		"reasoning, text, call": {
-			outs: []turn.Output{reasoningOut("hm"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
+			outs: []turn.Output{reasoningOut("", "hm"), textOut("ok"), callOut(0, "c", "f", ""), finishOut(turn.FinishToolCalls)},
 			frames: []string{
 				role, delta(`{"reasoning_content":"hm"}`), delta(`{"content":"ok"}`),
 				delta(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
@@ -306,7 +296,7 @@ func TestEstimatedUsage(t *testing.T) {
 			return nil
 		})
 		for choice := range 2 {
-			end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}}
+			end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls, Usage: outputs.Usage, Estimated: estimated && choice == 0}}
 			_ = body.Write(choice, end)
 			must.OK(t, stream.Write(choice, end))
 		}

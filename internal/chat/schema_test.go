@@ -71,7 +71,7 @@ func checkRequired(t *testing.T, schema string, body []byte) map[string]int {
 
 func TestRequiredFields(t *testing.T) {
 	outs := []turn.Output{
-		reasoningOut("hm"), textOut("x"), callOut(0, "c", "f", "{}"), finishOut(turn.FinishToolCalls),
+		reasoningOut("", "hm"), textOut("x"), callOut(0, "c", "f", "{}"), finishOut(turn.FinishToolCalls),
 	}
 	meta := testMeta
 	meta.IncludeUsage = true

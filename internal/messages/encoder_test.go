@@ -12,26 +12,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 var testMeta = Meta{ID: "msg_1", Model: "claude-m", Thinking: ThinkingShown, Deferred: "call_tool", InputTokens: 7}
 
-var testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
-
-func said(text string) turn.Output { return turn.Output{Kind: turn.OutputText, Text: text} }
-
-func thought(id, text string) turn.Output {
-	return turn.Output{Kind: turn.OutputReasoning, ID: id, Text: text}
-}
-
-func finished(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
-}
+var said, thought, finished = outputs.Text, outputs.Reasoning, outputs.Finish
 
 func called(n int, name, arguments string) []turn.Output {
-	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: name, Text: arguments}}
+	return []turn.Output{outputs.Call(n, fmt.Sprint("tool_0_", n), name, arguments)}
 }
 
 func begun(meta Meta, emit api.Emit) *Encoder {
@@ -188,84 +179,20 @@ func TestEstimatedUsage(t *testing.T) {
 	}
 }
 
-var pieces = []string{
-	"", "l", "aa", " ", "\n", "\r\n", "\"", "\\", "\x00", "\x1f", "\u2028", "ü", "😀", "\xff", "\xf0\x9f", "<use_tool>", "event: error", `{"a":1}`, "{", "}", "\ufffd", "an ordinary text",
-}
-
-func randomText(r *rand.Rand) string {
-	s := ""
-	for range r.IntN(4) {
-		s += pieces[r.IntN(len(pieces))]
-	}
-	return s
-}
-
-// randomOutputs is a turn that says anything that a turn may say.
-func randomOutputs(r *rand.Rand) (outs []turn.Output) {
-	calls := 0
-	for range r.IntN(20) {
-		id := string(rune('a' + r.IntN(3)))
-		switch r.IntN(9) {
-		case 0, 1, 2:
-			outs = append(outs, said(randomText(r)))
-		case 3:
-			outs = append(outs, turn.Output{Kind: turn.OutputText, Gap: true})
-		case 4:
-			outs = append(outs, thought(id, randomText(r)))
-		case 5:
-			outs = append(outs, turn.Output{Kind: turn.OutputReasoningEnd, ID: id, Text: randomText(r)})
-		case 6:
-			outs = append(outs, called(calls, []string{"f", "call_tool"}[r.IntN(2)], randomText(r)+randomText(r))...)
-			calls++
-		case 7:
-			outs = append(outs, turn.Output{Kind: turn.OutputSearchStart, ID: id}, turn.Output{Kind: turn.OutputSearchEnd, ID: id, Text: `{"query":"q"}`})
-		case 8:
-			outs = append(outs, turn.Output{Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"u"}]`})
-		}
-	}
-	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
-	return append(outs, finished(reasons[r.IntN(len(reasons))]))
-}
-
-// TestStreamFoldsToBody: streamed and whole are the same, whatever a turn says.
+// TestStreamFoldsToBody: streamed and whole are the same, whatever a turn says and however it is cut.
 func TestStreamFoldsToBody(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		meta := testMeta
 		meta.Thinking, meta.CallsInText = Thinking(r.IntN(3)), r.IntN(4) == 0
-		checkFold(t, meta, randomOutputs(r))
+		outs := outputs.Random(r, "f", "call_tool")
+		if got, want := checkFold(t, meta, outputs.Cut(r, outs)), whole(t, meta, outs); !reflect.DeepEqual(got.Content, want.Content) {
+			t.Errorf("cut %+v, want %+v", got.Content, want.Content)
+		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-}
-
-// TestCuts: what a client has does not depend on how the texts were cut.
-func TestCuts(t *testing.T) {
-	const text, arguments = "héllo\u2028\" 😀", `{"a":"ü😀"}`
-	want := whole(t, testMeta, append(append([]turn.Output{thought("a", text), said(text)}, called(0, "f", arguments)...), finished(turn.FinishToolCalls)))
-	for size := 1; size < 8; size++ {
-		var outs []turn.Output
-		for _, piece := range cut(text, size) {
-			outs = append(outs, thought("a", piece))
-		}
-		for _, piece := range cut(text, size) {
-			outs = append(outs, said(piece))
-		}
-		outs = append(append(outs, called(0, "f", arguments)...), finished(turn.FinishToolCalls))
-		if got := checkFold(t, testMeta, outs); !reflect.DeepEqual(got.Content, want.Content) {
-			t.Errorf("in pieces of %d: %+v, want %+v", size, got.Content, want.Content)
-		}
-	}
-}
-
-func cut(text string, size int) (pieces []string) {
-	for runes := []rune(text); len(runes) > 0; {
-		n := min(size, len(runes))
-		pieces = append(pieces, string(runes[:n]))
-		runes = runes[n:]
-	}
-	return pieces
 }
 
 // TestFailure: an error ends a stream, whose client reads it even before its begin.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -57,7 +58,7 @@ func FuzzFold(f *testing.F) {
 		if name == "" {
 			name = "f"
 		}
-		outs := randomOutputs(rand.New(rand.NewPCG(seed, 1)))
+		outs := outputs.Random(rand.New(rand.NewPCG(seed, 1)), "f", "call_tool")
 		outs = append(append([]turn.Output{{Kind: turn.OutputReasoningEnd, ID: "r", Text: encrypted}}, called(99, name, arguments)...), outs...)
 		m := checkFold(t, testMeta, outs)
 		for _, b := range m.Content {

@@ -12,21 +12,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-var testMeta = Meta{Model: "m:latest", Arrived: time.Now(), InputTokens: 7}
+var testMeta = Meta{Model: "m:latest", Arrived: time.Now(), InputTokens: 9}
 
-func said(text string) turn.Output { return turn.Output{Kind: turn.OutputText, Text: text} }
+var said, finished = outputs.Text, outputs.Finish
 
-func thought(text string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: text} }
-
-func finished(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: codexrpc.Usage{InputTokens: 11, OutputTokens: 5}}}
-}
+func thought(text string) turn.Output { return outputs.Reasoning("", text) }
 
 func called(n int, arguments string) []turn.Output {
-	return []turn.Output{{Kind: turn.OutputCall, Call: n, ID: fmt.Sprint("tool_0_", n), Name: "f", Text: arguments}}
+	return []turn.Output{outputs.Call(n, fmt.Sprint("tool_0_", n), "f", arguments)}
 }
 
 func begun(meta Meta, emit api.Emit) *Encoder {
@@ -154,7 +151,7 @@ func TestDeepArguments(t *testing.T) {
 
 // TestCounts: the usage of a turn, or an estimate for one that was interrupted before it.
 func TestCounts(t *testing.T) {
-	if a, _ := check(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != 11 || a.Output != 5 || a.Model != "m:latest" {
+	if a, _ := check(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != outputs.Usage.InputTokens || a.Output != 5 || a.Model != "m:latest" {
 		t.Errorf("%+v", a)
 	}
 	end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishLength, Estimated: true, Usage: codexrpc.Usage{OutputTokens: 2}}}
@@ -177,83 +174,22 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-var pieces = []string{
-	"", "l", " ", "\n", "\r\n", "\"", "\\", "\x00", "\u2028", "ü", "😀", "\xff", "\xf0\x9f", "<use_tool>", `{"error":null}`, `{"a":1}`, "{", "}", "an ordinary text",
-}
-
-func randomText(r *rand.Rand) (s string) {
-	for range r.IntN(4) {
-		s += pieces[r.IntN(len(pieces))]
-	}
-	return s
-}
-
-// randomOutputs is a turn that says anything that a turn may say.
-func randomOutputs(r *rand.Rand) (outs []turn.Output) {
-	calls := 0
-	for range r.IntN(20) {
-		switch r.IntN(6) {
-		case 0, 1:
-			outs = append(outs, said(randomText(r)))
-		case 2:
-			outs = append(outs, thought(randomText(r)))
-		case 3:
-			outs = append(outs, turn.Output{Kind: turn.OutputReasoning, Gap: true, Text: "\n\n"})
-		case 4:
-			arguments := `{"a":"` + string(rune(0xa0+r.IntN(900))) + `"}`
-			if r.IntN(20) == 0 {
-				arguments = randomText(r)
-			}
-			outs = append(outs, called(calls, arguments)...)
-			calls++
-		case 5:
-			outs = append(outs, turn.Output{Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"u"}]`})
-		}
-	}
-	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
-	return append(outs, finished(reasons[r.IntN(len(reasons))]))
-}
-
-// TestStreamedEqualsWhole: streamed and whole are the same, whatever a turn says.
+// TestStreamedEqualsWhole: streamed and whole are the same, whatever a turn says and however it is cut.
 func TestStreamedEqualsWhole(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		meta := testMeta
 		meta.generate, meta.noThinking, meta.CallsInText = r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(4) == 0
-		outs := randomOutputs(r)
 		if meta.generate {
 			meta.CallsInText = true // a completion has no tools
 		}
-		if check(t, meta, outs); t.Failed() {
+		outs := outputs.Random(r, "f")
+		want, failed := check(t, meta, outs)
+		if got, _ := check(t, meta, outputs.Cut(r, outs)); failed == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("cut %+v, want %+v", got, want)
+		}
+		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-}
-
-// TestCuts: what a client has does not depend on how the texts were cut.
-func TestCuts(t *testing.T) {
-	const text, arguments = "héllo\u2028\" 😀", `{"a":"ü😀"}`
-	want, _ := check(t, testMeta, append(append([]turn.Output{thought(text), said(text)}, called(0, arguments)...), finished(turn.FinishToolCalls)))
-	for size := 1; size < 8; size++ {
-		var outs []turn.Output
-		for _, piece := range cut(text, size) {
-			outs = append(outs, thought(piece))
-		}
-		for _, piece := range cut(text, size) {
-			outs = append(outs, said(piece))
-		}
-		outs = append(append(outs, called(0, arguments)...), finished(turn.FinishToolCalls))
-		if got, _ := check(t, testMeta, outs); !reflect.DeepEqual(got, want) {
-			t.Errorf("in pieces of %d: %+v, want %+v", size, got, want)
-		}
-	}
-}
-
-func cut(text string, size int) (pieces []string) {
-	for runes := []rune(text); len(runes) > 0; {
-		n := min(size, len(runes))
-		pieces = append(pieces, string(runes[:n]))
-		runes = runes[n:]
-	}
-	return pieces
 }

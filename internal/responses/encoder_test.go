@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	sdk "github.com/openai/openai-go/v3/responses"
@@ -324,56 +325,17 @@ func TestResponseFoldRandom(t *testing.T) {
 	meta := metaOf(t, everyTool)
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		outs := randomTurn(random)
+		outs := outputs.Random(random, "f", "patch", "ns__g", "tool_search", "other")
+		if random.IntN(3) == 0 {
+			outs[len(outs)-1] = failureOut(errors.New("broken"))
+		}
 		whole := string(bodyOfResponse(meta, outs).JSON())
-		cut := cutOutputs(random, outs)
+		cut := outputs.Cut(random, outs)
 		if got := string(bodyOfResponse(meta, cut).JSON()); got != whole {
 			t.Fatalf("seed %d\ngot  %s\nwant %s", seed, got, whole)
 		}
 		checkResponseFold(t, meta, cut)
 	}
-}
-
-func randomTurn(random *rand.Rand) (outs []turn.Output) {
-	texts := []string{"Hello", "ä€𝄞", "\"q\" \\ \n", "\u2028x", "<b>"}
-	names := []string{"f", "patch", "ns__g", "tool_search", "other"}
-	call := 0
-	for range random.IntN(8) {
-		text := texts[random.IntN(len(texts))]
-		switch random.IntN(6) {
-		case 0:
-			outs = append(outs, textOut(text))
-		case 1:
-			outs = append(outs, messageGapOut)
-		case 2:
-			outs = append(outs, summaryOut(fmt.Sprint("rs_", len(outs)), 0, text), summaryOut(fmt.Sprint("rs_", len(outs)), 1, text))
-		case 3:
-			outs = append(outs, thoughtOut(fmt.Sprint("rs_", len(outs)), "E"))
-		default:
-			id := fmt.Sprint("c", call)
-			outs = append(outs, callOut(call, id, names[random.IntN(len(names))], `{"input":"äx\ny"}`))
-			call++
-		}
-	}
-	ends := []turn.Output{finishOut(turn.FinishStop), finishOut(turn.FinishLength), failureOut(errors.New("broken"))}
-	return append(outs, ends[random.IntN(len(ends))])
-}
-
-// cutOutputs cuts texts between characters.
-func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
-	for _, o := range outs {
-		if o.Kind == turn.OutputReasoningEnd || o.Kind == turn.OutputCall || o.Text == "" || o.Gap {
-			cut = append(cut, o)
-			continue
-		}
-		for runes := []rune(o.Text); len(runes) > 0; {
-			n := 1 + random.IntN(len(runes))
-			o.Text = string(runes[:n])
-			cut = append(cut, o)
-			runes = runes[n:]
-		}
-	}
-	return cut
 }
 
 // TestResponseStreamEmitFails: nothing more is written, but all of it is kept when the response is
