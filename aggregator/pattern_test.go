@@ -285,14 +285,6 @@ func TestPatternMessages(t *testing.T) {
 	checkScanned(t, testPatterns(), "a @f()<tool_call>@g()", segments)
 }
 
-// TestScannerWithoutPatterns: without patterns the segments are those of the <use_tool> scanner.
-func TestScannerWithoutPatterns(t *testing.T) {
-	text := "a @f() " + useToolG + toolCallF
-	if got, want := show(scan(t, ScannerOptions{}, "", text)), "|a @f() | + [g {\"x\":\"1\"}] |"+toolCallF+"|"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // TestPatternCost: a text costs each reader one look at a byte at most, and few
 // allocations where it has no blocks.
 func TestPatternCost(t *testing.T) {
@@ -372,15 +364,17 @@ func TestToolCall(t *testing.T) {
 	for block, want := range map[string]string{
 		`{"name":"f","arguments":{"a": 1}}`:               `f {"a": 1}`,
 		"\n{\"arguments\": {} , \"name\": \" f \"}\r\n\t": `f {}`,
-		`{"name":"f"}`:                                             `f {}`,
-		`{"name":"f","arguments":null}`:                            `f {}`,
-		`{"name":"f","arguments":"{\"a\": \"\\u00e9\"}"}`:          `f {"a": "\u00e9"}`,
-		`{"name":"f","arguments":""}`:                              `f {}`,
-		`{"id":"1","type":"function","name":"f","arguments":{}}`:   `f {}`,
-		`{"name":"f","arguments":{"s":"</tool_call><tool_call>"}}`: `f {"s":"</tool_call><tool_call>"}`,
-		`{"name":"f","arguments":[1]}`:                             "malformed",
-		`{"name":"f","arguments":"x"}`:                             "malformed",
-		`{"name":"f","arguments":{},"parameters":{"a":1}}`:         "malformed",
+		`{"name":"f"}`: `f {}`,
+		`{"name":"f","arguments":{"a":1.5e+3,"b":[true,false,null,{"c":"\u0041\\\""}]}}`: `f {"a":1.5e+3,"b":[true,false,null,{"c":"\u0041\\\""}]}`,
+		`{"name":"f","arguments":{"a":{"b":{"c":[[[]]]}}}}`:                              `f {"a":{"b":{"c":[[[]]]}}}`,
+		`{"name":"f","arguments":null}`:                                                  `f {}`,
+		`{"name":"f","arguments":"{\"a\": \"\\u00e9\"}"}`:                                `f {"a": "\u00e9"}`,
+		`{"name":"f","arguments":""}`:                                                    `f {}`,
+		`{"id":"1","type":"function","name":"f","arguments":{}}`:                         `f {}`,
+		`{"name":"f","arguments":{"s":"</tool_call><tool_call>"}}`:                       `f {"s":"</tool_call><tool_call>"}`,
+		`{"name":"f","arguments":[1]}`:                                                   "malformed",
+		`{"name":"f","arguments":"x"}`:                                                   "malformed",
+		`{"name":"f","arguments":{},"parameters":{"a":1}}`:                               "malformed",
 		`{"name":1}`:       "malformed",
 		`{"name":""}`:      "malformed",
 		`{"arguments":{}}`: "malformed",
@@ -416,22 +410,5 @@ func TestToolCall(t *testing.T) {
 	s.Feed("The tag <tool_call> begins a call.", nil)
 	if s.Held() != 0 {
 		t.Errorf("%d bytes are held", s.Held())
-	}
-}
-
-// TestToolCallIsJSON: the reader takes for complete what encoding/json takes for an object.
-func TestToolCallIsJSON(t *testing.T) {
-	values := []string{`{}`, `{"a":1.5e+3,"b":[true,false,null,{"c":"\u0041\\\""}]}`, "{ }", `{"a":{"b":{"c":[[[]]]}}}`}
-	for _, value := range values {
-		reader := toolCall.Begin()
-		state := BlockOpen
-		for _, b := range []byte(value + "\n</tool_call>") {
-			if state = reader.Next(b); state == BlockBroken {
-				break
-			}
-		}
-		if state != BlockComplete {
-			t.Errorf("%s is not read to its end", value)
-		}
 	}
 }

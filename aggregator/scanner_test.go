@@ -302,33 +302,6 @@ func TestScannerAccept(t *testing.T) {
 	})
 }
 
-// Repeated and empty pieces are text like any other.
-func TestScannerRepeatedPieces(t *testing.T) {
-	pieces := []string{"l", "l", "", "ll", "aa", "aa", "", "<", "", "<", "use_tool", "", ">", ""}
-	got := show(scan(t, ScannerOptions{}, "", pieces...))
-	if want := "|llllaaaa<| + !unclosed |<use_tool>|"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
-func TestScannerMalformedError(t *testing.T) {
-	for text, want := range map[string]error{
-		"<use_tool/>":                        errSelfClosed,
-		"<use_tool></use_tool>":              parseError("<use_tool></use_tool>"),
-		"<use_tool><name></name></use_tool>": parseError("<use_tool><name></name></use_tool>"),
-	} {
-		segments := scan(t, ScannerOptions{}, "", text)
-		if got := segments[1]; got.Kind != usetool.SegmentAborted || want == nil || got.Err != want {
-			t.Errorf("%s: %s, error %v, want %v", text, got.Kind, got.Err, want)
-		}
-	}
-}
-
-func parseError(block string) error {
-	_, _, err := usetool.Parse(block)
-	return err
-}
-
 // What can go out goes out: outside a block only a begun tag or rune is held.
 func TestScannerHolds(t *testing.T) {
 	for _, c := range []struct {
@@ -468,42 +441,21 @@ func textBytes(segments []usetool.Segment) int {
 	return n
 }
 
-// Without a broken JSON value each byte is looked at just once.
-func TestScannerLooksOnce(t *testing.T) {
-	text := strings.Repeat("text < "+useTool("a", `<args>{"a":"</use_tool>"}</args>`)+"<use_tool>", 50)
-	for _, size := range []int{1, 5, len(text)} {
-		s := NewScanner(ScannerOptions{})
-		for _, piece := range pieces(text, size) {
-			s.Feed(piece, nil)
+// TestScannerLooks: each byte is looked at once, but behind a broken JSON value again from its first
+// tag on, be it held or new.
+func TestScannerLooks(t *testing.T) {
+	const broken, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
+	whole := strings.Repeat("text < "+useTool("a", `<args>{"a":"</use_tool>"}</args>`)+"<use_tool>", 50)
+	for text, want := range map[string]int{whole: len(whole), broken + tail: len(broken) + 2*len(tail)} {
+		for _, size := range []int{1, 5, len(broken), len(text)} {
+			s := NewScanner(ScannerOptions{})
+			for _, piece := range pieces(text, size) {
+				s.Feed(piece, nil)
+			}
+			if s.useTool.examined != int64(want) {
+				t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.examined, want)
+			}
 		}
-		s.Finish("", nil)
-		if s.useTool.examined != int64(len(text)) {
-			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.examined, len(text))
-		}
-	}
-}
-
-// Behind a broken value the text from its first tag on is looked at again, be it held or new.
-func TestScannerLooksAgain(t *testing.T) {
-	const block, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
-	for _, size := range []int{1, 5, len(block), len(block) + len(tail)} {
-		s := NewScanner(ScannerOptions{})
-		for _, piece := range pieces(block+tail, size) {
-			s.Feed(piece, nil)
-		}
-		if want := int64(len(block) + 2*len(tail)); s.useTool.examined != want {
-			t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.examined, want)
-		}
-	}
-}
-
-// A call whose arguments come as 117,000 one-character pieces.
-func TestScannerManySmallPieces(t *testing.T) {
-	value := `{"a":"` + strings.Repeat("</use_tool>", 117_000/11) + `"}`
-	text := useTool("a", "<args>"+value+"</args>")
-	segments := scan(t, ScannerOptions{}, "", pieces(text, 1)...)
-	if got, want := show(segments), "+ [a "+value+"]"; got != want {
-		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 }
 
