@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -264,13 +265,17 @@ func feeds(n int) map[string]func(a *Aggregator) string {
 // allocations and a bounded number of bytes, though its delta has all of the
 // arguments. Copies of them would be some 4,900 bytes a fragment.
 func TestFragmentCost(t *testing.T) {
+	most := 2.01 // the copy of its event and the slice of its delta; the growth of the buffer is a rounding error
+	if info, _ := debug.ReadBuildInfo(); slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		most = 4.01 // encoding/json loses some of its pooled scanners on purpose
+	}
 	for shape, feed := range feeds(testFragments) {
 		var got string
 		size, objects := allocated(func() { got = feed(New(Options{})) })
 		if len(got) != testFragments {
 			t.Fatalf("%s: %d bytes", shape, len(got))
 		}
-		if perFragment := float64(objects) / testFragments; perFragment > maxFragmentAllocs {
+		if perFragment := float64(objects) / testFragments; perFragment > most {
 			t.Errorf("%s: %.3f allocations a fragment", shape, perFragment)
 		}
 		if perFragment := float64(size) / testFragments; perFragment > 600 {
