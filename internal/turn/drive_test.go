@@ -81,21 +81,26 @@ func (l *listener) Wake() error {
 	return nil
 }
 
-func TestDriveToTheEnd(t *testing.T) {
-	s, l := newScript(), &listener{}
-	s.batches = [][]codexrpc.Event{{delta("m", "a")}, {delta("m", "b"), completed}}
-	must.OK(t, Drive(context.Background(), s, New(&Options{}), l, time.Minute))
-	if want := "text \"a\"\ntext \"b\"\nfinish stop 0\n"; l.heard != want {
-		t.Errorf("heard %s", l.heard)
-	}
-}
-
-func TestDriveLostConnection(t *testing.T) {
-	s, l := newScript(), &listener{}
-	s.batches, s.err = [][]codexrpc.Event{{delta("m", "a")}}, codexrpc.ErrClosed
-	must.OK(t, Drive(context.Background(), s, New(&Options{}), l, time.Minute))
-	if want := "text \"a\"\nfailure " + codexrpc.ErrClosed.Error() + "\n"; l.heard != want {
-		t.Errorf("heard %s", l.heard)
+// TestDrive: a turn ends with its last event, the loss of the connection, or the exit of the server, which
+// is a failure for its client, who has not gone.
+func TestDrive(t *testing.T) {
+	exit, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrShutdown)
+	for want, c := range map[string]struct {
+		ctx  context.Context
+		more [][]codexrpc.Event
+		err  error
+	}{
+		"text \"b\"\nfinish stop 0\n":                  {t.Context(), [][]codexrpc.Event{{delta("m", "b"), completed}}, nil},
+		"failure " + codexrpc.ErrClosed.Error() + "\n": {t.Context(), nil, codexrpc.ErrClosed},
+		"failure " + ErrShutdown.Error() + "\n":        {exit, nil, nil},
+	} {
+		s, l := newScript(), &listener{}
+		s.batches, s.err = append([][]codexrpc.Event{{delta("m", "a")}}, c.more...), c.err
+		must.OK(t, Drive(c.ctx, s, New(&Options{}), l, time.Minute))
+		if l.heard != "text \"a\"\n"+want {
+			t.Errorf("heard %s", l.heard)
+		}
 	}
 }
 
@@ -110,18 +115,6 @@ func TestDriveClientGone(t *testing.T) {
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
 	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); !errors.Is(err, broken) {
 		t.Error(err)
-	}
-}
-
-// TestDriveShutdown: a turn that the server ends is a failure for its client, who has not gone.
-func TestDriveShutdown(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrShutdown)
-	s, l := newScript(), &listener{}
-	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
-	must.OK(t, Drive(ctx, s, New(&Options{}), l, time.Minute))
-	if want := "text \"a\"\nfailure " + ErrShutdown.Error() + "\n"; l.heard != want {
-		t.Errorf("heard %s", l.heard)
 	}
 }
 

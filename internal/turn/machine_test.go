@@ -174,15 +174,6 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestUnofferedCalls counts the calls of tools that are not the client's.
-func TestUnofferedCalls(t *testing.T) {
-	m := New(&Options{ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "c_") }})
-	m.Feed([]codexrpc.Event{call("1", "other", "{}"), call("2", "c_a", "{}"), call("3", "other", "{}"), response(5)})
-	if r := m.Report(); r.Unoffered != 2 || r.Calls != 1 {
-		t.Errorf("%d calls, %d of others", r.Calls, r.Unoffered)
-	}
-}
-
 func TestMachineFails(t *testing.T) {
 	m := New(&Options{})
 	m.Feed([]codexrpc.Event{complaint("waiting for network", true)})

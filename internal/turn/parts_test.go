@@ -2,7 +2,6 @@ package turn
 
 import (
 	"maps"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -39,16 +38,14 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := New(&Options{AcceptTextual: declared, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
 			text := "before " + c.text
-			outputs := say(m.Feed([]codexrpc.Event{delta("m", text)}))
+			var all answer
+			all.add(m.Feed([]codexrpc.Event{delta("m", text)}))
 			if c.end == nil {
 				c.end = func(m *Machine) []Output { return m.Feed([]codexrpc.Event{completed}) }
 			}
-			content := textOf(outputs) + textOf(say(c.end(m)))
-			if !m.Done() {
-				t.Error("the turn has not ended")
-			}
-			if content != text {
-				t.Errorf("of %.200q the client got %.200q", text, content)
+			all.add(c.end(m))
+			if content := all.text.String(); content != text || !m.Done() {
+				t.Errorf("of %.200q the client got %.200q, done %t", text, content, m.Done())
 			}
 			got, want := m.Report(), map[usetool.AbortReason]int{c.reason: 1}
 			if c.reason == "" {
@@ -61,26 +58,14 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// textOf joins the texts among outputs that were written by say.
-func textOf(outputs string) string {
-	var b strings.Builder
-	for line := range strings.Lines(outputs) {
-		if quoted, ok := strings.CutPrefix(line, "text "); ok {
-			b.WriteString(unquote(strings.TrimSpace(quoted)))
-		}
-	}
-	return b.String()
-}
-
 // TestNames: a client gets its own names of tools, whichever the model uses. A
 // block that the model wrote stays as it is.
 func TestNames(t *testing.T) {
 	opts := Options{ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
 	theirs := strings.Replace(block("1"), "find", "codex_find", 1)
-	m := New(&opts)
-	got := say(m.Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed}))
-	if n := strings.Count(got, " find {"); n != 3 || textOf(got) != theirs+block("2")+written("(3)") {
-		t.Errorf("%d calls have the client's name:\n%s", n, got)
+	outputs := New(&opts).Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed})
+	if got := told(outputs); got != written("«"+theirs+"»{0:1}«[2]»{1:2}«(3)»{2:3}|tool_calls") || strings.Count(say(outputs), " find {") != 3 {
+		t.Error(say(outputs))
 	}
 }
 
@@ -129,12 +114,4 @@ func TestCallsAreBounded(t *testing.T) {
 	if report.Calls != aggregator.DefaultMaxCalls || !report.Truncated || !strings.HasSuffix(got, "|tool_calls") {
 		t.Errorf("%+v", report)
 	}
-}
-
-func unquote(quoted string) string {
-	text, err := strconv.Unquote(quoted)
-	if err != nil {
-		panic(err) // say quotes every text
-	}
-	return text
 }

@@ -423,6 +423,8 @@ func (l *teller) Consume(outputs []Output) error {
 	return nil
 }
 
+var toolCallForm = []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}
+
 // inForm is a call of find as a <tool_call> block.
 func inForm(q string) string {
 	return `<tool_call>{"name":"find","arguments":{"q":"` + q + `"}}</tool_call>`
@@ -469,7 +471,7 @@ func TestPatterns(t *testing.T) {
 			for mode, want := range map[Mode]string{ModeJSON: c.json, ModeXML: c.xml} {
 				opts := Options{
 					ToolOptions:   c.tools,
-					Patterns:      []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}},
+					Patterns:      toolCallForm,
 					AcceptTextual: func(name string) bool { return name == "find" },
 				}
 				opts.OutputMode, opts.TextualTools = mode, TextualOn
@@ -486,26 +488,18 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestPatternTwins: a call in another textual form and the same call as a structured
-// one are one call, and the turn ends though Codex waits for the result.
+// TestPatternTwins: a call in another textual form and the same call as a structured one are one call,
+// and the turn ends though Codex waits for the result. Where blocks are text, so are those of other forms.
 func TestPatternTwins(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
-	opts.TextualTools = TextualOn
-	checkRun(t, opts, append(said("m", inForm("1"), 9), findCall("a", "1"), response(1), completed), "{0:1}|tool_calls")
-}
-
-// TestPatternsOff: where blocks are text, so are those of other forms.
-func TestPatternsOff(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
-	checkRun(t, opts, append(said("m", inForm("1"), 9), completed), inForm("1")+"|stop")
+	events := append(said("m", inForm("1"), 9), findCall("a", "1"), response(1), completed)
+	checkRun(t, Options{Patterns: toolCallForm, ToolOptions: ToolOptions{TextualTools: TextualOn}}, events, "{0:1}|tool_calls")
+	checkRun(t, Options{Patterns: toolCallForm}, events, inForm("1")+"{0:1}|tool_calls")
 }
 
 // TestPatternGrace: the grace runs after a call in another form, and begins anew as
 // long as a begun one is held.
 func TestPatternGrace(t *testing.T) {
-	opts := Options{Patterns: []aggregator.NamedPattern{{Name: "tool_call", Pattern: toolcall.Pattern{}}}}
-	opts.TextualTools = TextualOn
-	m := New(&opts)
+	m := New(&Options{Patterns: toolCallForm, ToolOptions: ToolOptions{TextualTools: TextualOn}})
 	m.Feed([]codexrpc.Event{delta("m", inForm("1")+"<tool_c")})
 	_, before, running := m.Grace()
 	if m.GraceOver(); !running || m.Done() {
