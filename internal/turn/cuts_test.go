@@ -58,19 +58,10 @@ func checkCut(t testing.TB, options turn.Options, events []codexrpc.Event, read 
 	}
 }
 
-// TestCuts runs many random turns with stop sequences and limits.
 func TestCuts(t *testing.T) {
-	r := draw.Random(t)
-	for range draw.Cases(50, 200) {
-		data := make([]byte, r.IntN(120))
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		stops, tokens := byte(r.Uint32()), byte(r.Uint32())
-		if checkCuts(t, data, stops, tokens, r); t.Failed() {
-			t.Fatalf("%q %d %d", data, stops, tokens)
-		}
-	}
+	randomTurns(t, 50, 200, func(t testing.TB, data []byte, r *rand.Rand) {
+		checkCuts(t, data, byte(r.Uint32()), byte(r.Uint32()), r)
+	})
 }
 
 // TestHardTextsCut: each of the texts with a limit in each mode, cut at any byte.
@@ -194,7 +185,7 @@ func (c *cutter) text(item, text string) *codexrpc.Event {
 	c.stretch = append(c.stretch, len(c.events))
 	c.events = append(c.events, codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: item, Text: text})
 	all := c.stretchText()
-	if _, found := untilFirst(all, c.stops); found {
+	if _, found := turn.UntilFirst(all, c.stops); found {
 		return c.close()
 	}
 	return c.count(all[:len(all)-overlap(all, c.stops)])
@@ -237,7 +228,7 @@ func (c *cutter) stretchText() string {
 
 // close ends the stretch, and cuts it if it has to be.
 func (c *cutter) close() (end *codexrpc.Event) {
-	text, found := untilFirst(c.stretchText(), c.stops)
+	text, found := turn.UntilFirst(c.stretchText(), c.stops)
 	if end = c.count(text); end == nil && found {
 		c.cutAt(len(text))
 		end = cutByStop
@@ -284,16 +275,4 @@ func (c *cutter) calls() int {
 	m := turn.New(&c.options)
 	m.Feed(c.events)
 	return m.Report().Calls
-}
-
-// untilFirst is the text before the sequence that is complete first.
-func untilFirst(text string, sequences []string) (before string, found bool) {
-	end := len(text) + 1
-	before = text
-	for _, s := range sequences {
-		if at := strings.Index(text, s); at >= 0 && (at+len(s) < end || at+len(s) == end && at < len(before)) {
-			before, end, found = text[:at], at+len(s), true
-		}
-	}
-	return before, found
 }

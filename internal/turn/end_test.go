@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -279,19 +278,7 @@ func checkNothingLost(t testing.TB, o turn.Options, all []token, content string)
 	}
 }
 
-// TestGivenUpBlocks runs many random turns.
-func TestGivenUpBlocks(t *testing.T) {
-	r := draw.Random(t)
-	for range draw.Cases(80, 400) {
-		data := make([]byte, 10+r.IntN(60))
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		if checkGivenUp(t, data, r); t.Failed() {
-			t.Fatalf("%q", data)
-		}
-	}
-}
+func TestGivenUpBlocks(t *testing.T) { randomTurns(t, 80, 400, checkGivenUp) }
 
 // FuzzGivenUp lets the fuzzer choose the turn.
 func FuzzGivenUp(f *testing.F) {

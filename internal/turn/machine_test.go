@@ -83,16 +83,27 @@ func say(outputs []Output) string {
 	return b.String()
 }
 
-// feed runs a machine over events in batches whose sizes cut decides.
-func feed(opts Options, events []codexrpc.Event, cut func(left int) int) string {
+// run returns what a machine makes of events, in batches whose sizes cut decides.
+func run(opts Options, events []codexrpc.Event, cut func(left int) int) ([]Output, Report) {
 	m := New(&opts)
-	var b strings.Builder
+	var outputs []Output
 	for len(events) > 0 {
 		n := cut(len(events))
-		b.WriteString(say(m.Feed(events[:n])))
+		outputs = append(outputs, m.Feed(events[:n])...)
 		events = events[n:]
 	}
-	return b.String()
+	return outputs, m.Report()
+}
+
+// checkSaid feeds events in batches of every kind.
+func checkSaid(t *testing.T, opts Options, events []codexrpc.Event, want string) {
+	t.Helper()
+	for _, cut := range batchings {
+		outputs, _ := run(opts, events, cut)
+		if got := say(outputs); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	}
 }
 
 func atOnce(left int) int { return left }
@@ -164,13 +175,7 @@ func TestMachine(t *testing.T) {
 			begun("m"), delta("m", "a"), whole("m", "a"), begun("n"), begun("n"), delta("n", "b"), whole("n", "b"), completed},
 			"reasoning \"hm\"\ntext \"a\"\ntext \"\\n\\n\"\ntext \"b\"\nfinish stop 0\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, cut := range batchings {
-				if got := feed(c.opts, c.events, cut); got != c.want {
-					t.Errorf("got\n%swant\n%s", got, c.want)
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { checkSaid(t, c.opts, c.events, c.want) })
 	}
 }
 
@@ -229,6 +234,12 @@ func sayItems(outputs []Output) string {
 			lines = append(lines, "text "+o.Text)
 		case o.Kind == OutputCall:
 			lines = append(lines, "call "+o.Name)
+		case o.Kind == OutputSearchStart:
+			lines = append(lines, "search")
+		case o.Kind == OutputSearchEnd:
+			lines = append(lines, "searched")
+		case o.Kind == OutputAnnotations:
+			lines = append(lines, "cited "+strconv.Itoa(o.Part))
 		case o.Kind == OutputFinish:
 			lines = append(lines, string(o.End.Finish))
 		case o.Kind == OutputFailure:

@@ -89,7 +89,8 @@ func TestLongTail(t *testing.T) {
 		text := block("1") + tail + block("2") + "short"
 		for _, size := range []int{1000, maxWithheld - 1, len(text)} {
 			opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
-			got, report := run(opts, append(said("m", text, size), completed), oneByOne)
+			outputs, report := run(opts, append(said("m", text, size), completed), oneByOne)
+			got := told(outputs)
 			if want := "{0:1}" + tail + "{1:2}|tool_calls"; got != want || report.TailBytes != len("short") {
 				t.Errorf("%q in deltas of %d: %d bytes told, want %d; %d suppressed", filling, size, len(got), len(want), report.TailBytes)
 			}
@@ -97,8 +98,8 @@ func TestLongTail(t *testing.T) {
 	}
 	// One byte less, and it is held to the end.
 	tail := strings.Repeat("x", maxWithheld)
-	got, report := run(Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}, append(said("m", block("1")+tail, 999), completed), atOnce)
-	if got != "{0:1}|tool_calls" || report.TailBytes != maxWithheld {
+	outputs, report := run(Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}, append(said("m", block("1")+tail, 999), completed), atOnce)
+	if got := told(outputs); got != "{0:1}|tool_calls" || report.TailBytes != maxWithheld {
 		t.Errorf("%.100q, %d bytes suppressed", got, report.TailBytes)
 	}
 }
@@ -110,8 +111,8 @@ func TestCallsAreBounded(t *testing.T) {
 		id := string(rune('a' + i))
 		events = append(events, call(id, "find", `{"q":"`+id+`"}`))
 	}
-	got, report := run(Options{}, append(events, response(1)), atOnce)
-	if report.Calls != aggregator.DefaultMaxCalls || !report.Truncated || !strings.HasSuffix(got, "|tool_calls") {
+	outputs, report := run(Options{}, append(events, response(1)), atOnce)
+	if report.Calls != aggregator.DefaultMaxCalls || !report.Truncated || !strings.HasSuffix(told(outputs), "|tool_calls") {
 		t.Errorf("%+v", report)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// untilFirst is the text before the sequence that is complete first, told in the simplest way.
-func untilFirst(text string, sequences []string) (before string, found bool) {
+// UntilFirst is the text before the sequence that is complete first, told in the simplest way: also for
+// the reference of cuts.
+func UntilFirst(text string, sequences []string) (before string, found bool) {
 	end := len(text) + 1
 	before = text
 	for _, s := range sequences {
@@ -48,7 +49,7 @@ func checkFilter(t testing.TB, text string, sequences []string) {
 	if f == nil {
 		return
 	}
-	want, wantFound := untilFirst(text, sequences)
+	want, wantFound := UntilFirst(text, sequences)
 	for _, size := range batchings {
 		// The filter begins anew after a text, so one serves for all.
 		if got, found := filtered(t, f, text, size); got != want || found != wantFound {
@@ -76,7 +77,7 @@ func TestStopFilter(t *testing.T) {
 		{"END", []string{"END"}, ""},
 	} {
 		checkFilter(t, c.text, c.sequences)
-		if got, _ := untilFirst(c.text, c.sequences); got != c.want {
+		if got, _ := UntilFirst(c.text, c.sequences); got != c.want {
 			t.Errorf("%q until %q: %q, want %q", c.text, c.sequences, got, c.want)
 		}
 	}

@@ -79,11 +79,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.SuppressTailAfterTools = keepTail
-			for _, cut := range batchings {
-				if got := feed(c.opts, c.events, cut); got != c.want {
-					t.Errorf("got\n%swant\n%s", got, c.want)
-				}
-			}
+			checkSaid(t, c.opts, c.events, c.want)
 		})
 	}
 }

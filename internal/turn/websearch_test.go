@@ -1,8 +1,7 @@
 package turn
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -29,41 +28,20 @@ func TestWebSearch(t *testing.T) {
 		opts Options
 		want string
 	}{
-		"items":   {Options{Items: true, WebSearch: true}, "text:prüfe gap search searched gap text:gefunden cited:5 gap finish"},
-		"chat":    {Options{WebSearch: true}, "text:prüfe text:\n\n text:gefunden cited:7 finish"},
-		"stopped": {Options{WebSearch: true, StopSequences: []string{"fund"}}, "text:prüfe text:\n\n text:ge finish"},
-		"without": {Options{Items: true}, "text:prüfe gap search searched gap text:gefunden gap finish"},
+		"items":   {Options{Items: true, WebSearch: true}, "text prüfe, gap final_answer, search, searched, gap, text gefunden, cited 5, gap final_answer, stop"},
+		"chat":    {Options{WebSearch: true}, "text prüfe, text \n\n, text gefunden, cited 7, stop"},
+		"stopped": {Options{WebSearch: true, StopSequences: []string{"fund"}}, "text prüfe, text \n\n, text ge, stop"},
+		"without": {Options{Items: true}, "text prüfe, gap final_answer, search, searched, gap, text gefunden, gap final_answer, stop"},
 	} {
 		for _, size := range []int{1, 2, len(events)} {
 			m := New(&test.opts)
-			var got []string
-			for rest := events; len(rest) > 0; {
-				n := min(size, len(rest))
-				for _, o := range m.Feed(rest[:n]) {
-					got = append(got, nameOf(o))
-				}
-				rest = rest[n:]
+			var outputs []Output
+			for some := range slices.Chunk(events, size) {
+				outputs = append(outputs, m.Feed(some)...)
 			}
-			if said := strings.Join(got, " "); said != test.want {
+			if said := sayItems(outputs); said != test.want {
 				t.Errorf("%s, %d at once: %s", name, size, said)
 			}
 		}
 	}
-}
-
-func nameOf(o Output) string {
-	switch o.Kind {
-	case OutputSearchStart:
-		return "search"
-	case OutputSearchEnd:
-		return "searched"
-	case OutputAnnotations:
-		return fmt.Sprintf("cited:%d", o.Part)
-	case OutputFinish:
-		return "finish"
-	}
-	if o.Gap && o.Text == "" {
-		return "gap"
-	}
-	return "text:" + o.Text
 }

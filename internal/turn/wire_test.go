@@ -332,19 +332,21 @@ func blocksOf(events []codexrpc.Event) []string {
 	return blocks
 }
 
-// TestStreamedEqualsWhole runs many random turns.
-func TestStreamedEqualsWhole(t *testing.T) {
+// randomTurns checks the turns that random bytes make, until one fails.
+func randomTurns(t *testing.T, few, many int, check func(t testing.TB, data []byte, r *rand.Rand)) {
 	r := draw.Random(t)
-	for range draw.Cases(50, 200) {
+	for range draw.Cases(few, many) {
 		data := make([]byte, r.IntN(120))
 		for i := range data {
 			data[i] = byte(r.Uint32())
 		}
-		if checkTurn(t, data, r); t.Failed() {
+		if check(t, data, r); t.Failed() {
 			t.Fatalf("%q", data)
 		}
 	}
 }
+
+func TestStreamedEqualsWhole(t *testing.T) { randomTurns(t, 50, 200, checkTurn) }
 
 // FuzzTurn lets the fuzzer choose the turn, and how it is cut.
 func FuzzTurn(f *testing.F) {
