@@ -48,7 +48,6 @@ type callState struct {
 
 	emittedBytes int  // how many bytes of args were in deltas
 	replaced     bool // args was replaced since the last delta
-	doneEmitted  bool // a delta had Done set
 }
 
 // completeKind is a kind of complete arguments. Different ones of a kind are about two calls.
@@ -61,6 +60,19 @@ const (
 	completeRawItem              // an item of a Responses stream, in a message of the app-server
 	completeKinds
 )
+
+// completeKind returns the kind of the input's complete text, which arguments.done and blocks do not have.
+func (in *Input) completeKind() completeKind {
+	switch {
+	case in.Source == SourceText && in.isChatEntry:
+		return completeMessage
+	case in.Source == SourceItem && in.raw:
+		return completeRawItem
+	case in.Source == SourceItem:
+		return completeItem
+	}
+	return completeNone
+}
 
 // hasAllArguments reports whether the arguments are complete: the backend has said so, or they are a
 // whole JSON object, array or string. A backend may not say so: chat deltas do not.
@@ -94,7 +106,7 @@ func (c *callState) backendID() string {
 func (c *callState) nextDelta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{Record: c.record(choice), Fragment: text[c.emittedBytes:], First: first, Replaced: c.replaced}
-	c.emittedBytes, c.replaced, c.doneEmitted = len(text), false, c.done
+	c.emittedBytes, c.replaced = len(text), false
 	return d
 }
 
@@ -120,13 +132,14 @@ type textHash [sha256.Size]byte
 // receivedText reports whether an input's complete text is the first of its completeKind that came for
 // the call. Callers may check many calls, so it compares the texts by their hashes.
 func (c *callState) receivedText(in *Input) bool {
-	return in.completeKind != completeNone && c.completeHashes[in.completeKind] == in.textHash()
+	kind := in.completeKind()
+	return kind != completeNone && c.completeHashes[kind] == in.textHash()
 }
 
 // recordText records the complete text of an input for receivedText, if it is the first of its kind.
 func (c *callState) recordText(in *Input) {
-	if in.completeKind != completeNone && c.completeHashes[in.completeKind] == (textHash{}) {
-		c.completeHashes[in.completeKind] = in.textHash()
+	if kind := in.completeKind(); kind != completeNone && c.completeHashes[kind] == (textHash{}) {
+		c.completeHashes[kind] = in.textHash()
 	}
 }
 

@@ -119,7 +119,7 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	if sharing == nil {
 		return nil, false
 	}
-	if in.completeKind == completeNone {
+	if in.completeKind() == completeNone {
 		return c.pickWithoutText(sharing, in)
 	}
 	for _, other := range sharing.calls {
@@ -127,10 +127,10 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list:
 		case other.receivedText(in):
 			return other, true
-		case found == nil && other.completeHashes[in.completeKind] == (textHash{}):
+		case found == nil && other.completeHashes[in.completeKind()] == (textHash{}):
 			found = other
-		case in.isSummary:
-			known = true // the list repeats a call, with other arguments
+		case in.list > 0 && !in.isChatEntry:
+			known = true // a Response lists all its items again; this one has other arguments
 			if found == nil {
 				found = other
 			}

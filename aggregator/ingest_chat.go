@@ -26,9 +26,7 @@ func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
 	if complete {
 		input.list = in.agg.stats.Events
-		if input.Text, input.Source = in.readArguments(m.arguments, SourceText); input.Source == SourceText {
-			input.completeKind = completeMessage
-		}
+		input.Text, input.Source = in.readArguments(m.arguments, SourceText)
 	} else {
 		input.Text, input.Source = in.readArguments(m.arguments, SourceFragment)
 	}

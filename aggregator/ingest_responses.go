@@ -42,7 +42,7 @@ func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, argu
 
 func (in *ingestion) readOutputItems(choice int, items wirejson.Value) {
 	for v := range items.Values() {
-		in.readItem(choice, readMembers(v), Input{isSummary: true, list: in.agg.stats.Events}, true)
+		in.readItem(choice, readMembers(v), Input{list: in.agg.stats.Events}, true)
 	}
 }
 
@@ -72,11 +72,7 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 	status := in.readTag(m.status)
 	if complete && status != "in_progress" || status == "completed" {
 		input.Text, input.Source = in.readArguments(m.arguments, SourceItem)
-		if input.Done = true; input.raw {
-			input.markRaw()
-		} else if input.Source == SourceItem {
-			input.completeKind = completeItem
-		}
+		input.Done = true
 		in.applyInput(choice, &input)
 		return
 	}

@@ -13,18 +13,16 @@ type Input struct {
 	Source     Source // SourceNone: the event has no arguments
 	Done       bool   // the call is complete
 
-	raw          bool // Item comes from a message of the app-server (a raw item), not from a Responses stream
-	fromText     bool // it is about a block of text, which its place alone identifies
-	place        place
-	sequence     int64 // the number of the event plus 1; 0: no number
-	announces    bool  // the event announces an item
-	completeKind completeKind
-	cachedHash   textHash // of Text, computed when it is needed
-	list         uint64   // the number of the list that contains this entry; two equal entries of one list are two calls; 0: in no list
-	isSummary    bool     // the list repeats items that came before
-	isChatEntry  bool     // an entry of a chat delta or of a chat message
-	hasIndex     bool     // the entry has an index
-	hasPosition  bool     // the event has a position (see IngestEvent), so it repeats no earlier event
+	raw         bool // Item comes from a message of the app-server (a raw item), not from a Responses stream
+	fromText    bool // it is about a block of text, which its place alone identifies
+	place       place
+	sequence    int64    // the number of the event plus 1; 0: no number
+	announces   bool     // the event announces an item
+	cachedHash  textHash // of Text, computed when it is needed
+	list        uint64   // the number of the list that contains this entry; two equal entries of one list are two calls; 0: in no list
+	isChatEntry bool     // an entry of a chat delta or of a chat message
+	hasIndex    bool     // the entry has an index
+	hasPosition bool     // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
 // isAnonymous reports whether the input has no name, no id and no place to find its call by.
@@ -36,21 +34,15 @@ func (in *Input) isAnonymous() bool {
 // certain, and returns out. An input that changes nothing adds a part that says so.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
-	in.markRaw()
+	in.raw = true
 	return c.applyInput(&in, out)
 }
 
 // Repeats reports whether an input of this kind gave the call these arguments: Call ignores it.
 func (c *Choice) Repeats(in Input) bool {
-	in.markRaw()
+	in.raw = true
 	found := c.find(&in)
 	return found != nil && found.receivedText(&in)
-}
-
-func (in *Input) markRaw() {
-	if in.raw = true; in.Source == SourceItem {
-		in.completeKind = completeRawItem
-	}
 }
 
 // applyInput finds or makes the call that an input is about, and applies the input to this call.
@@ -103,7 +95,7 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 	if !named && !changed && !ended {
 		return append(out, Part{Kind: PartRepeated})
 	}
-	out = c.show(call, out)
+	out = c.show(call, ended, out)
 	if note != 0 {
 		out = append(out, Part{Kind: note})
 	}
@@ -175,7 +167,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
 // shown for the first time gets its ordinal and its id. A call that repeats another one or is above
 // the limit is dropped instead. show does nothing yet for a call that has no name.
-func (c *Choice) show(call *callState, out []Part) []Part {
+func (c *Choice) show(call *callState, ended bool, out []Part) []Part {
 	if call.name == "" || call.dropped {
 		return out
 	}
@@ -193,7 +185,7 @@ func (c *Choice) show(call *callState, out []Part) []Part {
 	} else if call.done && !call.counted {
 		c.countAction(call)
 	}
-	if !first && !call.replaced && call.emittedBytes == call.args.Len() && call.doneEmitted == call.done {
+	if !first && !call.replaced && call.emittedBytes == call.args.Len() && !ended {
 		return out
 	}
 	c.deltas = append(c.deltas, call.nextDelta(c.opts.Index, first))
