@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -52,7 +53,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	for {
 		events, err := source.Recv()
 		if len(events) > 0 {
-			d.active = d.active || showsActivity(events)
+			d.active = d.active || slices.ContainsFunc(events, func(e codexrpc.Event) bool { return e.Kind != codexrpc.EventError })
 			if err := consume(consumer, m.Feed(events)); err != nil || m.Done() {
 				return err
 			}
@@ -85,7 +86,7 @@ type driver struct {
 	consumer    Consumer
 	idleTimeout time.Duration
 	timer       lazyTimer
-	active      bool // since the last call of runDue, an event has shown that the model is at work
+	active      bool // since the last call of runDue, there was an event that is not about a failed attempt: the model is at work
 
 	idleAt     time.Duration // when the turn fails if the model stays silent
 	refuseAt   time.Duration // when open calls are refused if the model stays silent
@@ -183,16 +184,6 @@ func consume(consumer Consumer, outputs []Output) error {
 		return nil
 	}
 	return consumer.Consume(outputs)
-}
-
-// showsActivity reports whether the model is at work: not all events are about failed attempts.
-func showsActivity(events []codexrpc.Event) bool {
-	for i := range events {
-		if events[i].Kind != codexrpc.EventError {
-			return true
-		}
-	}
-	return false
 }
 
 var (

@@ -23,8 +23,7 @@ type pictureTool struct {
 	lastCallID string              // id of the model's last call of the tool
 	awaited    bool                // Codex has not answered that call
 	inProgress bool                // Codex waits for the picture
-	failed     bool                // Codex could not make the last picture
-	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
+	failure    *codexrpc.TurnError // why Codex could not make the last picture, as far as it says; nil: it could
 	modelText  []byte              // text of the model, which may say why there is no picture
 }
 
@@ -47,7 +46,7 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	switch {
 	case m.stopped():
 	case e.Status == codexrpc.StatusFailed || e.Text == "":
-		m.pictureTool.failed, m.pictureTool.failure = true, e.Err
+		m.pictureTool.failure = cmp.Or(e.Err, new(codexrpc.TurnError))
 	case !isPNG(e.Text):
 		m.fail(errNoPNG)
 	default:
@@ -62,7 +61,7 @@ func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
 		m.fail(ErrNoPictures)
-	case m.pictureTool.failed || e.Text != "":
+	case m.pictureTool.failure != nil || e.Text != "":
 		m.fail(newPictureError(e.Text, m.pictureTool.failure))
 	default:
 		m.pictureTool.awaited = false
@@ -71,7 +70,7 @@ func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 }
 
 func (m *Machine) failWithoutPicture() {
-	if m.pictureTool.failed {
+	if m.pictureTool.failure != nil {
 		m.fail(newPictureError("", m.pictureTool.failure))
 		return
 	}

@@ -346,18 +346,12 @@ func TestFirst(t *testing.T) {
 	} {
 		for _, items := range []bool{false, true} {
 			opts := Options{Items: items, ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
-			m := New(&opts)
-			var got strings.Builder
-			var end Output
-			for _, o := range m.Feed(c.events) {
-				got.WriteString(told([]Output{o}))
-				end = o
+			outputs, r := run(opts, c.events, atOnce)
+			if got := told(outputs); !strings.HasSuffix(got, "{0:1}|tool_calls") || strings.Count(got, "<use_tool>") != 1 || strings.Contains(got, "~") {
+				t.Errorf("%s: %s", name, got)
 			}
-			if want := written("{0:1}|tool_calls"); !strings.HasSuffix(got.String(), want) || strings.Count(got.String(), "<use_tool>") != 1 || strings.Contains(got.String(), "~") {
-				t.Errorf("%s: %s", name, got.String())
-			}
-			if r := m.Report(); r.Truncated != c.truncated || r.Calls != 1 || r.TailBytes != c.tail || end.End.Usage.TotalTokens != c.usage {
-				t.Errorf("%s: %+v, usage %+v", name, r, end.End.Usage)
+			if end := outputs[len(outputs)-1].End; r.Truncated != c.truncated || r.Calls != 1 || r.TailBytes != c.tail || end.Usage.TotalTokens != c.usage {
+				t.Errorf("%s: %+v, usage %+v", name, r, end.Usage)
 			}
 		}
 	}
