@@ -218,13 +218,11 @@ func chatNext(index int, arguments string) string {
 		"function", raw(object("arguments", arguments))))})
 }
 
-// The benchmarks use the sizes of the largest calls that models make. For the tests,
-// whose bounds are per fragment and per byte, a part of that is enough.
+// The tests of costs use a part of the largest calls that models make, since their bounds are per
+// fragment and per byte: a twelfth of the fragments, a tenth of the bytes.
 const (
-	manyFragments = 117_000
-	largeArgument = 10 << 20
-	testFragments = manyFragments / 12
-	testArgument  = largeArgument / 10
+	testFragments = 117_000 / 12
+	testArgument  = 10 << 20 / 10
 )
 
 // allocated returns how many bytes and how many objects f allocates.

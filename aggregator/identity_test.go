@@ -13,12 +13,7 @@ func TestChatDeltaIdentity(t *testing.T) {
 		wantNothing(t, a.Ingest(0, []byte(head)))
 		wantCalls(t, a, 0, "f", `{"s":"aa`)
 	})
-	t.Run("fragments have no identity", func(t *testing.T) {
-		a := New(Options{})
-		feed(a, 0, head, part, part)
-		wantCalls(t, a, 0, "f", `{"s":"aaaa`)
-	})
-	t.Run("unless the caller gives them one", func(t *testing.T) {
+	t.Run("positions are an identity", func(t *testing.T) {
 		a := New(Options{})
 		stream := []string{head, part, part, chatNext(0, `"}`)}
 		for again := range 2 {

@@ -129,20 +129,6 @@ func TestScannerBlocks(t *testing.T) {
 	})
 }
 
-func TestScannerNames(t *testing.T) {
-	runCases(t, []scanCase{
-		{name: "no name", text: "<use_tool><x>1</x></use_tool>.", want: "+ !malformed |<use_tool><x>1</x></use_tool>.|"},
-		{name: "empty name", text: useTool("", ""), want: "+ !malformed |<use_tool><name></name></use_tool>|"},
-		{name: "white name", text: useTool(" \n", ""), want: "+ !malformed |<use_tool><name> \n</name></use_tool>|"},
-		{name: "name behind the parameters", text: "<use_tool><x>1</x><name>a</name></use_tool>", want: `+ [a {"x":"1"}]`},
-		{name: "two names", text: useTool("a", "<name>b</name>"), want: `+ [a {"name":"b"}]`},
-		{name: "space around", text: useTool(" a\n", ""), want: "+ [a {}]"},
-		{name: "nothing inside", text: "<use_tool></use_tool>", want: "+ !malformed |<use_tool></use_tool>|"},
-		{name: "malformed, then well-formed", text: "<use_tool></use_tool>" + useTool("a", ""),
-			want: "+ !malformed |<use_tool></use_tool>| + [a {}]"},
-	})
-}
-
 func TestScannerAborted(t *testing.T) {
 	a := useTool("a", "")
 	runCases(t, []scanCase{
@@ -157,6 +143,7 @@ func TestScannerAborted(t *testing.T) {
 		{name: "nested with attributes", text: "<use_tool><use_tool\nx><name>a</name></use_tool>",
 			want: "+ !nested |<use_tool>| + [a {}]"},
 		{name: "nested with two <", text: "<use_tool><" + a, want: "+ !nested |<use_tool><| + [a {}]"},
+		{name: "nameless, then well-formed", text: "<use_tool></use_tool>" + a, want: "+ !malformed |<use_tool></use_tool>| + [a {}]"},
 		{name: "nested, unclosed", text: "<use_tool>1<use_tool>2", want: "+ !nested |<use_tool>1| + !unclosed |<use_tool>2|"},
 		{name: "a value that speaks of it",
 			text: useTool("writeToFile", "<path>a.md</path><content>Use <use_tool> so.</content>") + ".",

@@ -1,7 +1,7 @@
 package turn_test
 
 import (
-	"strings"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -16,27 +16,32 @@ var blockParts = []string{
 	"<tool_call>", `{"name":"find","arguments":{"q":"`, `"}}</tool_call>`, `<tool_call>{"name":"find","arguments":{"q":"5"}}</tool_call>`,
 }
 
+// randomMessage returns a turn with one message of up to 14 parts and, if asked for, a structured call.
+func randomMessage(r *rand.Rand, parts []string, withCall bool) (text string, events []codexrpc.Event) {
+	for range 1 + r.IntN(14) {
+		text += parts[r.IntN(len(parts))]
+	}
+	events = []codexrpc.Event{{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text}}
+	if withCall {
+		events = append(events, codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: "c", Name: "find", Text: `{"q":"9"}`})
+	}
+	return text, append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted}, codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
+}
+
 // TestLimitOfCutText checks that the limit of calls does not depend on how the text is cut, also where
 // a code fence hides blocks behind one that was given up.
 func TestLimitOfCutText(t *testing.T) {
 	r := draw.Random(t)
 	parts := append([]string{"\n```\n", "\n```\n"}, blockParts...)
 	for range draw.Cases(500, 3000) {
-		var text strings.Builder
-		for range 1 + r.IntN(14) {
-			text.WriteString(parts[r.IntN(len(parts))])
-		}
+		text, events := randomMessage(r, parts, true)
 		o := turn.Options{ToolOptions: turn.ToolOptions{
 			OutputMode: turn.ModeJSON, TextualTools: turn.TextualOn, ToolBlockMax: 1 + r.IntN(3), SuppressTailAfterTools: new(false), StopAfterTools: turn.StopOff,
 		}, Patterns: forms[:r.IntN(len(forms)+1)]}
-		events := []codexrpc.Event{
-			{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text.String()}, {Kind: codexrpc.EventFunctionCall, CallID: "c", Name: "find", Text: `{"q":"9"}`},
-			{Kind: codexrpc.EventResponseCompleted}, {Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
-		}
 		whole, report := feed(o, events, r)
 		cut, other := feed(o, recut(events, r), r)
 		if got, want := show(streamed(t, cut)), show(streamed(t, whole)); got != want || other.Truncated != report.Truncated {
-			t.Fatalf("of %q:\nwhole %s, truncated %t\ncut   %s, truncated %t", text.String(), want, report.Truncated, got, other.Truncated)
+			t.Fatalf("of %q:\nwhole %s, truncated %t\ncut   %s, truncated %t", text, want, report.Truncated, got, other.Truncated)
 		}
 	}
 }
@@ -47,30 +52,23 @@ func TestLimitOfCutText(t *testing.T) {
 func TestOneCallAtMost(t *testing.T) {
 	r := draw.Random(t)
 	for range draw.Cases(500, 3000) {
-		var text strings.Builder
-		for range 1 + r.IntN(12) {
-			text.WriteString(blockParts[r.IntN(len(blockParts))])
-		}
-		events := []codexrpc.Event{{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text.String()}}
-		if r.IntN(2) == 0 {
-			events = append(events, codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: "c", Name: "find", Text: `{"q":"9"}`})
-		}
-		events = append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted}, codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
+		hasCall := r.IntN(2) == 0
+		text, events := randomMessage(r, blockParts, hasCall)
 		o := turn.Options{ToolOptions: turn.ToolOptions{
 			OutputMode: turn.ModeXML, TextualTools: turn.TextualOn, ParallelToolCalls: new(false), SuppressTailAfterTools: new(r.IntN(2) == 0), StopAfterTools: turn.StopOff,
 		}, Patterns: forms[:r.IntN(len(forms)+1)]}
 		outputs, report := feed(o, events, r)
-		xml := streamed(t, outputs)
-		if n := runBy(*xml.Content); n > 1 {
-			t.Fatalf("%d blocks are run of %q, which was %q", n, *xml.Content, text.String())
+		xml := *streamed(t, outputs).Content
+		if n := runBy(xml); n > 1 {
+			t.Fatalf("%d blocks are run of %q, which was %q", n, xml, text)
 		}
-		if outputs, _ := feed(o, recut(events, r), r); *streamed(t, outputs).Content != *xml.Content {
-			t.Fatalf("cut otherwise, %q is %q, not %q", text.String(), *streamed(t, outputs).Content, *xml.Content)
+		outputs, _ = feed(o, recut(events, r), r)
+		if cut := *streamed(t, outputs).Content; cut != xml {
+			t.Fatalf("cut otherwise, %q is %q, not %q", text, cut, xml)
 		}
 		o.OutputMode = turn.ModeJSON
-		_, other := feed(o, events, r)
-		if hasCall := len(events) > 3; other.Truncated != report.Truncated || other.Calls < report.Calls || hasCall && other.Calls != 1 {
-			t.Fatalf("%q:\nobsidian-xml %+v\nopenai-json  %+v", text.String(), report, other)
+		if _, other := feed(o, events, r); other.Truncated != report.Truncated || other.Calls < report.Calls || hasCall && other.Calls != 1 {
+			t.Fatalf("%q:\nobsidian-xml %+v\nopenai-json  %+v", text, report, other)
 		}
 	}
 }

@@ -306,33 +306,38 @@ func TestItems(t *testing.T) {
 // has only called what nobody knows.
 func TestOwnTools(t *testing.T) {
 	names := func(name string) (string, bool) { return name, name == "find" }
-	strange, answer := call("c1", "exec", `{}`), codexrpc.Event{Kind: codexrpc.EventCallOutput, CallID: "c1"}
-	refused := answer
-	refused.Status = codexrpc.StatusFailed
+	search, picture := Options{WebSearch: true}, Options{Picture: true}
+	offered := func(names string) []codexrpc.Event {
+		return []codexrpc.Event{{Kind: codexrpc.EventOffered, Text: names}}
+	}
+	strange, answer := call("c", "exec", `{}`), pictureAnswer("", "")
 	for name, c := range map[string]struct {
-		search bool
-		events []codexrpc.Event
-		fails  error
+		opts      Options
+		events    []codexrpc.Event
+		fails     error
+		unoffered int
 	}{
-		"the client's":       {false, []codexrpc.Event{{Kind: codexrpc.EventOffered, Text: "find\n"}}, nil},
-		"none":               {false, []codexrpc.Event{{Kind: codexrpc.EventOffered}}, nil},
-		"a search":           {true, []codexrpc.Event{{Kind: codexrpc.EventOffered, Text: "find\nweb_search\n"}}, nil},
-		"a search, not on":   {false, []codexrpc.Event{{Kind: codexrpc.EventOffered, Text: "web_search\n"}}, ErrOwnTools},
-		"one of Codex's":     {true, []codexrpc.Event{{Kind: codexrpc.EventOffered, Text: "find\nexec\n"}}, ErrOwnTools},
-		"called":             {false, []codexrpc.Event{{Kind: codexrpc.EventOwnCall, Name: "exec"}}, ErrInventedTool},
-		"run":                {false, []codexrpc.Event{strange, response(1), answer}, ErrOwnTools},
-		"refused by Codex":   {false, []codexrpc.Event{strange, response(1), refused}, nil},
-		"a result of others": {false, []codexrpc.Event{strange, response(1), {Kind: codexrpc.EventCallOutput, CallID: "c2"}}, nil},
+		"the client's":          {Options{}, offered("find\n"), nil, 0},
+		"none":                  {Options{}, offered(""), nil, 0},
+		"a search":              {search, offered("find\nweb_search\n"), nil, 0},
+		"a search, not on":      {Options{}, offered("web_search\n"), ErrOwnTools, 0},
+		"a picture":             {picture, offered(codexrpc.PictureTool + "\n"), nil, 0},
+		"a picture, not wanted": {search, offered(codexrpc.PictureTool + "\n"), ErrOwnTools, 0},
+		"one of Codex's":        {search, offered("find\nexec\n"), ErrOwnTools, 0},
+		"called":                {Options{}, []codexrpc.Event{{Kind: codexrpc.EventOwnCall, Name: "exec"}}, ErrInventedTool, 1},
+		"run":                   {Options{}, []codexrpc.Event{strange, response(1), answer}, ErrOwnTools, 1},
+		"run for a picture":     {search, []codexrpc.Event{pictureCall, response(1), answer}, ErrOwnTools, 1},
+		"refused by Codex":      {Options{}, []codexrpc.Event{strange, response(1), pictureAnswer("", codexrpc.StatusFailed), pictureCall}, nil, 2},
+		"a result of others":    {Options{}, []codexrpc.Event{strange, response(1), {Kind: codexrpc.EventCallOutput, CallID: "c2"}}, nil, 1},
 	} {
-		m := New(&Options{ClientName: names, WebSearch: c.search})
+		c.opts.ClientName = names
+		outputs, report := run(c.opts, c.events, atOnce)
 		var failure error
-		for _, o := range m.Feed(c.events) {
-			if o.Kind == OutputFailure {
-				failure = o.Err
-			}
+		if len(outputs) > 0 {
+			failure = outputs[0].Err
 		}
-		if !errors.Is(failure, c.fails) {
-			t.Errorf("%s: the failure is %v", name, failure)
+		if !errors.Is(failure, c.fails) || len(outputs) > 1 || report.Calls != 0 || report.Unoffered != c.unoffered {
+			t.Errorf("%s: %s%+v", name, say(outputs), report)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -120,36 +119,6 @@ func slicesRepeat(n int, events ...codexrpc.Event) (all []codexrpc.Event) {
 		all = append(all, events...)
 	}
 	return all
-}
-
-// TestPictureNotWanted: a call of Codex's own tool is no client's in any other turn, and the turn fails
-// if Codex runs it.
-func TestPictureNotWanted(t *testing.T) {
-	client := map[string]bool{"imagegen": true, "image_gen": true, "image_gen__imagegen": true}
-	for _, status := range []string{codexrpc.StatusFailed, ""} {
-		m := New(&Options{ClientName: func(name string) (string, bool) { return name, client[name] }})
-		for _, e := range []codexrpc.Event{pictureCall, response(3), pictureAnswer("", status)} {
-			for _, out := range m.Feed([]codexrpc.Event{e}) {
-				if out.Kind != OutputFailure || !errors.Is(out.Err, ErrOwnTools) {
-					t.Errorf("an output of %q: %+v", status, out)
-				}
-			}
-		}
-		if m.Done() != (status == "") || m.Report().Calls != 0 || m.Report().Unoffered != 1 {
-			t.Errorf("%q: done %t, %+v", status, m.Done(), m.Report())
-		}
-	}
-}
-
-// TestPictureOffered: the tool may be offered to a turn for a picture alone.
-func TestPictureOffered(t *testing.T) {
-	offered := codexrpc.Event{Kind: codexrpc.EventOffered, Text: codexrpc.PictureTool + "\n"}
-	for _, wanted := range []bool{true, false} {
-		m := New(&Options{Picture: wanted, ClientName: func(string) (string, bool) { return "", false }})
-		if m.Feed([]codexrpc.Event{offered}); m.Done() == wanted {
-			t.Errorf("wanted %t: done %t", wanted, m.Done())
-		}
-	}
 }
 
 // TestPicturePatience: while Codex waits for a picture, a silence is no sign of a failure.
