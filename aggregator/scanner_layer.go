@@ -176,9 +176,11 @@ func (l *layer) findOpener() bool {
 				continue
 			}
 		} else if len(l.forms) == 1 {
-			if i += indexPrefix(l.window[i:], l.forms[0].prefix); i == len(l.window) {
+			n := bytes.IndexByte(l.window[i:], l.forms[0].prefix[0])
+			if n < 0 {
 				break
 			}
+			i += n
 		}
 		for f := range l.forms {
 			if l.forms[f].prefix[0] != l.window[i] {
@@ -204,23 +206,6 @@ func (l *layer) findOpener() bool {
 		l.pos, l.fence = partial, fence
 	}
 	return false
-}
-
-// indexPrefix returns where text has start's first two bytes, or ends with the first; else len(text).
-func indexPrefix(text []byte, start string) int {
-	switch n := bytes.IndexByte(text, start[0]); {
-	case n < 0:
-		return len(text)
-	case n == len(text)-1, len(start) == 1, text[n+1] == start[1]:
-		return n
-	}
-	if n := bytes.Index(text, wirejson.View(start[:2])); n >= 0 {
-		return n
-	}
-	if last := len(text) - 1; text[last] == start[0] {
-		return last
-	}
-	return len(text)
 }
 
 // moveTo moves pos forward, and updates the fence with the bytes that pos passes.
@@ -360,18 +345,13 @@ func (l *layer) emitText(end int) {
 }
 
 // takePending removes size bytes from the beginning of the pending ones, and returns them: those of
-// the piece without a copy, held ones as a copy. But if these are only the first bytes of
-// <use_tool, as in most cases, they are a part of that fixed string.
+// the piece without a copy, held ones as a copy.
 func (l *layer) takePending(size int) string {
-	start, tag := l.pendingStart, useToolForms[0].prefix
+	start := l.pendingStart
 	l.pendingStart += size
 	l.offset += int64(size)
 	if held := len(l.window) - len(l.piece); start >= held {
 		return l.piece[start-held : l.pendingStart-held]
 	}
-	text := l.window[start:l.pendingStart]
-	if size <= len(tag) && string(text) == tag[:size] {
-		return tag[:size]
-	}
-	return string(text)
+	return string(l.window[start:l.pendingStart])
 }
