@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"strings"
 
@@ -95,10 +96,7 @@ func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
 // backendID returns the backend's id of the call, or that of the app-server's item, which is equal.
 func (c *callState) backendID() string {
-	if c.backendIDs[keyID] == "" {
-		return c.backendIDs[keyThreadItem]
-	}
-	return c.backendIDs[keyID]
+	return cmp.Or(c.backendIDs[keyID], c.backendIDs[keyThreadItem])
 }
 
 // nextDelta returns the changes of the call since its last delta; first is true for its first
@@ -179,41 +177,36 @@ func joinHalves(high, low string) string {
 // replacementChar replaces half a surrogate pair if the other half does not come.
 const replacementChar = "\ufffd"
 
-// appendFragment appends as much of a fragment as there is room for; fits: all of it. The first
-// half of a surrogate pair at its end waits for the next fragment.
-func (c *callState) appendFragment(text string, choice *Choice) (fits bool) {
-	if c.pendingHalf != "" && text != "" {
-		high := c.pendingHalf
-		c.pendingHalf = ""
-		if startsWithSecondHalf(text) {
-			fits, text = c.appendText(joinHalves(high, text), choice), text[halfSize:]
-		} else {
-			fits = c.appendText(replacementChar, choice)
-		}
-		if !fits {
-			return false
-		}
+// appendFragment appends as much of a fragment as there is room for. The first half of a surrogate
+// pair at its end waits for the next fragment.
+func (c *callState) appendFragment(text string, choice *Choice) {
+	if text == "" {
+		return
 	}
-	if startsWithSecondHalf(text) {
-		if !c.appendText(replacementChar, choice) {
-			return false
-		}
+	second := startsWithSecondHalf(text)
+	switch {
+	case second && c.pendingHalf != "":
+		c.appendText(joinHalves(c.pendingHalf, text), choice)
+	case second, c.pendingHalf != "":
+		c.appendText(replacementChar, choice)
+	}
+	if second {
 		text = text[halfSize:]
 	}
 	text, half := cutFirstHalf(text)
-	if half != "" {
-		c.pendingHalf = strings.Clone(half)
-	}
-	return c.appendText(text, choice)
+	c.pendingHalf = strings.Clone(half)
+	c.appendText(text, choice)
 }
 
-// appendText appends as much of a text as the choice has room for; fits: all of it.
-func (c *callState) appendText(text string, choice *Choice) (fits bool) {
+// appendText appends as much of a text as the choice has room for, and nothing after it was cut.
+func (c *callState) appendText(text string, choice *Choice) {
+	if c.truncated {
+		return
+	}
 	n := min(len(text), choice.argumentRoom)
 	c.args.WriteString(text[:n])
 	choice.argumentRoom -= n
-	c.truncated = c.truncated || n < len(text)
-	return n == len(text)
+	c.truncated = n < len(text)
 }
 
 // flushHalf ends the arguments: half a surrogate pair that still waits becomes U+FFFD.

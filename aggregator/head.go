@@ -67,8 +67,8 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 // isFragmentHead reports whether a head's text has to be appended to the arguments: it is no
 // repetition. If it shows that earlier heads were fragments, isFragmentHead appends their text.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
-	h, text := &call.head, ""
-	text, _ = cutFirstHalf(in.Text)
+	h := &call.head
+	text, _ := cutFirstHalf(in.Text)
 	if !h.seen {
 		// If an event of another shape has given the call a name and a text, the head adds nothing.
 		adds := !call.isShown() || call.source == SourceNone
@@ -92,7 +92,7 @@ func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 		return true // addFragment will count it as late
 	}
 	h.areFragments = true
-	for ; h.equalHeads > 0 && !call.truncated; h.equalHeads-- {
+	for ; h.equalHeads > 0; h.equalHeads-- {
 		call.appendFragment(first, c)
 	}
 	return true

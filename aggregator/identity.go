@@ -1,6 +1,9 @@
 package aggregator
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 type placeKind uint8
 
@@ -61,8 +64,7 @@ func (c *Choice) find(in *Input) *callState {
 	if found := c.callsByPlace[in.place]; found != nil && c.isCompatible(found, in) && (in.ID == "" || found.backendID() == "") {
 		return found
 	}
-	if last := c.lastCall; in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == (place{}) &&
-		last != nil && !last.done && !last.fromText && last.matchesName(in.Name) {
+	if last := c.lastCall; in.isAnonymous() && last != nil && !last.done && !last.fromText && last.matchesName(in.Name) {
 		return last
 	}
 	return nil
@@ -86,9 +88,7 @@ func (in *Input) id(kind keyKind) string {
 // the input is about a new call. If known is false, these ids do not decide which call it is.
 func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
-		if id := in.id(kind); id != "" {
-			found, known = c.pickCall(c.callsByID[key{kind, id}], in)
-		}
+		found, known = c.pickCall(c.callsByID[key{kind, in.id(kind)}], in)
 	}
 	return found, known
 }
@@ -96,17 +96,11 @@ func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 // findByID finds the call by its id or, without it, that of the app-server's item: Codex gives both
 // the same value. The results are as in findByItem.
 func (c *Choice) findByID(in *Input) (found *callState, known bool) {
-	id := in.ID
-	if id == "" {
-		id = in.ThreadItem
+	id := cmp.Or(in.ID, in.ThreadItem)
+	if found, known = c.pickCall(c.callsByID[key{keyID, id}], in); !known {
+		found, known = c.pickCall(c.callsByID[key{keyThreadItem, id}], in)
 	}
-	if id == "" {
-		return nil, false
-	}
-	if found, known = c.pickCall(c.callsByID[key{keyID, id}], in); known {
-		return found, true
-	}
-	return c.pickCall(c.callsByID[key{keyThreadItem, id}], in)
+	return found, known
 }
 
 // pickCall picks the input's call of those that share an id. There are three results:
@@ -129,13 +123,11 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 			return other, true
 		case found == nil && other.completeHashes[in.completeKind()] == (textHash{}):
 			found = other
-		case in.list > 0 && !in.isChatEntry:
-			known = true // a Response lists all its items again; this one has other arguments
-			if found == nil {
-				found = other
-			}
 		default:
 			known = true
+			if found == nil && in.list > 0 && !in.isChatEntry {
+				found = other // a Response lists all its items again; this one has other arguments
+			}
 		}
 	}
 	return found, known || found != nil

@@ -25,9 +25,9 @@ type Input struct {
 	hasPosition bool     // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
-// isAnonymous reports whether the input has no name, no id and no place to find its call by.
+// isAnonymous reports whether the input has no id and no place to find its call by.
 func (in *Input) isAnonymous() bool {
-	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
+	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{}
 }
 
 // Call applies an input about a structured call. It appends to out the parts that are already
