@@ -51,16 +51,14 @@ func pngHeader(width, height uint32) []byte {
 }
 
 // deep makes the beginning of a PNG that of one with 16 bits for each colour.
-func deep(file []byte) []byte {
-	header := file[12:29]
-	header[12] = 16
-	return binary.BigEndian.AppendUint32(file[:29:29], crc32.ChecksumIEEE(header))
-}
+func deep(file []byte) []byte { return withHeaderByte(file, 12, 16) }
 
 // interlaced makes the beginning of a PNG that of an interlaced one.
-func interlaced(file []byte) []byte {
+func interlaced(file []byte) []byte { return withHeaderByte(file, 16, 1) }
+
+func withHeaderByte(file []byte, at int, value byte) []byte {
 	header := file[12:29]
-	header[16] = 1
+	header[at] = value
 	return binary.BigEndian.AppendUint32(file[:29:29], crc32.ChecksumIEEE(header))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -120,6 +121,16 @@ func TestPlanConversation(t *testing.T) {
 			},
 			[]codexrpc.UserInput{},
 		},
+		"textual calls, which may have any name": {
+			`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a b","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"},` +
+				`{"role":"assistant","function_call":{"name":"a b","arguments":""}},{"role":"function","name":"a b","content":"r"}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"function_call","call_id":"a","name":"a_b","arguments":"{}"}`, `{"type":"function_call_output","call_id":"a","output":"r"}`,
+				`{"type":"function_call","call_id":"function_call_2","name":"a_b","arguments":"{}"}`, `{"type":"function_call_output","call_id":"function_call_2","output":"r"}`,
+			},
+			[]codexrpc.UserInput{},
+		},
 		"silent assistants leave nothing": {
 			`{"role":"assistant"},{"role":"assistant","content":[]},{"role":"assistant","content":null},{"role":"assistant","content":""},{"role":"user","content":"x"}`,
 			prompt.DefaultInstructions, []string{}, []codexrpc.UserInput{text("x")},
@@ -210,15 +221,9 @@ func TestPlanLongInput(t *testing.T) {
 }
 
 func TestPlanThread(t *testing.T) {
-	r := mustDecode(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
-	p, apiErr := r.Plan(prompt.Options{})
-	if apiErr != nil {
-		t.Fatal(apiErr)
-	}
+	p := mustPlan(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
 	got, err := json.Marshal(p.Thread)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := `{"model":"m","baseInstructions":"You are a helpful assistant.","approvalPolicy":"never","sandbox":"read-only",` +
 		`"ephemeral":true,"experimentalRawEvents":true,"environments":[],"config":{` +
 		`"agents":{"enabled":false},` +
@@ -455,66 +460,40 @@ func TestPlanVerbosity(t *testing.T) {
 	}
 }
 
-// TestPlanOddCalls: a textual call may have any name. It comes back as one that
-// Codex takes, in every form.
-func TestPlanOddCalls(t *testing.T) {
-	for _, messages := range []string{
-		`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a b","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"}`,
-		`{"role":"assistant","function_call":{"name":"a b","arguments":""}},{"role":"function","name":"a b","content":"r"}`,
-	} {
-		r, apiErr := chat.Decode([]byte(withMessages(messages)))
-		if apiErr != nil {
-			t.Fatal(apiErr)
-		}
-		p, _ := r.Plan(prompt.Options{})
-		if len(p.History) != 2 || !strings.Contains(string(p.History[0]), `"name":"a_b"`) {
-			t.Errorf("%s", p.History)
-		}
-	}
-}
-
 // TestPlaced: with each placement all instructions are there once, and the plan stays as it was.
 func TestPlaced(t *testing.T) {
-	chat := mustDecode(t, `{"model":"m","messages":[{"role":"system","content":"I \"am\"."},{"role":"user","content":"h"},{"role":"user","content":"q"}],`+
+	plan := mustPlan(t, `{"model":"m","messages":[{"role":"system","content":"I \"am\"."},{"role":"user","content":"h"},{"role":"user","content":"q"}],`+
 		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
-	plan, apiErr := chat.Plan(prompt.Options{})
-	if apiErr != nil {
-		t.Fatal(apiErr)
-	}
-	must := plan.Thread.DeveloperInstructions
-	if must == "" {
+	mustCall := plan.Thread.DeveloperInstructions
+	if mustCall == "" {
 		t.Fatal("tool_choice is no instruction")
 	}
 	history := string(encodeItems(t, plan.History))
 	item := func(text string) string {
 		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, wirejson.AppendString(nil, text))
 	}
-	all := "I \"am\".\n\n" + must
+	all := "I \"am\".\n\n" + mustCall
 	for name, c := range map[string]struct {
 		where           prompt.Placement
 		base, developer any
 		history         string
 	}{
-		"replace":               {prompt.Placement{CodexPrompt: "O"}, `I "am".`, must, history},
+		"replace":               {prompt.Placement{CodexPrompt: "O"}, `I "am".`, mustCall, history},
 		"replace, once":         {prompt.Placement{EmptyBase: true, CodexPrompt: "O"}, "", all, history},
 		"append":                {prompt.Placement{Append: true, CodexPrompt: "O"}, nil, all, history},
 		"append, once":          {prompt.Placement{Append: true, EmptyBase: true, CodexPrompt: "O"}, "", "O", "[" + item(all) + "," + history[1:]},
 		"append, once, unknown": {prompt.Placement{Append: true, EmptyBase: true}, nil, all, history},
 	} {
 		thread, items := plan.WithPlacement(c.where)
-		var params map[string]any
 		encoded, err := json.Marshal(thread)
-		if err == nil {
-			err = json.Unmarshal(encoded, &params)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		var params map[string]any
+		must.OK(t, json.Unmarshal(encoded, &params))
 		if params["baseInstructions"] != c.base || params["developerInstructions"] != c.developer || string(encodeItems(t, items)) != c.history {
 			t.Errorf("%s: %v, %v, %s", name, params["baseInstructions"], params["developerInstructions"], encodeItems(t, items))
 		}
 	}
-	if *plan.Thread.BaseInstructions != `I "am".` || plan.Thread.DeveloperInstructions != must || string(encodeItems(t, plan.History)) != history {
+	if *plan.Thread.BaseInstructions != `I "am".` || plan.Thread.DeveloperInstructions != mustCall || string(encodeItems(t, plan.History)) != history {
 		t.Error("the plan has changed")
 	}
 }
@@ -522,9 +501,7 @@ func TestPlaced(t *testing.T) {
 func encodeItems(t *testing.T, items []json.RawMessage) []byte {
 	t.Helper()
 	encoded, err := json.Marshal(items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return encoded
 }
 
@@ -706,17 +683,6 @@ func TestSetImagesTooLarge(t *testing.T) {
 	}
 }
 
-func TestNoRemoteImages(t *testing.T) {
-	r := mustDecode(t, withMessages(`{"role":"user","content":"x"}`))
-	if got := r.RemoteImages(); got != nil {
-		t.Errorf("remote images %q", got)
-	}
-	r.SetImages(nil)
-	if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
-		t.Error(apiErr)
-	}
-}
-
 func planWithTools(t *testing.T, names []string, more string) *prompt.Plan {
 	t.Helper()
 	var tools []string
@@ -728,9 +694,17 @@ func planWithTools(t *testing.T, names []string, more string) *prompt.Plan {
 
 func TestToolNames(t *testing.T) {
 	long := strings.Repeat("x", prompt.MaxToolName-len("mcp__"))
+	reserved := []string{ // Codex would not offer them
+		"mcp", "mcp__", "mcp__a__b", "exec_command", "shell_command", "apply_patch", "exec", "wait", "request_user_input",
+		"request_user_input_async", "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "update_plan", "skills",
+	}
+	var renamed []string
+	for _, name := range reserved {
+		renamed = append(renamed, "client_"+name)
+	}
 	for _, c := range []struct{ client, codex []string }{
+		{reserved, renamed},
 		{[]string{"readNote", "shell", "Mcp__x", "mcp_x", "exec_Command"}, []string{"readNote", "shell", "Mcp__x", "mcp_x", "exec_Command"}},
-		{[]string{"mcp", "mcp__fs__read", "exec_command"}, []string{"client_mcp", "client_mcp__fs__read", "client_exec_command"}},
 		{[]string{"exec", "client_exec"}, []string{"client_exec_2", "client_exec"}},
 		{[]string{"client_exec", "client_exec_2", "exec"}, []string{"client_exec", "client_exec_2", "client_exec_3"}},
 		{[]string{"mcp__" + long}, []string{"client_mcp__" + long[:prompt.MaxToolName-len("client_mcp__")]}},
@@ -749,19 +723,6 @@ func TestToolNames(t *testing.T) {
 		}
 		if !slices.Equal(codex, c.codex) {
 			t.Errorf("%q became %q, want %q", c.client, codex, c.codex)
-		}
-	}
-}
-
-// TestToolNamesReserved makes sure that no name that Codex would not offer gets there.
-func TestToolNamesReserved(t *testing.T) {
-	for _, name := range []string{
-		"mcp", "mcp__", "mcp__a__b", "exec_command", "shell_command", "apply_patch", "exec", "wait", "request_user_input",
-		"request_user_input_async", "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "update_plan", "skills",
-	} {
-		p := planWithTools(t, []string{name}, "")
-		if got := p.Thread.DynamicTools[0].Name; got != "client_"+name {
-			t.Errorf("%q became %q", name, got)
 		}
 	}
 }
@@ -794,11 +755,5 @@ func TestToolNamesOfManyTools(t *testing.T) {
 			t.Fatalf("name %q", tool.Name)
 		}
 		seen[tool.Name] = true
-	}
-}
-
-func TestToolNamesZero(t *testing.T) {
-	if name, ok := (prompt.ToolNames{}).ClientName("f"); ok {
-		t.Errorf("no tools, but f leads to %q", name)
 	}
 }
