@@ -73,11 +73,12 @@ func TestDecodeChatTypes(t *testing.T) {
 		assistant = `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 	)
 	assistantWith := func(old string) string { return withMessages(strings.Replace(assistant, old, "%", 1)) }
-	for _, c := range []struct {
+	type typeCase struct {
 		body  string // % is the place of the value
 		param string
 		right []wirejson.Kind
-	}{
+	}
+	cases := []typeCase{
 		{`{"messages":[` + user + `],"model":%}`, "model", []wirejson.Kind{wirejson.KindString}},
 		{`{"model":"m","messages":%}`, "messages", []wirejson.Kind{wirejson.KindArray}},
 		{withMessages(`%`), "messages[0]", []wirejson.Kind{wirejson.KindObject}},
@@ -109,7 +110,6 @@ func TestDecodeChatTypes(t *testing.T) {
 		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":%}]}`), "messages[0].content[0].image_url", []wirejson.Kind{wirejson.KindObject}},
 		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":%}}]}`), "messages[0].content[0].image_url.url", []wirejson.Kind{wirejson.KindString}},
 		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":%}}]}`), "messages[0].content[0].image_url.detail", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"tools":%`), "tools", []wirejson.Kind{wirejson.KindArray, wirejson.KindNull}},
 		{withFields(`"tools":[%]`), "tools[0]", []wirejson.Kind{wirejson.KindObject}},
 		{withFields(`"tools":[{"type":%,"function":` + readNote + `}]`), "tools[0].type", []wirejson.Kind{wirejson.KindString}},
 		{withTool(`%`, ""), "tools[0].function", []wirejson.Kind{wirejson.KindObject}},
@@ -127,55 +127,37 @@ func TestDecodeChatTypes(t *testing.T) {
 		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[%]}}`), "tool_choice.allowed_tools.tools[0]", []wirejson.Kind{wirejson.KindObject}},
 		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":%}]}}`), "tool_choice.allowed_tools.tools[0].type", []wirejson.Kind{wirejson.KindString}},
 		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":%}]}}`), "tool_choice.allowed_tools.tools[0].function", []wirejson.Kind{wirejson.KindObject}},
-		{withFields(`"parallel_tool_calls":%`), "parallel_tool_calls", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
-		{withFields(`"response_format":%`), "response_format", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
 		{withFields(`"response_format":{"type":%}`), "response_format.type", []wirejson.Kind{wirejson.KindString}},
 		{withFields(`"response_format":{"type":"json_schema","json_schema":%}`), "response_format.json_schema", []wirejson.Kind{wirejson.KindObject}},
 		{withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{},"name":%}}`), "response_format.json_schema.name", []wirejson.Kind{wirejson.KindString}},
 		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%}}`), "response_format.json_schema.schema", []wirejson.Kind{wirejson.KindObject}},
 		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"strict":%}}`), "response_format.json_schema.strict", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
 		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"description":%}}`), "response_format.json_schema.description", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"reasoning_effort":%`), "reasoning_effort", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"stream":%`), "stream", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
 		{withFields(`"stream":true,"stream_options":%`), "stream_options", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
 		{withFields(`"stream":true,"stream_options":{"include_usage":%}`), "stream_options.include_usage", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
 		{withFields(`"stream":true,"stream_options":{"include_obfuscation":%}`), "stream_options.include_obfuscation", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
-		{withFields(`"n":%`), "n", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"logprobs":%`), "logprobs", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
-		{withFields(`"top_logprobs":%`), "top_logprobs", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"modalities":%`), "modalities", []wirejson.Kind{wirejson.KindArray, wirejson.KindNull}},
 		{withFields(`"modalities":[%]`), "modalities[0]", []wirejson.Kind{wirejson.KindString}},
-		{withFields(`"temperature":%`), "temperature", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"top_p":%`), "top_p", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"max_tokens":%`), "max_tokens", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"max_completion_tokens":%`), "max_completion_tokens", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
 		{withFields(`"stop":%`), "stop", []wirejson.Kind{wirejson.KindString, wirejson.KindArray, wirejson.KindNull}},
 		{withFields(`"stop":["a",%]`), "stop[1]", []wirejson.Kind{wirejson.KindString}},
-		{withFields(`"functions":%`), "functions", []wirejson.Kind{wirejson.KindArray, wirejson.KindNull}},
 		{withFields(`"functions":[%]`), "functions[0]", []wirejson.Kind{wirejson.KindObject}},
 		{withFields(`"functions":[{"name":%}]`), "functions[0].name", []wirejson.Kind{wirejson.KindString}},
 		{withFields(`"functions":[{"name":"f","description":%}]`), "functions[0].description", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
 		{withFields(`"functions":[{"name":"f","parameters":%}]`), "functions[0].parameters", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
 		{withFields(`"function_call":%`), "function_call", []wirejson.Kind{wirejson.KindString, wirejson.KindObject, wirejson.KindNull}},
 		{withFields(`"function_call":{"name":%}`), "function_call.name", []wirejson.Kind{wirejson.KindString}},
-		{withFields(`"seed":%`), "seed", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"presence_penalty":%`), "presence_penalty", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"frequency_penalty":%`), "frequency_penalty", []wirejson.Kind{wirejson.KindNumber, wirejson.KindNull}},
-		{withFields(`"logit_bias":%`), "logit_bias", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
-		{withFields(`"service_tier":%`), "service_tier", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"prediction":%`), "prediction", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
-		{withFields(`"service_tier":%`), "service_tier", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"verbosity":%`), "verbosity", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"web_search_options":%`), "web_search_options", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
-		{withFields(`"store":%`), "store", []wirejson.Kind{wirejson.KindBool, wirejson.KindNull}},
-		{withFields(`"metadata":%`), "metadata", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
-		{withFields(`"user":%`), "user", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"safety_identifier":%`), "safety_identifier", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"prompt_cache_key":%`), "prompt_cache_key", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"prompt_cache_retention":%`), "prompt_cache_retention", []wirejson.Kind{wirejson.KindString, wirejson.KindNull}},
-		{withFields(`"prompt_cache_options":%`), "prompt_cache_options", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
-		{withFields(`"moderation":%`), "moderation", []wirejson.Kind{wirejson.KindObject, wirejson.KindNull}},
+	}
+	for kind, names := range map[wirejson.Kind]string{
+		wirejson.KindNumber: `n top_logprobs temperature top_p max_tokens max_completion_tokens seed presence_penalty frequency_penalty`,
+		wirejson.KindBool:   `parallel_tool_calls stream logprobs store`,
+		wirejson.KindString: `reasoning_effort service_tier verbosity user safety_identifier prompt_cache_key prompt_cache_retention`,
+		wirejson.KindArray:  `tools modalities functions`,
+		wirejson.KindObject: `response_format logit_bias prediction web_search_options metadata prompt_cache_options moderation`,
 	} {
+		for name := range strings.FieldsSeq(names) {
+			cases = append(cases, typeCase{withFields(`"` + name + `":%`), name, []wirejson.Kind{kind, wirejson.KindNull}})
+		}
+	}
+	for _, c := range cases {
 		for k, sample := range samples {
 			body := strings.Replace(c.body, "%", sample, 1)
 			_, err := Decode([]byte(body))

@@ -373,14 +373,24 @@ func TestInputItems(t *testing.T) {
 }
 
 // FuzzResponse sends any body. What is refused must be refused in OpenAI's shape; what is accepted
-// must give a plan that Codex can read, items that can be kept, and a Response of the right shape.
+// must give a plan that Codex can read, items that can be kept, and a Response of the right shape. A
+// message over a WebSocket is always streamed, and in the foreground.
 func FuzzResponse(f *testing.F) {
 	f.Add([]byte(everyTool))
 	f.Add([]byte(withMember(`"text":{"format":{"type":"json_object"}},"metadata":{"a":"b"},"tool_choice":"none","reasoning":{"effort":"low","summary":"auto"}`)))
 	f.Add([]byte(withInput(`{"type":"custom_tool_call","call_id":"c","name":"p","input":"\ud83d"},{"type":"custom_tool_call_output","call_id":"c","output":"x"},{"type":"reasoning","summary":[],"encrypted_content":"E"}`)))
 	f.Add([]byte(withInput(`{"type":"additional_tools","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]},{"role":"user","content":[{"type":"input_image","image_url":"` + pngURL + `"}]}`)))
+	f.Add([]byte(`{"type":"response.create","model":"m","input":"q","generate":false,"store":false}`))
+	f.Add([]byte(`{"type":"response.create","model":"m","input":[],"background":true}`))
+	f.Add([]byte(withMember(`"tools":[{"type":"web_search","search_context_size":"low","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bonn"}}]`)))
+	f.Add([]byte(withMember(`"tools":[{"type":"web_search_preview","external_web_access":false},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
+		if r, apiErr := DecodeCreate(body); apiErr != nil {
+			checkRefusal(t, apiErr)
+		} else if !r.Stream || r.Background {
+			t.Fatalf("over a WebSocket: stream %t, background %t", r.Stream, r.Background)
+		}
 		r, apiErr := Decode(body)
 		if apiErr == nil {
 			apiErr = r.Resolve(nil, nil)
@@ -389,13 +399,21 @@ func FuzzResponse(f *testing.F) {
 			t.Fatal("the body was changed")
 		}
 		if apiErr != nil {
-			if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Code == codeHosted || !json.Valid(apiErr.Body()) {
-				t.Fatalf("refused by %+v", apiErr)
+			checkRefusal(t, apiErr)
+			return
+		}
+		p, apiErr := r.Plan(prompt.Options{})
+		if apiErr != nil {
+			if r.ImageParam("") == "" {
+				t.Fatal(apiErr)
 			}
 			return
 		}
-		p, _ := r.Plan(prompt.Options{})
 		plancheck.Check(t, p)
+		mode, _ := p.Thread.Config.Own["web_search"].(string)
+		if p.WebSearch != (mode == "live" || mode == "cached") || p.WebSearch && r.Search == nil {
+			t.Fatalf("searches %t, configured as %q", p.WebSearch, mode)
+		}
 		for i := range p.History { // each is an item of the input, which is named if Codex refuses it
 			apiErr := r.nameFields(failures.APIError(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)}))
 			var at int
