@@ -282,20 +282,19 @@ func (c *Conn) handleRequest(m message) {
 		}
 		return
 	}
+	var result any
 	if m.method == "currentTime/read" {
-		c.answer(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
+		result = map[string]any{"currentTimeAt": time.Now().Unix()}
+	} else if c.opts.Answer != nil {
+		result = c.opts.Answer(strings.Clone(m.method), json.RawMessage(m.params))
+	}
+	if result == nil {
+		result = decliningAnswers[m.method]
+	}
+	if result == nil {
+		c.logUnused("request", m.method)
+		c.answer(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 		return
 	}
-	if c.opts.Answer != nil {
-		if answer := c.opts.Answer(strings.Clone(m.method), json.RawMessage(m.params)); answer != nil {
-			c.answer(outgoing{ID: id, Result: answer})
-			return
-		}
-	}
-	if answer, ok := decliningAnswers[m.method]; ok {
-		c.answer(outgoing{ID: id, Result: answer})
-		return
-	}
-	c.logUnused("request", m.method)
-	c.answer(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
+	c.answer(outgoing{ID: id, Result: result})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -74,11 +75,6 @@ func (c *Conn) storeConfigWarning(params string) {
 	c.server.configProblem.Store(&text)
 }
 
-type authStatusParams struct {
-	IncludeToken bool `json:"includeToken"`
-	RefreshToken bool `json:"refreshToken"`
-}
-
 // authStatus returns the method of the login (empty: there is no login), and whether the model
 // provider requires a login. If renew is true, the app-server first renews the login.
 func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
@@ -86,7 +82,8 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 		AuthMethod         string `json:"authMethod"` // null: there is no login
 		RequiresOpenAIAuth bool   `json:"requiresOpenaiAuth"`
 	}
-	err = c.call(ctx, call{method: methodAuthStatus, params: authStatusParams{RefreshToken: renew}, result: &result})
+	params := map[string]any{"includeToken": false, "refreshToken": renew}
+	err = c.call(ctx, call{method: methodAuthStatus, params: params, result: &result})
 	return result.AuthMethod, result.RequiresOpenAIAuth, err
 }
 
@@ -169,15 +166,6 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 // maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
 
-// atLeast reports whether a version such as 0.169.0 is at least 0.minor.0 or cannot be parsed.
-func atLeast(version string, minor int) bool {
-	var versionMajor, versionMinor int
-	if _, err := fmt.Sscanf(version, "%d.%d.", &versionMajor, &versionMinor); err != nil {
-		return true
-	}
-	return versionMajor > oldestMajor || versionMinor >= minor
-}
-
 // UnknownVersion stands for a version that cannot be parsed.
 const UnknownVersion = "unknown"
 
@@ -191,7 +179,9 @@ func supportedVersion(userAgent string) (string, error) {
 		return UnknownVersion, nil
 	}
 	version := match[0][1:]
-	if !atLeast(version, oldestMinor) {
+	major, _ := strconv.Atoi(match[1]) // the largest int if the number is larger
+	minor, _ := strconv.Atoi(match[2])
+	if major == oldestMajor && minor < oldestMinor {
 		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestMajor, oldestMinor)
 	}
 	return version, nil

@@ -2,10 +2,10 @@ package codexrpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -18,7 +18,6 @@ type message struct {
 	params string // params, result and err are JSON
 	result string
 	err    string
-	size   int
 }
 
 // maxID bounds the id of a message, in bytes, since the reply repeats the id. It also bounds the
@@ -31,7 +30,7 @@ var errGarbage = errors.New("not a message of the protocol")
 // that this client uses for a turn is also read into e; otherwise e.Kind is 0.
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
-	m := message{size: len(line)}
+	var m message
 	s := newScanner(line)
 	if s.Peek() != '{' {
 		return message{}, errGarbage
@@ -151,9 +150,9 @@ func (c *Conn) isEcho(line []byte) bool {
 	return false
 }
 
-// lastID returns the value of the last member with this name in a line, or "" if there is none. It
-// searches from the end, since the ids follow the item, which may be large. The search for
-// `"name":"` cannot match inside a string, since JSON escapes quotes in strings.
+// lastID returns the value of the last member with this name in a line or a part of it, or "" if
+// there is none. It searches from the end, since the ids follow the item, which may be large. The
+// search for `"name":"` cannot match inside a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {
 	member := []byte(`"` + name + `":"`)
 	at := bytes.LastIndex(line, member)
@@ -204,20 +203,9 @@ func (e *tooLargeError) Write(part []byte) (int, error) {
 }
 
 // findID returns the id in the member of this name, or "" if it is in neither end of the message.
-// The ids stand after an item, but before the text of a delta, so findID searches both ends. The
-// search for `"member":"` cannot match inside a string, since JSON escapes quotes in strings.
+// The ids stand after an item, but before the text of a delta.
 func (e *tooLargeError) findID(member string) string {
-	name := []byte(`"` + member + `":"`)
-	end := e.head
-	at := bytes.Index(end, name)
-	if last := bytes.LastIndex(e.tail, name); last >= 0 {
-		end, at = e.tail, last
-	}
-	if at < 0 {
-		return ""
-	}
-	id, _, _ := strings.Cut(string(end[at+len(name):]), `"`)
-	return id
+	return cmp.Or(lastID(e.tail, member), lastID(e.head, member))
 }
 
 // handleTooLarge fails the running turn that a skipped message belongs to, since the client would

@@ -1,6 +1,7 @@
 package codexrpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -124,36 +125,29 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 		Primary, Secondary                      *rateWindow
 		PlanType, RateLimitReachedType, LimitID string
 		Credits                                 *struct {
-			HasCredits, Unlimited bool
-			Balance               string
+			Has       bool `json:"hasCredits"`
+			Unlimited bool
+			Balance   string
 		}
 	}
 	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is valid JSON; a member of an unexpected type stays empty
 	received := RateLimits{
 		Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
-		LimitID: v.LimitID, Allowed: allowed, ResetCredits: resets, At: time.Now(),
+		Allowed: allowed, Credits: (*Credits)(v.Credits), ResetCredits: resets,
 	}
-	if v.Credits != nil {
-		received.Credits = &Credits{Has: v.Credits.HasCredits, Unlimited: v.Credits.Unlimited, Balance: v.Credits.Balance}
-	}
-	if received.Primary == nil && received.Secondary == nil && received.Plan == "" && received.Reached == "" && received.Allowed == nil && received.Credits == nil && resets == nil {
+	if received == (RateLimits{}) {
 		return
 	}
+	received.LimitID, received.At = v.LimitID, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if earlier := l.last; !earlier.At.IsZero() && earlier.LimitID == received.LimitID {
 		if received.Primary == nil && received.Secondary == nil {
 			received.Primary, received.Secondary, received.Reached = earlier.Primary, earlier.Secondary, earlier.Reached
 		}
-		if received.Plan == "" {
-			received.Plan = earlier.Plan
-		}
-		if received.Credits == nil {
-			received.Credits = earlier.Credits
-		}
-		if resets == nil {
-			received.ResetCredits = earlier.ResetCredits
-		}
+		received.Plan = cmp.Or(received.Plan, earlier.Plan)
+		received.Credits = cmp.Or(received.Credits, earlier.Credits)
+		received.ResetCredits = cmp.Or(resets, earlier.ResetCredits)
 	}
 	l.last = received
 }

@@ -69,18 +69,14 @@ func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	}
 }
 
-// answer queues an answer for the app-server. Only the reading goroutine calls it.
+// answer queues an answer for the app-server without waiting: a full queue ends the connection. Only
+// the reading goroutine calls it.
 func (c *Conn) answer(o outgoing) {
 	message, err := encode(o)
 	if err != nil {
 		c.Fail(err)
 		return
 	}
-	c.queueReply(message)
-}
-
-// queueReply queues a message without waiting: a full queue ends the connection.
-func (c *Conn) queueReply(message []byte) {
 	select {
 	case c.out.replies <- message:
 	default:

@@ -27,8 +27,6 @@ type Thread struct {
 	queue      queue
 	lastItemID string // the id of the item of the last event; only the goroutine that reads the connection uses it
 
-	registered bool // addThread has accepted the thread
-
 	fellBack atomic.Bool // see FellBack
 
 	mu            sync.Mutex
@@ -57,16 +55,12 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 // ResumeThread opens a thread that the app-server has stored, with its history. A thread with
 // [ThreadStartParams].Ephemeral is not stored.
 func (c *Conn) ResumeThread(ctx context.Context, id string) (*Thread, error) {
-	return c.startThread(ctx, call{method: methodThreadResume, params: storedThread{id}})
+	return c.startThread(ctx, call{method: methodThreadResume, params: &Thread{id: id}})
 }
 
 // ForkThread starts a thread with the history of a stored thread, which stays as it is.
 func (c *Conn) ForkThread(ctx context.Context, id string) (*Thread, error) {
-	return c.startThread(ctx, call{method: methodThreadFork, params: storedThread{id}})
-}
-
-type storedThread struct {
-	ThreadID string `json:"threadId"`
+	return c.startThread(ctx, call{method: methodThreadFork, params: &Thread{id: id}})
 }
 
 // startThread opens a thread with a call of thread/start, thread/resume or thread/fork.
@@ -77,7 +71,7 @@ func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	if err := c.call(ctx, spec); err != nil {
 		return nil, err
 	}
-	if !t.registered {
+	if t.id == "" {
 		return nil, fmt.Errorf("%s was answered without a new thread that can be used", spec.method)
 	}
 	return t, nil
@@ -96,8 +90,8 @@ func (s *startingThread) onAnswer(answer message, late bool) {
 	case t.id == "":
 	case late:
 		t.conn.background(t.unsubscribe, nil)
-	default:
-		t.registered = t.conn.addThread(t)
+	case !t.conn.addThread(t):
+		t.id = "" // so that startThread fails
 	}
 }
 
@@ -121,23 +115,20 @@ func (c *Conn) addThread(t *Thread) bool {
 // FailBeginning makes [Thread.Recv] fail with err, but only if the model has written nothing yet
 // ([Conn.Beginning] is true for the thread). Codex itself continues the turn until [Thread.Close].
 func (c *Conn) FailBeginning(thread string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := c.threads[thread]; t != nil && t.isBeginning() {
+	if t := c.thread(thread); t.isBeginning() {
 		t.queue.fail(err)
 	}
 }
 
 // Beginning reports whether a turn of the thread runs and the model has written nothing since the
 // turn began, or since its last tool calls were answered.
-func (c *Conn) Beginning(thread string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.threads[thread]
-	return t != nil && t.isBeginning()
-}
+func (c *Conn) Beginning(thread string) bool { return c.thread(thread).isBeginning() }
 
+// isBeginning does the work of Conn.Beginning. t may be nil.
 func (t *Thread) isBeginning() bool {
+	if t == nil {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.startSent && !t.turnEnded && !t.modelWrote
