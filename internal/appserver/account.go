@@ -136,7 +136,7 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 			return
 		}
 		if in.accountFailure == nil {
-			s.log().Warn("codex does not know its account yet, so the app-server before it goes on", "reason", err.Message, "pid", in.pid())
+			s.Log().Warn("codex does not know its account yet, so the app-server before it goes on", "reason", err.Message, "pid", in.pid())
 		}
 		in.accountFailure = err
 		s.published.update(func() { s.published.status.Account = "a new app-server waits for its account: " + err.Message })
@@ -164,11 +164,11 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 		return // nothing has changed
 	case err == nil && before == nil, err != nil && before != nil && refuses(err) == refuses(before):
 	case err == nil:
-		s.log().Info("the account of codex's login is known", "pid", in.pid())
+		s.Log().Info("the account of codex's login is known", "pid", in.pid())
 	case refuses(err):
-		s.log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", err.Message, "pid", in.pid())
+		s.Log().Warn("the account of codex's login is not known; turns are refused until it is", "reason", err.Message, "pid", in.pid())
 	default:
-		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", err.Message, "pid", in.pid())
+		s.Log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", err.Message, "pid", in.pid())
 	}
 	s.notifyObserver()
 }

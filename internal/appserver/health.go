@@ -53,14 +53,14 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
 	case missed > 0 && !unresponsive:
-		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "threads", in.conn.Threads())
+		s.Log().Warn("the codex app-server does not answer", "pid", in.pid(), "threads", in.conn.Threads())
 		s.setStatus(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.times.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case missed == 0 && unresponsive:
-		s.log().Info("the codex app-server answers again", "pid", in.pid())
+		s.Log().Info("the codex app-server answers again", "pid", in.pid())
 		s.publish(in, nil)
 	}
 }
@@ -79,7 +79,7 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	}
 	s.replaceAfter = now.Add(s.times.replaceEvery)
 	if err := s.replace(reason); err != nil {
-		s.log().Error("replacing the codex app-server", "reason", reason, "error", err)
+		s.Log().Error("replacing the codex app-server", "reason", reason, "error", err)
 	}
 	return true
 }
@@ -105,7 +105,7 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	surelyHelps := in.wasSmall && s.Status().Draining == 0
 	if !s.replaceForHealth(reason, surelyHelps) && !in.memoryWarned {
 		in.memoryWarned = true
-		s.log().Warn("the codex app-server is too large, and will be replaced later: that was done less than a minute ago, or waits for the account of the next one; check max_memory",
+		s.Log().Warn("the codex app-server is too large, and will be replaced later: that was done less than a minute ago, or waits for the account of the next one; check max_memory",
 			"reason", reason, "pid", in.pid())
 	}
 }

@@ -136,7 +136,7 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 		_ = in.home.remove() // if this fails, the home is removed later, with the private directory
 		return nil, err
 	}
-	in.attachProgram(program, p.log)
+	in.attachProgram(program, p.Log)
 	if p.cfg.Start != nil {
 		return nil, nil
 	}
@@ -164,7 +164,7 @@ func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	}
 	printed, err := run.wait()
 	if err == nil {
-		in.models, err = newCatalogue(printed, in.home, p.log)
+		in.models, err = newCatalogue(printed, in.home, p.Log)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoCatalogue, err)

@@ -171,7 +171,7 @@ func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
 	relay := p.relay.Load()
 	if relay == nil {
 		var err error
-		if relay, err = listenRelay(p.log); err != nil {
+		if relay, err = listenRelay(p.Log); err != nil {
 			return nil, fmt.Errorf("listening for renewals of the login: %w", err)
 		}
 		p.relay.Store(relay)

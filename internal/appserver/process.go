@@ -126,7 +126,8 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 	p.logger.Store(logger)
 }
 
-func (p *Process) log() *slog.Logger { return p.logger.Load() }
+// Log returns the logger.
+func (p *Process) Log() *slog.Logger { return p.logger.Load() }
 
 // Start starts the app-server and supervises it until Stop. When Start returns, the programs of the
 // first start have been forked, so that no fork happens while a server swaps its listeners. After a
@@ -137,7 +138,7 @@ func (p *Process) Start() {
 		return
 	}
 	if p.cfg.Start == nil {
-		p.background.Go(func() { sweepPrivateDirs(p.ctx, p.log()) })
+		p.background.Go(func() { sweepPrivateDirs(p.ctx, p.Log()) })
 	}
 	s := &supervisor{Process: p}
 	s.start("")

@@ -152,7 +152,7 @@ func (p *Process) SocketFailed(begun time.Time) {
 	pause, began := p.sockets.fail(begun, time.Now())
 	p.sockets.mu.Unlock()
 	if began {
-		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
+		p.Log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
 	}
 }
 

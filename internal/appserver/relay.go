@@ -116,7 +116,9 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		renewal.answer.write(w)
 	case <-request.Context().Done():
 		r.fails.Store(true) // in time
-		renewal.removeRequest()
+		renewals.Lock()
+		renewal.requests--
+		renewals.Unlock()
 	}
 }
 
@@ -132,13 +134,6 @@ type renewal struct {
 	answer   answer
 	forgetAt time.Time // when the renewal is forgotten; zero: it is under way
 	requests int       // how many requests wait for the answer or have got it
-}
-
-// removeRequest is called when a request no longer waits for the answer.
-func (r *renewal) removeRequest() {
-	renewals.Lock()
-	defer renewals.Unlock()
-	r.requests--
 }
 
 // renewals maps refresh tokens to the renewals of all relays. The relays share this map, since the

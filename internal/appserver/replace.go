@@ -60,7 +60,7 @@ func (s *supervisor) replace(reason string) error {
 	}
 	s.dropReplacement() // it has an older login or configuration
 	s.next, s.replaceReason = in, reason
-	s.log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
+	s.Log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
 	return nil
 }
 
@@ -89,8 +89,8 @@ func (s *supervisor) handleReplacement() {
 		s.published.setLoginFailed()
 		s.background.Go(func() {
 			s.stopInstance(in)
-			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
-			in.stderr.logStartLines(s.log())
+			s.Log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
+			in.stderr.logStartLines(s.Log())
 		})
 	}
 }
@@ -107,10 +107,10 @@ func (s *supervisor) dropReplacement() {
 func (s *supervisor) takeOver() {
 	in, old := s.next, s.serving
 	s.next, s.nextWaits = nil, false
-	in.stderr.logStartLines(s.log())
+	in.stderr.logStartLines(s.Log())
 	s.makeServing(in)
 	s.background.Go(func() { s.drain(old) })
-	s.log().Info("the codex app-server was replaced", "reason", s.replaceReason, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
+	s.Log().Info("the codex app-server was replaced", "reason", s.replaceReason, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 }
 
 // drain lets a replaced instance finish its turns (see awaitIdle), and then stops it.
@@ -120,9 +120,9 @@ func (p *Process) drain(old *instance) {
 	p.stopInstance(old)
 	took := time.Since(begin).Round(time.Millisecond).String()
 	if idle {
-		p.log().Info("the replaced codex app-server has ended", "pid", old.pid(), "after", took)
+		p.Log().Info("the replaced codex app-server has ended", "pid", old.pid(), "after", took)
 	} else {
-		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
+		p.Log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
 	p.published.update(func() {
 		p.published.draining = slices.DeleteFunc(p.published.draining, func(in *instance) bool { return in == old })

@@ -74,10 +74,10 @@ func (s *supervisor) handleStart(in *instance) {
 		return
 	}
 	s.next = nil
-	defer in.stderr.logStartLines(s.log())
+	defer in.stderr.logStartLines(s.Log())
 	if in.err == nil {
 		s.makeServing(in)
-		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid())
+		s.Log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid())
 		return
 	}
 	s.scheduleRetry(s.stopFailed(in, in.err))
@@ -127,7 +127,7 @@ func (p *Process) publish(in, old *instance) {
 func (s *supervisor) handleFailure(in *instance) {
 	switch in {
 	case s.next:
-		s.log().Error("the codex app-server that was to replace another one has ended, and that goes on", "reason", in.conn.Err().Error())
+		s.Log().Error("the codex app-server that was to replace another one has ended, and that goes on", "reason", in.conn.Err().Error())
 		s.dropReplacement()
 		s.published.setLoginFailed()
 		return
@@ -143,7 +143,7 @@ func (s *supervisor) handleFailure(in *instance) {
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
 	case s.nextWaits:
-		s.log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
+		s.Log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
 		successor, failure := s.next, s.next.accountFailure
 		s.next, s.nextWaits, successor.accountFailure = nil, false, nil
@@ -152,10 +152,10 @@ func (s *supervisor) handleFailure(in *instance) {
 			s.publishAccount(successor, failure)
 		}
 	case s.next != nil:
-		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
+		s.Log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
 	case stable:
-		s.log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
+		s.Log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
 		s.start(reason.Error())
 	default:
 		s.scheduleRetry(reason)
@@ -174,7 +174,7 @@ func (s *supervisor) stopFailed(in *instance, reason error) error {
 
 func (p *Process) stopInstance(in *instance) {
 	if err := in.stop(p.cfg.stopTimeout); err != nil {
-		p.log().Error("stopping the codex app-server", "error", err, "pid", in.pid())
+		p.Log().Error("stopping the codex app-server", "error", err, "pid", in.pid())
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *supervisor) scheduleRetry(reason error) {
 	status := failedStatus(StateBackoff, reason)
 	status.RetryAt = time.Now().Add(pause)
 	s.setStatus(status)
-	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
+	s.Log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
 	s.retryTimer = time.After(pause)
 }
 
@@ -203,13 +203,13 @@ func (s *supervisor) stopAll() {
 		stops.Go(func() {
 			<-in.startDone // closed soon, since p.ctx has ended
 			s.stopInstance(in)
-			in.stderr.logStartLines(s.log())
+			in.stderr.logStartLines(s.Log())
 		})
 	}
 	stops.Wait()
 	s.background.Wait()
 	if err := s.removeFiles(); err != nil {
-		s.log().Warn("removing the private directory of codex", "error", err)
+		s.Log().Warn("removing the private directory of codex", "error", err)
 	}
 	s.setStatus(Status{State: StateStopped, Reason: errStopped.Error()})
 	close(s.done)

@@ -188,7 +188,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		must.OK(t, err)
 		in := &instance{exited: make(chan struct{})}
-		in.attachProgram(program, p.log)
+		in.attachProgram(program, p.Log)
 		if _, err := in.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
 			t.Error(err)
 		}

@@ -60,12 +60,7 @@ func (c *Configuration) Open() {
 func (c *Configuration) Release() {
 	s := c.supervisor
 	s.mu.Lock()
-	for i, other := range s.openConfigurations {
-		if other == c {
-			s.openConfigurations = append(s.openConfigurations[:i:i], s.openConfigurations[i+1:]...)
-			break
-		}
-	}
+	s.openConfigurations = slices.DeleteFunc(s.openConfigurations, func(other *Configuration) bool { return other == c })
 	s.mu.Unlock()
 	c.addLeases(0)
 }

@@ -43,18 +43,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestStartOfSeveral(t *testing.T) {
-	c, _ := newConfiguration(t, newSupervisor(t), fakes(t, "one", 1), fakes(t, "other", 1))
-	c.Start()
-	pids := make(map[int]bool)
-	for _, u := range c.members {
-		pids[pid(t, u)] = true
-	}
-	if n := len(c.supervisor.All()); len(pids) != 2 || n != 2 {
-		t.Errorf("%d processes, %d of them are known, for two app-servers", len(pids), n)
-	}
-}
-
 // The end of a configuration that never started must not release the reference of another
 // one. Neither must a second end.
 func TestCleanupGivesBackItsOwn(t *testing.T) {

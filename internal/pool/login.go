@@ -180,7 +180,7 @@ func (l *login) report(all []*Process) {
 		home, _ := first.creator.cfg.OperatorHome() // empty if not known; the id still identifies the app-server
 		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
 	}
-	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
+	first.Log().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
 // reportWindows emits an event when 80, and when 100 percent of a window of the plan are used.
@@ -219,11 +219,11 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 		}
 		if err := p.Restart(); err != nil {
 			if p.LoginFiles().Tried == files.Now { // otherwise the next call tries it
-				p.logger().Error("codex cannot be started with the new login", "app_server", p.id, "error", err)
+				p.Log().Error("codex cannot be started with the new login", "app_server", p.id, "error", err)
 			}
 			continue
 		}
-		p.logger().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
+		p.Log().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
 		replaced = true
 	}
 	if replaced { // what was known of the old login ends with it
@@ -247,7 +247,7 @@ func (l *login) applyNewLogin(all []*Process) {
 			// the old login.
 			anyOld = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
-				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
+				p.Log().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
 			}
 		case files.Ready && (same || files.Serving != files.Now):
 			anyOld = true

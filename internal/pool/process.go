@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -117,16 +116,6 @@ func (p *Process) removeHolder(m *member) {
 func (p *Process) applySettings(m *member) {
 	p.SetLogger(m.logger)
 	p.Conversations.SetLimits(m.threadLimits)
-}
-
-// logger returns the log of the last holder, or of the creator.
-func (p *Process) logger() *slog.Logger {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.holders); n > 0 {
-		return p.holders[n-1].logger
-	}
-	return p.creator.logger
 }
 
 // end stops the process, drops its conversations, releases its login and waits for its last events.

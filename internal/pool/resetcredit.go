@@ -26,10 +26,10 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	defer cancel()
 	outcome, err := conn.SpendResetCredit(spending, key)
 	if err != nil { // err is not logged: it may have addresses of the provider
-		p.logger().Warn("a reset credit of the login was to be spent, and that has failed", "app_server", p.id)
+		p.Log().Warn("a reset credit of the login was to be spent, and that has failed", "app_server", p.id)
 		return "", err
 	}
-	p.logger().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
+	p.Log().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
 	done := outcome == codexrpc.ResetDone || outcome == codexrpc.ResetDoneSince
 	if done {
 		p.login.Recover(loginstate.Spent)

@@ -123,17 +123,17 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 		for _, one := range all {
 			before[one] = one.LoginFiles()
 		}
-		p.logger().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
+		p.Log().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
 		err := p.Process.SignIn(ctx, show)
 		if err != nil && errors.Is(context.Cause(ctx), errDropped) {
 			p.supervisor.reportDropped(p)
 			return err
 		}
 		if err != nil { // err is not logged: it may have text of the issuer
-			p.logger().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
+			p.Log().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
 			return err
 		}
-		p.logger().Info("the login of the codex app-server was signed in", "app_server", p.id)
+		p.Log().Info("the login of the codex app-server was signed in", "app_server", p.id)
 		l.filesBeforeSignIn.Store(&before)
 		l.checkSoon()
 		return nil
