@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -110,26 +111,19 @@ func (in *ingestion) collect(parts []Part) {
 // isFromSnapshot reports whether an input, made from a snapshot of the choice, adds nothing: its id
 // was made here, and its name and arguments are those that the call has or had.
 func (c *Choice) isFromSnapshot(in *Input) bool {
-	if in.ID == "" || c.callsByID[key{keyID, in.ID}] != nil {
-		return false
-	}
 	own := c.callByOwnID(in.ID)
-	return own != nil && in.Name == own.name && strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
+	return own != nil && c.callsByID[key{keyID, in.ID}] == nil && in.Name == own.name &&
+		strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
 }
 
 // callByOwnID returns the call that has an id made by [CallID], or nil.
 func (c *Choice) callByOwnID(id string) *callState {
-	digits, ok := strings.CutPrefix(id, callPrefix)
-	if !ok {
-		return nil
+	if rest, ok := strings.CutPrefix(id, callPrefix); ok {
+		_, rest, _ = strings.Cut(rest, "_") // cuts off the index of the choice
+		ordinal, _, _ := strings.Cut(rest, "_")
+		if n, err := strconv.ParseUint(ordinal, 10, 32); err == nil && n < uint64(len(c.calls)) && c.calls[n].id == id {
+			return c.calls[n]
+		}
 	}
-	_, digits, _ = strings.Cut(digits, "_") // cuts off the index of the choice
-	n := 0
-	for i := 0; i < len(digits) && digits[i] >= '0' && digits[i] <= '9' && n < len(c.calls); i++ {
-		n = n*10 + int(digits[i]-'0')
-	}
-	if n >= len(c.calls) || c.calls[n].id != id {
-		return nil
-	}
-	return c.calls[n]
+	return nil
 }

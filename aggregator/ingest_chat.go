@@ -24,12 +24,11 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
+	source := SourceFragment
 	if complete {
-		input.list = in.agg.stats.Events
-		input.Text, input.Source = in.readArguments(m.arguments, SourceText)
-	} else {
-		input.Text, input.Source = in.readArguments(m.arguments, SourceFragment)
+		input.list, source = in.agg.stats.Events, SourceText
 	}
+	input.Text, input.Source = in.readArguments(m.arguments, source)
 	return input
 }
 

@@ -103,24 +103,17 @@ const maxIndent = 256
 
 // cutName removes the body's first <name>…</name>, after <args> if that comes first: its JSON is data.
 func cutName(body string) (name, rest string, err error) {
-	from := 0
+	args := ""
 	if strings.HasPrefix(strings.TrimSpace(body), ArgsOpener) {
 		if last := strings.LastIndex(body, argsCloser); last >= 0 {
-			from = last
+			args, body = body[:last], body[last:]
 		}
 	}
-	start := strings.Index(body[from:], nameOpener)
-	if start < 0 {
+	before, inner, _ := strings.Cut(body, nameOpener)
+	name, after, found := strings.Cut(inner, nameCloser) // not in an empty text
+	switch name = strings.TrimSpace(name); {
+	case !found:
 		return "", "", errNoName
-	}
-	start += from
-	inner := start + len(nameOpener)
-	length := strings.Index(body[inner:], nameCloser)
-	if length < 0 {
-		return "", "", errNoName
-	}
-	name = strings.TrimSpace(body[inner : inner+length])
-	switch {
 	case name == "":
 		return "", "", errEmptyName
 	case strings.ContainsAny(name, "<>"):
@@ -128,5 +121,5 @@ func cutName(body string) (name, rest string, err error) {
 	case len(name) > maxNameBytes:
 		return "", "", errLongName
 	}
-	return name, body[:start] + body[inner+length+len(nameCloser):], nil
+	return name, args + before + after, nil
 }

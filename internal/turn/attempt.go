@@ -39,12 +39,6 @@ func (m *Machine) detectRetry(e *codexrpc.Event) {
 	}
 }
 
-func (a *attempt) itemCompleted(e *codexrpc.Event) {
-	if e.ItemID == a.openItem {
-		a.openItem = ""
-	}
-}
-
 // handleRetry is called when Codex asks the model again after err. If the response was cut (see
 // incompleteReason), the turn ends: another would be no better. If it had text or other output, the
 // turn fails, since the retry would repeat it. Otherwise the client gets the next response.

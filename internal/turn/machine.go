@@ -177,7 +177,9 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 	case codexrpc.EventItemCut:
 		m.attempt.itemCut = true
 	case codexrpc.EventItemCompleted:
-		m.attempt.itemCompleted(e)
+		if e.ItemID == m.attempt.openItem {
+			m.attempt.openItem = ""
+		}
 		switch {
 		case e.ItemType == codexrpc.ItemAgentMessage:
 			m.messageCompleted(e)
@@ -277,16 +279,12 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
-		if _, isClients := m.clientName(name); !isClients && !m.isAllowedTool(name) {
+		allowed := m.opts.WebSearch && name == webSearchTool || m.opts.Picture && name == codexrpc.PictureTool
+		if _, isClients := m.clientName(name); !isClients && !allowed {
 			m.fail(fmt.Errorf("%w: %s", ErrOwnTools, name))
 			return
 		}
 	}
-}
-
-// isAllowedTool reports whether the turn may have a tool that is not the client's.
-func (m *Machine) isAllowedTool(name string) bool {
-	return m.opts.WebSearch && name == webSearchTool || m.opts.Picture && name == codexrpc.PictureTool
 }
 
 // webSearchTool is the name of the provider's web search among the tools.
@@ -299,7 +297,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		return
 	}
 	if m.opts.Picture && e.Name == codexrpc.PictureTool {
-		m.pictureCalled(e)
+		m.pictureTool.lastCallID, m.pictureTool.awaited, m.strays.inResponse = e.CallID, true, true
 		return
 	}
 	name, ok := m.clientName(e.Name)
@@ -363,7 +361,9 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 // the client. Codex asks the model again, after a call for a picture only if there is no picture,
 // since that ends the turn. continueAfterStrays ends the turn after too many such responses.
 func (m *Machine) continueAfterStrays() {
-	if mayContinue := m.strays.endResponse(); !mayContinue || !m.pictureTool.awaited {
+	m.strays.inResponse = false
+	m.strays.responses++
+	if mayContinue := m.strays.responses < maxStrayResponses; !mayContinue || !m.pictureTool.awaited {
 		m.expectResponse(mayContinue)
 	}
 }

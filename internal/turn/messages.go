@@ -25,7 +25,6 @@ type messages struct {
 	responseHasText bool   // there was text in the current model response
 	pendingGap      string // the gap to send before the next text
 	lastSummaryPart summaryPart
-	hasReasoning    bool // there was reasoning, and lastSummaryPart is set
 }
 
 // message has the length and the hash of an item's text so far, to compare with the whole text.
@@ -36,9 +35,10 @@ type message struct {
 	done   bool // the whole text has come
 }
 
+// summaryPart is a part of a reasoning summary; zero: none.
 type summaryPart struct {
-	item  string
-	index int
+	item   string
+	number int // the index and 1
 }
 
 // addDelta returns the text that a delta adds, and the gap before it.
@@ -118,9 +118,9 @@ func (t *messages) message(id string) *message {
 
 // gapBeforeReasoning returns the gap before a delta of a reasoning summary.
 func (t *messages) gapBeforeReasoning(item string, index int) string {
-	before, begun := t.lastSummaryPart, t.hasReasoning
-	t.lastSummaryPart, t.hasReasoning = summaryPart{item, index}, true
-	if begun && t.lastSummaryPart != before {
+	before := t.lastSummaryPart
+	t.lastSummaryPart = summaryPart{item, index + 1}
+	if before != (summaryPart{}) && t.lastSummaryPart != before {
 		return MessageGap
 	}
 	return ""

@@ -34,11 +34,6 @@ func (p *pictureTool) addText(text string) {
 	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
 
-// pictureCalled records a call for a picture. Codex answers the call.
-func (m *Machine) pictureCalled(e *codexrpc.Event) {
-	m.pictureTool.lastCallID, m.pictureTool.awaited, m.strays.inResponse = e.CallID, true, true
-}
-
 // pictureItemCompleted processes a picture of Codex. The turn ends with it, and fails if it is no
 // PNG. If Codex could not make the picture, its answer to the call follows, and says why.
 func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {

@@ -26,10 +26,3 @@ func (s *strayCalls) add(id string) {
 }
 
 func (s *strayCalls) has(id string) bool { return slices.Contains(s.ids, id) }
-
-// endResponse ends a response for which inResponse was true, and reports if another may follow.
-func (s *strayCalls) endResponse() bool {
-	s.inResponse = false
-	s.responses++
-	return s.responses < maxStrayResponses
-}
