@@ -192,7 +192,7 @@ var handlersInUse list[*Handler]
 func queueTotals() (running, waiting int, bodyBytes int64) {
 	for _, h := range handlersInUse.all() {
 		r, w := h.gateway.Queue()
-		running, waiting, bodyBytes = running+r, waiting+w, bodyBytes+h.gateway.BodyMemory()
+		running, waiting, bodyBytes = running+r, waiting+w, bodyBytes+h.gateway.Held().Bodies
 	}
 	return running, waiting, bodyBytes
 }

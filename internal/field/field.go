@@ -4,7 +4,6 @@ package field
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,13 +110,9 @@ func (f *Error) APIError() *apierror.Error {
 	if f == nil {
 		return nil
 	}
-	return &apierror.Error{
-		Status:  http.StatusBadRequest,
-		Type:    apierror.TypeInvalidRequest,
-		Message: f.Path + ": " + f.Problem + ".",
-		Param:   f.Path,
-		Code:    f.Code,
-	}
+	apiErr := apierror.InvalidRequest(f.Path, f.Path+": "+f.Problem+".")
+	apiErr.Code = f.Code
+	return apiErr
 }
 
 // Expect returns an error if the value is absent or of another kind than want.
@@ -205,10 +200,9 @@ func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *
 	if syntaxErr != nil {
 		problem = syntaxErr.Error()
 	}
-	return nil, &apierror.Error{
-		Status: http.StatusBadRequest, Type: apierror.TypeInvalidRequest, Code: apierror.CodeInvalidJSON,
-		Message: "The request body could not be read as a JSON object: " + problem + ".",
-	}
+	apiErr := apierror.InvalidRequest("", "The request body could not be read as a JSON object: "+problem+".")
+	apiErr.Code = apierror.CodeInvalidJSON
+	return nil, apiErr
 }
 
 // Object reads the wanted members of an object, see [wirejson.Value.Pick].

@@ -6,13 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // detach runs a background response on its own goroutine. The client gets a stream of its events,
@@ -59,12 +57,10 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
 	ex.releasers = nil
-	background.ctx, background.exit.cancel = context.WithCancelCause(ctx)
-	background.exit.done = background.ctx.Done()
+	background.exit.accepted.Store(true)
+	background.ctx = g.drainer.add(ctx, &background.exit)
 	background.r = ex.r.Clone(background.ctx)
 	background.r.Body = http.NoBody
-	background.exit.accepted.Store(true)
-	g.drainer.add(&background.exit)
 	return background
 }
 
@@ -111,8 +107,9 @@ func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	return &responder{g: g, ex: ex, answer: req.answer, events: events, log: log, claim: g.newAnswerClaim(ex.user)}
 }
 
-// logEvents passes events to a log. It has neither comments nor keepalives.
+// logEvents passes events to a log.
 type logEvents struct {
+	quiet
 	log   *objects.Log
 	begun bool // there was an event
 }
@@ -123,9 +120,6 @@ func (l *logEvents) WriteEvent(event string, data []byte) error {
 	return nil
 }
 
-func (*logEvents) WriteComment(string) error         { return nil }
-func (*logEvents) Flush() error                      { return nil }
-func (l *logEvents) Started() bool                   { return l.begun }
-func (*logEvents) NextKeepalive() time.Duration      { return sse.Never }
-func (*logEvents) Keepalive() (time.Duration, error) { return sse.Never, nil }
-func (*logEvents) Close() error                      { return nil }
+func (*logEvents) Flush() error    { return nil }
+func (l *logEvents) Started() bool { return l.begun }
+func (*logEvents) Close() error    { return nil }

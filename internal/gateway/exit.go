@@ -32,19 +32,22 @@ func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
 }
 
-// add registers a request until remove is called. After the exit has begun, it calls endRequest.
-func (d *drainer) add(w *exitWatch) {
-	w.drainer = d
+// add registers a request until remove is called. After the exit has begun, it calls endRequest. The
+// returned context of the request ends with ctx, or at the exit.
+func (d *drainer) add(ctx context.Context, w *exitWatch) context.Context {
+	ctx, w.cancel = context.WithCancelCause(ctx)
+	w.done, w.drainer = ctx.Done(), d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.exiting {
 		go d.endRequest(w)
-		return
+		return ctx
 	}
 	d.watches[w] = struct{}{}
 	if d.stopWatching == nil {
 		d.stopWatching = context.AfterFunc(d.exit, d.endAll)
 	}
+	return ctx
 }
 
 func (w *exitWatch) remove() {

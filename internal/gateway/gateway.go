@@ -159,10 +159,7 @@ type Held struct {
 // Held returns how much of each resource that the users share is in use now.
 func (g *Gateway) Held() Held {
 	return Held{
-		Places: g.requestSlots.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
+		Places: g.requestSlots.Held(), Sockets: g.sockets.slots.Held(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
 		Turns: g.queue.Running(), Codex: g.memory.Running(),
 	}
 }
-
-// BodyMemory returns how much memory the bodies of requests take, in bytes.
-func (g *Gateway) BodyMemory() int64 { return g.bodies.Held() }

@@ -41,7 +41,7 @@ func TestHandOver(t *testing.T) {
 			if g.bodies.Copying() != 0 {
 				t.Errorf("%s: it is still being copied", name)
 			}
-			if held := g.BodyMemory(); (held > 4<<10) != c.kept {
+			if held := g.bodies.Held(); (held > 4<<10) != c.kept {
 				t.Errorf("%s: %d bytes are claimed", name, held)
 			}
 			if now := heap(); !c.kept && now > before+int64(len(filler))/2 {
@@ -52,8 +52,8 @@ func TestHandOver(t *testing.T) {
 		if w.Code != http.StatusOK || !looked {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
-		if copying := g.bodies.Copying(); g.BodyMemory() != 0 || copying != 0 {
-			t.Errorf("%s: %d bytes are left, %d are being copied", name, g.BodyMemory(), copying)
+		if copying := g.bodies.Copying(); g.bodies.Held() != 0 || copying != 0 {
+			t.Errorf("%s: %d bytes are left, %d are being copied", name, g.bodies.Held(), copying)
 		}
 	}
 }
@@ -97,13 +97,13 @@ func TestHandOverWhenTaken(t *testing.T) {
 		kept  bool
 	}{{"m", true}, {"m", false}, {"n", true}, {"n", false}, {"m", false}} {
 		observer.began = func() {
-			if held := g.BodyMemory(); (held > 0) != c.kept {
+			if held := g.bodies.Held(); (held > 0) != c.kept {
 				t.Errorf("%s: %d bytes are claimed", c.model, held)
 			}
 		}
 		w := httptest.NewRecorder()
 		seen := &lookingWriter{ResponseRecorder: w, look: func() {
-			if held := g.BodyMemory(); held != 0 {
+			if held := g.bodies.Held(); held != 0 {
 				t.Errorf("%s: %d bytes are claimed at the end", c.model, held)
 			}
 		}}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
 	"net/http"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Health serves GET /healthz. The answer is 200 in any state of the app-servers.
@@ -41,7 +41,7 @@ type member struct {
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		g.ready(w, r, http.StatusServiceUnavailable, readiness{Status: "unavailable", member: member{Reason: err.Error()}})
+		g.writeHealth(w, r, http.StatusServiceUnavailable, wirejson.Append(nil, readiness{Status: "unavailable", member: member{Reason: err.Error()}}))
 		return
 	}
 	defer lease.Release()
@@ -70,7 +70,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
 		}
 	}
-	g.ready(w, r, code, body)
+	g.writeHealth(w, r, code, wirejson.Append(nil, body))
 }
 
 func memberOf(s appserver.Status, login *loginstate.Login) member {
@@ -79,14 +79,6 @@ func memberOf(s appserver.Status, login *loginstate.Login) member {
 		m.Login, m.Reason = string(status.State), cmp.Or(m.Reason, status.Cause.Reason())
 	}
 	return m
-}
-
-func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body readiness) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		encoded = []byte(`{"status":"unavailable"}`)
-	}
-	g.writeHealth(w, r, code, encoded)
 }
 
 // writeHealth writes a body that claims nothing, since it is short and has to come at any time.

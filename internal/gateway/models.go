@@ -147,15 +147,9 @@ func (o *offer) Find(id string) (m api.Model, ok bool) {
 }
 
 // Models implements [api.Call]. It asks the app-server, which knows its models offline, too.
-func (c *plainCall) Models() (api.Models, *apierror.Error) {
-	models, apiErr := c.g.models(c.ex.r)
-	if apiErr == nil {
-		return models, nil
-	}
-	return nil, c.ex.preferExitError(apiErr)
-}
-
-func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
+func (c *plainCall) Models() (_ api.Models, apiErr *apierror.Error) {
+	defer func() { apiErr = c.ex.preferExitError(apiErr) }()
+	g, r := c.g, c.ex.r
 	key, apiErr := g.keyOf(r)
 	if apiErr != nil {
 		return nil, apiErr

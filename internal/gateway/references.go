@@ -25,7 +25,10 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 		}
 		q.Store = false
 		if a.session == nil {
-			return a.resolveWithoutStore()
+			if q.PreviousID != "" {
+				return apierror.PreviousNotFound(q.PreviousID, q.PreviousID)
+			}
+			return q.Resolve(nil, nil)
 		}
 	}
 	stored := objects.NewReader(kept, ex.user, a.g.opts.MaxBody, body.Grow)
@@ -57,14 +60,6 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 		a.earlierItems = earlier
 	}
 	return apiErr
-}
-
-// resolveWithoutStore fails if the request names a previous response.
-func (a *keptResponse) resolveWithoutStore() *apierror.Error {
-	if previous := a.q.PreviousID; previous != "" {
-		return apierror.PreviousNotFound(previous, previous)
-	}
-	return a.q.Resolve(nil, nil)
 }
 
 // references reads the items that the input refers to. The keys of the map are the items' ids.

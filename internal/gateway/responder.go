@@ -56,6 +56,13 @@ type events interface {
 	Close() error
 }
 
+// quiet is for events that have neither comments nor keepalives.
+type quiet struct{}
+
+func (quiet) WriteComment(string) error         { return nil }
+func (quiet) NextKeepalive() time.Duration      { return sse.Never }
+func (quiet) Keepalive() (time.Duration, error) { return sse.Never, nil }
+
 func (g *Gateway) newResponder(ex *exchange, req *request) *responder {
 	answer := req.answer
 	if !req.plan.Stream {

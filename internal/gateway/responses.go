@@ -19,9 +19,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// responseRequest is a request whose answer is a response, which other requests can refer to.
-type responseRequest interface{ ResponseRequest() *responses.Request }
-
 // keptResponse is what the server keeps of a response. The methods of a nil one do nothing.
 type keptResponse struct {
 	g            *Gateway
@@ -36,7 +33,7 @@ type keptResponse struct {
 }
 
 func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
-	made, ok := decoded.(responseRequest)
+	made, ok := decoded.(interface{ ResponseRequest() *responses.Request })
 	if !ok {
 		return nil
 	}
@@ -131,15 +128,10 @@ func (a *keptResponse) put(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.removeDeleted(ctx)
-}
-
-// removeDeleted removes the response from the store if a client has deleted it. The store has it if
-// the deletion came while it was being stored.
-func (a *keptResponse) removeDeleted(ctx context.Context) error {
-	if !a.g.objects.Running.IsDeleted(a.meta.ID) {
+	if !running.IsDeleted(a.meta.ID) {
 		return nil
 	}
+	// The store has the response if the deletion came while it was being stored.
 	if err := a.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -204,7 +196,7 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 
 // CloseSockets closes idle WebSockets immediately, and any other WebSocket after its current
 // answer. Clients that connect again reach the next configuration.
-func (g *Gateway) CloseSockets() { g.sockets.Close() }
+func (g *Gateway) CloseSockets() { g.sockets.stop() }
 
 // socketSession keeps a WebSocket's last response if it was not stored, for a request to continue.
 type socketSession struct {

@@ -56,9 +56,7 @@ func (f releaseFunc) Release() { f() }
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	ex := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
 	ex.releasers = ex.prealloc.releasers[:0]
-	ex.ctx, ex.exit.cancel = context.WithCancelCause(r.Context())
-	ex.exit.done = ex.ctx.Done()
-	g.drainer.add(&ex.exit)
+	ex.ctx = g.drainer.add(r.Context(), &ex.exit)
 	return ex
 }
 

@@ -312,8 +312,8 @@ func TestCountEndsWithClient(t *testing.T) {
 	if n, apiErr := g.countTokens(x, body, func(func() error) (int, error) { return 0, errors.New("any") }); apiErr == nil {
 		t.Errorf("%d tokens in spite of an error", n)
 	}
-	if x.close(); g.BodyMemory() != 0 {
-		t.Errorf("%d bytes are left", g.BodyMemory())
+	if x.close(); g.bodies.Held() != 0 {
+		t.Errorf("%d bytes are left", g.bodies.Held())
 	}
 }
 
@@ -328,7 +328,7 @@ func TestLongCount(t *testing.T) {
 		if w.Code != want || want == http.StatusOK && !strings.Contains(w.Body.String(), `"input_tokens":40`) {
 			t.Errorf("with %d bytes: %d %s", memory, w.Code, w.Body)
 		}
-		if g.BodyMemory() != 0 || g.queue.Running() != 0 || g.requestSlots.Held() != 0 || g.answerBudget.Held() != 0 {
+		if g.bodies.Held() != 0 || g.queue.Running() != 0 || g.requestSlots.Held() != 0 || g.answerBudget.Held() != 0 {
 			t.Errorf("with %d bytes: something is left", memory)
 		}
 	}

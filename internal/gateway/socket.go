@@ -37,7 +37,7 @@ type socketHandler func(*socketWriter, *http.Request) (usable bool)
 type socketServer struct {
 	maxMessage int64
 	slots      *claims.Budget  // one unit for each WebSocket
-	closing    context.Context // cancelled by Close
+	closing    context.Context // cancelled by stop
 	stop       context.CancelFunc
 }
 
@@ -47,13 +47,6 @@ func newSocketServer(maxBody int64, crowd *claims.Crowd) *socketServer {
 	closing, stop := context.WithCancel(context.Background())
 	return &socketServer{maxMessage: maxBody + maxExcess, slots: claims.NewBudget(maxSockets, 1, crowd), closing: closing, stop: stop}
 }
-
-// Open returns how many WebSockets are open.
-func (s *socketServer) Open() int64 { return s.slots.Held() }
-
-// Close ends idle WebSockets immediately. A WebSocket that is answering a request ends after the
-// answer. The clients connect again.
-func (s *socketServer) Close() { s.stop() }
 
 // Serve accepts a WebSocket of a user. The caller must have checked the origin of the request r.
 // handle answers the requests of the WebSocket until the connection ends. Serve returns an error if

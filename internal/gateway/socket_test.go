@@ -79,7 +79,7 @@ func TestSocketServer(t *testing.T) {
 	if answer := ask(ctx, t, client, "third"); answer != "POST r-3 third" {
 		t.Error(answer)
 	}
-	server.Close()
+	server.stop()
 	if _, _, err := client.Read(ctx); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("closed with %v", err)
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +17,7 @@ import (
 // message. An error, which is written like the answer to an HTTP request, is one message, too. A
 // socketWriter is not safe for concurrent use.
 type socketWriter struct {
+	quiet         // a WebSocket has pings of its own
 	ctx           context.Context
 	conn          *websocket.Conn
 	message       *socketMessage // the request
@@ -49,9 +49,6 @@ func (w *socketWriter) WriteEvent(_ string, data []byte) error {
 	return w.err
 }
 
-// WriteComment does nothing: a WebSocket has no comments.
-func (w *socketWriter) WriteComment(string) error { return w.err }
-
 // Started reports whether there was an event, or a flush.
 func (w *socketWriter) Started() bool { return w.status != 0 }
 
@@ -62,12 +59,6 @@ func (w *socketWriter) Flush() error {
 	}
 	return w.err
 }
-
-// NextKeepalive returns the longest time: a WebSocket has its own pings.
-func (w *socketWriter) NextKeepalive() time.Duration { return math.MaxInt64 }
-
-// Keepalive does nothing.
-func (w *socketWriter) Keepalive() (time.Duration, error) { return math.MaxInt64, w.err }
 
 // Close does nothing: the WebSocket stays open.
 func (w *socketWriter) Close() error { return w.err }

@@ -242,8 +242,8 @@ func TestChainMemory(t *testing.T) {
 		for _, one := range others {
 			one.Release()
 		}
-		if apiErr := read(); apiErr != nil || g.BodyMemory() != 0 {
-			t.Errorf("%d bytes are left, %v", g.BodyMemory(), apiErr)
+		if apiErr := read(); apiErr != nil || g.bodies.Held() != 0 {
+			t.Errorf("%d bytes are left, %v", g.bodies.Held(), apiErr)
 		}
 	}
 }

@@ -73,14 +73,14 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	encoding, err := encodingOf(r)
 	switch {
 	case err != nil:
+	case r.ContentLength > p.maxSize:
+		err = &http.MaxBytesError{Limit: p.maxSize}
+	case !claim.Fits(r.ContentLength):
+		err = ErrNoMemory
+	}
+	if err != nil {
 		LimitDiscard(w)
 		return nil, err
-	case r.ContentLength > p.maxSize:
-		LimitDiscard(w)
-		return nil, &http.MaxBytesError{Limit: p.maxSize}
-	case !claim.Fits(r.ContentLength):
-		LimitDiscard(w)
-		return nil, ErrNoMemory
 	}
 	reader := p.readers.Get().(*bodyReader)
 	defer p.readers.Put(reader)
