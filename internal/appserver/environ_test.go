@@ -20,6 +20,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
+// clearEnvironment unsets all other variables, until the end of the test.
+func clearEnvironment(t *testing.T, except ...string) {
+	for _, variable := range os.Environ() {
+		if name, value, _ := strings.Cut(variable, "="); !slices.Contains(except, name) {
+			t.Setenv(name, value) // to have it back
+			must.OK(t, os.Unsetenv(name))
+		}
+	}
+}
+
 // A program gets the variables that it may have, and no others.
 func TestEnvironment(t *testing.T) {
 	operator, temp := t.TempDir(), t.TempDir()
@@ -28,11 +38,7 @@ func TestEnvironment(t *testing.T) {
 		"PATH": os.Getenv("PATH"), "LC_ALL": "C", "TZ": "UTC", "http_proxy": "http://a", "HTTPS_PROXY": "http://b", "SSL_CERT_FILE": "/c",
 		"CODEX_ACCESS_TOKEN": "d", "RUST_LOG": "e", "PROVIDER_KEY": "f", "PROVIDER_HEADER": "g", "OPENAI_PROJECT": "h",
 	}
-	for _, variable := range os.Environ() {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value) // to have it back
-		must.OK(t, os.Unsetenv(name))
-	}
+	clearEnvironment(t)
 	for name, value := range want {
 		t.Setenv(name, value)
 	}
@@ -288,14 +294,7 @@ func TestCertificatesOfOthers(t *testing.T) {
 // where the system has certificates, and that a .env file replaces them.
 func TestCertificatesInEnvironment(t *testing.T) {
 	operator := t.TempDir()
-	for _, variable := range os.Environ() { // addresses of proxies, too
-		name, value, _ := strings.Cut(variable, "=")
-		if name == "PATH" || name == "TMPDIR" {
-			continue
-		}
-		t.Setenv(name, value) // to have it back
-		must.OK(t, os.Unsetenv(name))
-	}
+	clearEnvironment(t, "PATH", "TMPDIR") // of addresses of proxies, too
 	env := func() (variables int) {
 		cfg := &Config{Home: operator}
 		h, err := cfg.newPrivateHome(t.TempDir())

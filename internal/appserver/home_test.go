@@ -75,6 +75,9 @@ func TestPrivateHome(t *testing.T) {
 	h, err := cfg.newPrivateHome(t.TempDir())
 	must.OK(t, err)
 	got := slices.DeleteFunc(entries(t, h.codexDir()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
+	if info, err := os.Stat(h.codexFile("logs_2.sqlite")); err != nil || !info.IsDir() {
+		t.Errorf("Codex can write its log: %v", err)
+	}
 	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, picturesDir, installationIDFile}; !slices.Equal(got, want) {
 		t.Errorf("the home has %q, want %q", got, want)
 	}

@@ -32,25 +32,10 @@ func ownPrivateDir() int {
 
 func startOwner(t *testing.T) (owner *exec.Cmd, path string) {
 	t.Helper()
-	program, err := os.Executable()
+	owner, out := startParent(t, ownsPrivateDir)
+	_, err := fmt.Fscanln(out, &path)
 	must.OK(t, err)
-	owner = exec.Command(program)
-	owner.Env = append(os.Environ(), childEnv+"="+ownsPrivateDir)
-	out, err := owner.StdoutPipe()
-	if err == nil {
-		err = owner.Start()
-	}
-	must.OK(t, err)
-	t.Cleanup(func() { endOwner(owner) })
-	if _, err := fmt.Fscanln(out, &path); err != nil {
-		t.Fatal(err)
-	}
 	return owner, path
-}
-
-func endOwner(owner *exec.Cmd) {
-	_ = owner.Process.Kill()
-	_ = owner.Wait() // a second wait fails, which is no matter
 }
 
 // A start removes the private directory of a killed program, and no other directory.
@@ -65,7 +50,7 @@ func TestSweep(t *testing.T) {
 	must.OK(t, os.Symlink(outside, filepath.Join(left, "link")))
 	must.OK(t, os.Symlink(outside, filepath.Join(temp, privatePrefix+"link")))
 	writeTestFile(t, filepath.Join(temp, privatePrefix+"file"), "x")
-	endOwner(killed)
+	endParent(killed)
 
 	log := new(logbook.Book)
 	p := newTestProcess(t, "", nil)

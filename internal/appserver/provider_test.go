@@ -1,7 +1,7 @@
 package appserver
 
 import (
-	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -48,26 +48,13 @@ func TestProviderSettings(t *testing.T) {
 		if got.retries != c.retries {
 			t.Errorf("%s: %d retries", name, got.retries)
 		}
-		if !sameObject(t, "{"+string(got.socketMembers)+"}", c.sockets) || !sameObject(t, "{"+string(got.httpMembers)+"}", c.http) {
+		same := func(members codexrpc.Constant, want string) bool {
+			return reflect.DeepEqual(parsed(t, []byte("{"+string(members)+"}")), parsed(t, []byte(want)))
+		}
+		if !same(got.socketMembers, c.sockets) || !same(got.httpMembers, c.http) {
 			t.Errorf("%s:\n%s\n%s\nwant:\n%s\n%s", name, got.socketMembers, got.httpMembers, c.sockets, c.http)
 		}
 	}
-}
-
-// sameObject reports whether two texts are the same JSON.
-func sameObject(t *testing.T, a, b string) bool {
-	t.Helper()
-	texts := [2]string{a, b}
-	for i, text := range texts {
-		var value any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		encoded, err := json.Marshal(value)
-		must.OK(t, err)
-		texts[i] = string(encoded)
-	}
-	return texts[0] == texts[1]
 }
 
 // TestSocketPause checks that WebSockets which fail are left alone for longer and longer, and

@@ -271,18 +271,6 @@ func TestLoggerIsReplaced(t *testing.T) {
 	p.SetLogger(nil) // discards
 }
 
-// TestNoLog checks that Codex cannot write its log.
-func TestNoLog(t *testing.T) {
-	t.Parallel()
-	p := newTestProcess(t, "", func(cfg *Config) {
-		cfg.Command = shell(`[ -d "$CODEX_HOME/logs_2.sqlite" ] || exit 1; exec "$0"`, cfg.Command[0])
-	})
-	p.Start()
-	if status := awaitState(t, p, StateReady); status.Restarts != 0 {
-		t.Errorf("%d restarts", status.Restarts)
-	}
-}
-
 func TestBackoffDoubles(t *testing.T) {
 	b := newBackoff()
 	for _, most := range []time.Duration{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -41,23 +40,10 @@ func ownProgram() int {
 // Programs that do not read the end of their input end when their parent is killed.
 func TestKilledParent(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	must.OK(t, err)
-	parent := exec.Command(self)
-	parent.Env = append(os.Environ(), childEnv+"="+ownsProgram)
-	out, err := parent.StdoutPipe()
-	if err == nil {
-		err = parent.Start()
-	}
-	must.OK(t, err)
-	t.Cleanup(func() {
-		_ = parent.Process.Kill()
-		_ = parent.Wait()
-	})
+	parent, out := startParent(t, ownsProgram)
 	var pids [2]int
-	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fscan(out, &pids[0], &pids[1])
+	must.OK(t, err)
 	for _, pid := range pids {
 		if !alive(pid) {
 			t.Fatalf("the program %d does not run", pid)
