@@ -143,9 +143,8 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 
 // updateGrace sets the deadline of a [grace] that the machine has started since the last call.
 func (d *driver) updateGrace(now time.Duration) {
-	after, generation, running := d.machine.Grace()
-	if running && generation != d.generation {
-		d.generation, d.graceEnd = generation, addTime(now, after)
+	if g := d.machine.grace; g.running && g.generation != d.generation {
+		d.generation, d.graceEnd = g.generation, addTime(now, d.machine.opts.Grace)
 	}
 }
 

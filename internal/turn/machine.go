@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -87,12 +86,6 @@ func (m *Machine) Report() Report {
 	report.TextDiffers = m.messages.differs
 	report.Truncated = report.Truncated || m.runs.exceeded
 	return report
-}
-
-// Grace returns how long the caller has to wait for more calls until [Machine.GraceOver]. The wait
-// begins again when generation changes. If running is false, there is nothing to wait for.
-func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
-	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
 }
 
 // Feed processes events and returns their outputs, a slice that is valid until the next call.
@@ -337,7 +330,11 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 func (m *Machine) truncate() {
 	m.report.Truncated = true
 	m.limits.clear()
-	for m.report.open() > 0 {
+	open := m.report.Started - m.report.Flushed
+	for _, aborted := range m.report.Aborted {
+		open -= aborted
+	}
+	for range open {
 		m.report.abort(usetool.AbortInterrupted)
 	}
 	if !m.policy.isClosed() || !m.grace.running {

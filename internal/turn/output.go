@@ -108,11 +108,3 @@ func (r *Report) abort(reason usetool.AbortReason) {
 	}
 	r.Aborted[reason]++
 }
-
-func (r *Report) open() int {
-	n := r.Started - r.Flushed
-	for _, aborted := range r.Aborted {
-		n -= aborted
-	}
-	return n
-}

@@ -472,12 +472,9 @@ func TestPatternTwins(t *testing.T) {
 func TestPatternGrace(t *testing.T) {
 	m := New(&Options{Patterns: toolCallForm, ToolOptions: ToolOptions{TextualTools: TextualOn}})
 	m.Feed([]codexrpc.Event{delta("m", inForm("1")+"<tool_c")})
-	_, before, running := m.Grace()
-	if m.GraceOver(); !running || m.Done() {
-		t.Fatal("a begun opener does not keep the turn")
-	}
-	if _, after, _ := m.Grace(); after == before {
-		t.Error("the grace did not begin anew")
+	before := m.grace
+	if m.GraceOver(); !before.running || m.Done() || m.grace.generation == before.generation {
+		t.Fatal("a begun opener does not keep the turn, or the grace did not begin anew")
 	}
 	m.Feed([]codexrpc.Event{delta("m", "ool>")})
 	if m.GraceOver(); !m.Done() {

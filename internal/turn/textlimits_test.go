@@ -128,8 +128,7 @@ func TestGraceOfHeldText(t *testing.T) {
 		c.opts.TextualTools, c.opts.OutputMode, c.opts.StopAfterTools = TextualOn, ModeXML, StopBurst
 		m := New(&c.opts)
 		m.Feed([]codexrpc.Event{delta("m", "<use_tool><name>f</name></use_tool>"), delta("m", c.held)})
-		_, _, running := m.Grace()
-		if !running {
+		if !m.grace.running {
 			t.Fatalf("%s: no grace", name)
 		}
 		m.GraceOver()
