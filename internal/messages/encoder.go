@@ -22,15 +22,23 @@ import (
 //   - A web search becomes a server_tool_use block. The results of searches are known only
 //     from the citations in the text, so the blocks with the results come at the end.
 //
-// The events are message_start, with a message without content, the blocks' (see eventWriter),
+// The events are message_start, with a message without content, the blocks' (see beginBlock),
 // message_delta with stop_reason and usage, and message_stop. A failure ends the stream with an error.
 type Encoder struct {
 	api.Events
 	meta    Meta
-	sink    blockSink // writer or body
-	writer  eventWriter
-	body    blockCollector
 	started bool // message_start has been emitted
+
+	// Of a stream:
+	index            int      // the index of the newest block; -1: there is none
+	deltaStart       []byte   // the beginning of the deltas of the newest block
+	deltaStartMemory [64]byte // the memory of deltaStart
+
+	// Of a body:
+	blocks   []block
+	lastText strings.Builder // the text or the thinking of the block that has begun and not ended
+	ending   ending
+	usage    usage
 
 	openType    string         // the type of the block that has begun and not ended; empty: there is none
 	reasoningID string         // the id of the reasoning item in the newest thinking block
@@ -44,11 +52,7 @@ func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
 // Begin implements [api.Encoder].
 func (e *Encoder) Begin(emit api.Emit) {
 	e.Events.Begin(emit)
-	if e.sink = &e.body; emit != nil {
-		e.writer = eventWriter{to: &e.Events, index: -1}
-		e.writer.deltaStart = e.writer.deltaStartMemory[:0]
-		e.sink = &e.writer
-	}
+	e.index, e.deltaStart = -1, e.deltaStartMemory[:0]
 }
 
 // Open emits message_start, if it has not been emitted.
@@ -80,20 +84,7 @@ func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("error", er
 
 // JSON implements [api.Encoder].
 func (e *Encoder) JSON() []byte {
-	return wirejson.Append(nil, e.meta.message(e.body.list, e.body.ending, e.body.usage))
-}
-
-// blockSink receives an answer's blocks one by one. beginBlock begins a block, the methods add…
-// extend it, endBlock ends it. finish is called after the last one.
-type blockSink interface {
-	beginBlock(b block)
-	addText(piece string)
-	addThinking(piece string)
-	addSignature(signature string)
-	addInput(object string) // the whole input of a call or a search; not called for an empty object
-	addCitation(c citation)
-	endBlock()
-	finish(end ending, u usage)
+	return wirejson.Append(nil, e.meta.message(e.blocks, e.ending, e.usage))
 }
 
 func (e *Encoder) add(out *turn.Output) {
@@ -115,21 +106,8 @@ func (e *Encoder) add(out *turn.Output) {
 	}
 }
 
-func (e *Encoder) beginBlock(b block) {
-	e.endBlock()
-	e.openType = b.Type
-	e.sink.beginBlock(b)
-}
-
 // emptyText is the text, the thinking and the signature of a block that has just begun.
 var emptyText = ""
-
-func (e *Encoder) endBlock() {
-	if e.openType != "" {
-		e.openType = ""
-		e.sink.endBlock()
-	}
-}
 
 func (e *Encoder) addText(out *turn.Output) {
 	switch {
@@ -143,7 +121,7 @@ func (e *Encoder) addText(out *turn.Output) {
 	case e.openType != typeText:
 		e.beginBlock(block{Type: typeText, Text: &emptyText})
 	}
-	e.sink.addText(out.Text)
+	e.addDelta(deltaText, out.Text)
 }
 
 func (e *Encoder) addReasoning(out *turn.Output) {
@@ -156,7 +134,7 @@ func (e *Encoder) addReasoning(out *turn.Output) {
 		}
 		e.beginThinking(out.ID)
 	}
-	e.sink.addThinking(out.Text)
+	e.addDelta(deltaThinking, out.Text)
 }
 
 func (e *Encoder) beginThinking(reasoningID string) {
@@ -177,7 +155,7 @@ func (e *Encoder) endReasoning(out *turn.Output) {
 		e.beginThinking(out.ID)
 	}
 	if out.Text != "" {
-		e.sink.addSignature(makeSignature(out.ID, out.Text))
+		e.addDelta(deltaSignature, makeSignature(out.ID, out.Text))
 	}
 	e.endBlock()
 }
@@ -195,7 +173,7 @@ func (e *Encoder) addCall(out *turn.Output) {
 	}
 	e.beginBlock(block{Type: typeToolUse, ID: out.ID, Name: name, Input: emptyInput})
 	if input := wrapUnparsed(arguments); !isEmptyObject(input) {
-		e.sink.addInput(input)
+		e.addInput(input)
 	}
 	e.endBlock()
 }
@@ -212,7 +190,7 @@ func (e *Encoder) addSearch(out *turn.Output) {
 	e.searchIDs = append(e.searchIDs, id)
 	e.beginBlock(block{Type: typeSearch, ID: id, Name: webSearch, Input: emptyInput})
 	if query := searchQuery(out.Text); query != "" {
-		e.sink.addInput(string(wirejson.AppendString([]byte(`{"query":`), query)) + "}")
+		e.addInput(string(wirejson.AppendString([]byte(`{"query":`), query)) + "}")
 	}
 	e.endBlock()
 }
@@ -239,7 +217,7 @@ func searchQuery(action string) string {
 func (e *Encoder) addAnnotations(out *turn.Output) {
 	for _, c := range citations(out.Text) {
 		if e.openType == typeText {
-			e.sink.addCitation(c)
+			e.addCitation(c)
 		}
 		e.citedPages = append(e.citedPages, searchResult{Type: "web_search_result", URL: c.URL, Title: c.Title})
 	}
@@ -260,5 +238,14 @@ func (e *Encoder) finish(out *turn.Output) {
 	if e.meta.CallsInText && finish == turn.FinishToolCalls {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result
 	}
-	e.sink.finish(newEnding(finish, out.End.StopSequence), e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs)))
+	e.ending = newEnding(finish, out.End.StopSequence)
+	e.usage = e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs))
+	if e.Streams() {
+		data := wirejson.Append(append(e.Take(), `{"type":"message_delta","delta":`...), e.ending)
+		data = wirejson.Append(append(data, `,"usage":`...), e.usage)
+		e.Send("message_delta", append(data, '}'))
+		e.Emit("message_stop", messageStop)
+	}
 }
+
+var messageStop = []byte(`{"type":"message_stop"}`)

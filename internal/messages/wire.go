@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta has the data about an answer that a [Stream] and a [Body] need.
+// Meta has the data about an answer that an [Encoder] needs.
 type Meta struct {
 	ID          string // of the message, for example "msg_…"
 	Model       string // the name by which the client asked for the model
