@@ -1,7 +1,6 @@
 package store
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -20,9 +18,8 @@ func asNode(t *testing.T, server *redisserver.Server, password string, cluster b
 	if !cluster {
 		options.DB = 1
 	}
-	r := NewRedis(RedisOptions{UniversalOptions: options, Prefix: "codex", MaxAge: time.Hour, MaxBytes: engineRoom}, slog.New(slog.DiscardHandler))
-	must.OK(t, r.Start())
-	t.Cleanup(func() { _ = r.Close() })
+	r := openWith(t, options)
+	r.maxBytes = engineRoom
 	return r
 }
 
@@ -53,9 +50,7 @@ func TestACL(t *testing.T) {
 				}
 			})
 			r := asNode(t, server, "secret", cluster)
-			window, err := quota.ParseWindow("1h")
-			must.OK(t, err)
-			if err := countRequest(t, r, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}}); err != nil {
+			if err := countRequest(t, r, limitedKey(t, "k", quota.Requests, 1)); err != nil {
 				t.Error(err)
 			}
 			server.CheckNothingRefused(t)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -24,15 +22,8 @@ func TestOneAddressOfCluster(t *testing.T) {
 	}
 	var nodes []*Redis
 	for range 2 {
-		r := NewRedis(RedisOptions{
-			UniversalOptions: redis.UniversalOptions{Addrs: []string{servers[0].Addr}, Username: "node", Password: "secret"}, Prefix: "codex", MaxAge: time.Hour,
-		}, slog.New(slog.DiscardHandler))
-		must.OK(t, r.Start())
-		t.Cleanup(func() { _ = r.Close() })
-		nodes = append(nodes, r)
+		nodes = append(nodes, openWith(t, redis.UniversalOptions{Addrs: []string{servers[0].Addr}, Username: "node", Password: "secret"}))
 	}
-	window, err := quota.ParseWindow("1h")
-	must.OK(t, err)
 	var all sync.WaitGroup
 	for i := range 12 {
 		user := fmt.Sprint("user-", i)
@@ -59,7 +50,7 @@ func TestOneAddressOfCluster(t *testing.T) {
 					return
 				}
 			}
-			k := &quota.Key{Account: user, Limits: []quota.Limit{{Unit: quota.Requests, Max: 2, Window: window}}}
+			k := limitedKey(t, user, quota.Requests, 2)
 			for i, r := range []*Redis{nodes[0], nodes[1], nodes[0]} {
 				if err := countRequest(t, r, k); (err != nil) != (i == 2) {
 					t.Error(user, i, err)

@@ -30,9 +30,7 @@ func damagedText(n int) string { return fmt.Sprint(n, strings.Repeat(" some text
 func filled(t *testing.T) (*Disk, string) {
 	t.Helper()
 	dir := t.TempDir()
-	d := NewDisk(dir)
-	d.Limit(1<<30, time.Hour)
-	must.OK(t, d.Start())
+	d := openDisk(t, dir)
 	for n := range damageEntries {
 		must.OK(t, d.Put(t.Context(), "u", id(n), entry("", damagedText(n))))
 	}

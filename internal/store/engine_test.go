@@ -60,14 +60,21 @@ func engines(t *testing.T, test func(t *testing.T, open func(t *testing.T) teste
 	}
 }
 
+// openDisk returns an engine that is closed with the test, and has much room.
+func openDisk(t *testing.T, dir string) *Disk {
+	d := NewDisk(dir)
+	d.Limit(1<<30, time.Hour)
+	must.OK(t, d.Start())
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
 func diskEngine(t *testing.T) tested {
 	dir, now := t.TempDir(), time.Now()
 	open := func(t *testing.T) *Disk {
-		d := NewDisk(dir)
+		d := openDisk(t, dir)
 		d.now = func() time.Time { return now }
 		d.Limit(engineRoom, time.Hour)
-		must.OK(t, d.Start())
-		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
 	d := open(t)
@@ -80,9 +87,11 @@ func diskEngine(t *testing.T) tested {
 
 // openRedis returns an engine that is closed with the test.
 func openRedis(t *testing.T, addr string, cluster bool) *Redis {
-	r := NewRedis(RedisOptions{
-		UniversalOptions: redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
-	}, slog.New(slog.DiscardHandler))
+	return openWith(t, redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster})
+}
+
+func openWith(t *testing.T, o redis.UniversalOptions) *Redis {
+	r := NewRedis(RedisOptions{UniversalOptions: o, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30}, slog.New(slog.DiscardHandler))
 	must.OK(t, r.Start())
 	t.Cleanup(func() { _ = r.Close() })
 	return r
@@ -137,30 +146,31 @@ func TestManyLinks(t *testing.T) {
 			must.OK(t, e.Put(t.Context(), "u", id(i), entry(last, "x")))
 			last = id(i)
 		}
-		calls := new(countingHook)
+		var calls atomic.Int64
 		if r, isRedis := e.(*Redis); isRedis {
-			r.client.AddHook(calls)
+			r.client.AddHook(scriptHook(func(*redis.Cmd) { calls.Add(1) }))
 		}
 		pages, err := e.Read(t.Context(), "u", last, Query{Part: Items, Limit: FreeTransfer, Links: links})
-		if err != nil || len(pages) != links || calls.n.Load() > 2 { // twice if the script was not known
-			t.Errorf("%d pages in %d calls, %v", len(pages), calls.n.Load(), err)
+		if err != nil || len(pages) != links || calls.Load() > 2 { // twice if the script was not known
+			t.Errorf("%d pages in %d calls, %v", len(pages), calls.Load(), err)
 		}
 	})
 }
 
-// countingHook counts scripts. The store meanwhile checks the server without one.
-type countingHook struct{ n atomic.Int64 }
+// scriptHook is called after each script. The store meanwhile checks the server without one.
+type scriptHook func(*redis.Cmd)
 
-func (*countingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (scriptHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h scriptHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			c.n.Add(1)
+		err := next(ctx, cmd)
+		if script, ok := cmd.(*redis.Cmd); ok && strings.HasPrefix(cmd.Name(), "eval") {
+			h(script)
 		}
-		return next(ctx, cmd)
+		return err
 	}
 }
-func (*countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (scriptHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 

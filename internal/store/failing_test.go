@@ -193,9 +193,7 @@ func TestPause(t *testing.T) {
 func TestSettleAtTheExit(t *testing.T) {
 	server := redisserver.Start(t)
 	r, ctx := openRedis(t, server.Addr, false), t.Context()
-	window, err := quota.ParseWindow("1h")
-	must.OK(t, err)
-	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
+	k := limitedKey(t, "k", quota.Tokens, 10_000)
 	request, err := r.Limits().Begin(k)
 	must.OK(t, err)
 	grants, err := request.Acquire(1)

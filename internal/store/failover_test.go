@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -16,6 +15,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
+
+// limitedKey returns a key that may use so many of a unit in an hour.
+func limitedKey(t *testing.T, account string, unit quota.Unit, most int64) *quota.Key {
+	window, err := quota.ParseWindow("1h")
+	must.OK(t, err)
+	return &quota.Key{Account: account, Limits: []quota.Limit{{Unit: unit, Max: most, Window: window}}}
+}
 
 // countRequest counts a request of a key.
 func countRequest(t *testing.T, r *Redis, k *quota.Key) error {
@@ -32,19 +38,11 @@ func TestFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
 	sentinel := master.Sentinel(t, time.Minute)
-	window, err := quota.ParseWindow("1h")
-	must.OK(t, err)
 	const limit, clients = 600, 9
-	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: limit, Window: window}}}
+	k := limitedKey(t, "k", quota.Requests, limit)
 	var nodes []*Redis
 	for range 3 {
-		r := NewRedis(RedisOptions{
-			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second},
-			Prefix:           "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
-		}, slog.New(slog.DiscardHandler))
-		must.OK(t, r.Start())
-		t.Cleanup(func() { _ = r.Close() })
-		nodes = append(nodes, r)
+		nodes = append(nodes, openWith(t, redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second}))
 	}
 	must.OK(t, nodes[0].Put(t.Context(), "ann", id(1), entry("", "kept")))
 	var answered, failed, refused atomic.Int64
@@ -88,11 +86,7 @@ func TestPlannedFailover(t *testing.T) {
 	master.Replica(t)
 	master.Replica(t)
 	sentinel := master.Sentinel(t, time.Minute)
-	r := NewRedis(RedisOptions{
-		UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 3 * time.Second}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
-	}, slog.New(slog.DiscardHandler))
-	must.OK(t, r.Start())
-	t.Cleanup(func() { _ = r.Close() })
+	r := openWith(t, redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", ReadTimeout: 3 * time.Second})
 	var mu sync.Mutex
 	var stored []string
 	refused := 0

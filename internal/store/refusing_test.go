@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
@@ -68,10 +67,7 @@ func TestRefusesWrites(t *testing.T) {
 
 // TestFullDisk checks that a file that cannot grow fails until something is stored again.
 func TestFullDisk(t *testing.T) {
-	d := NewDisk(t.TempDir())
-	d.Limit(1<<30, time.Hour)
-	must.OK(t, d.Start())
-	t.Cleanup(func() { _ = d.Close() })
+	d := openDisk(t, t.TempDir())
 	if err := d.Put(t.Context(), "u", id(1), entry("", "kept")); err != nil || d.Fails() {
 		t.Fatal(err, d.Fails())
 	}
