@@ -16,6 +16,8 @@ type AdminStatus struct {
 		PID                                                int
 		Restarts                                           int
 		Conversations                                      status.Conversations
+		Instructions                                       string
+		SerialModels                                       []string `json:"serial_models"`
 	} `json:"app_servers"`
 	Turns    struct{ Running, Waiting int }
 	Requests []status.Request
@@ -24,10 +26,9 @@ type AdminStatus struct {
 // WithAdmin gives the site an admin endpoint for the test, and returns a client for that.
 func (s *Site) WithAdmin(caddyfile string) *Site {
 	s.T.Helper()
-	admin := &Site{T: s.T, Addr: FreeAddr(s.T)}
-	admin.URL = "http://" + admin.Addr
+	admin := s.Node()
 	s.Load(strings.Replace(caddyfile, "admin off", "admin "+admin.Addr, 1))
-	s.T.Cleanup(func() { s.Load(s.Caddyfile("")) }) // without the admin endpoint
+	s.T.Cleanup(func() { s.Load(s.Wrap("respond ok")) }) // without the admin endpoint
 	return admin
 }
 

@@ -25,8 +25,8 @@ const BobsHash = "$2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC"
 // Get requests a path.
 func (s *Site) Get(path string) (status int, body string) {
 	s.T.Helper()
-	response := s.Do(http.MethodGet, path, nil, nil)
-	return response.StatusCode, s.Read(response)
+	response, body := s.Call(http.MethodGet, path, nil, nil)
+	return response.StatusCode, body
 }
 
 // GetJSON requests a path, whose JSON it decodes.
@@ -41,7 +41,26 @@ func (s *Site) GetJSON(path string, into any) {
 // Post sends a body to the chat route and returns the whole answer.
 func (s *Site) Post(body string, header http.Header) (*http.Response, string) {
 	s.T.Helper()
-	response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(body), header)
+	return s.Call(http.MethodPost, "/v1/chat/completions", body, header)
+}
+
+// Served checks that the answer to a prompt is no error.
+func (s *Site) Served(prompt string) {
+	s.T.Helper()
+	if response, text := s.Post(ChatBody(prompt, nil), nil); response.StatusCode != http.StatusOK {
+		s.T.Errorf("%s: %s %s", prompt, response.Status, text)
+	}
+}
+
+// Call sends a request and returns the whole answer. A body that is no text is sent as
+// JSON, but for none, which is nil or no Fields.
+func (s *Site) Call(method, path string, body any, header http.Header) (*http.Response, string) {
+	s.T.Helper()
+	text, isText := body.(string)
+	if fields, ok := body.(Fields); !isText && body != nil && (!ok || fields != nil) {
+		text = EncodeJSON(body)
+	}
+	response := s.Do(method, path, strings.NewReader(text), header)
 	return response, s.Read(response)
 }
 

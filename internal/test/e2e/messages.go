@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 )
@@ -25,8 +24,7 @@ func UserMessage(content any) Fields { return Fields{"role": "user", "content": 
 // PostMessage sends a body to the route of messages, and returns the whole answer.
 func (s *Site) PostMessage(body Fields, header http.Header) (*http.Response, string) {
 	s.T.Helper()
-	response := s.Do(http.MethodPost, "/v1/messages?beta=true", strings.NewReader(EncodeJSON(body)), header)
-	return response, s.Read(response)
+	return s.Call(http.MethodPost, "/v1/messages?beta=true", body, header)
 }
 
 // Message sends a body to the route of messages, and reads the answer strictly.

@@ -99,12 +99,6 @@ func (s *Site) open(q Question, stream bool) *http.Response {
 	return nil
 }
 
-// ReadReply reads a stream. Its last comment has the counts.
-func (s *Site) ReadReply(response *http.Response) Reply {
-	s.T.Helper()
-	return s.readReply(response, true)
-}
-
 func (s *Site) readReply(response *http.Response, stream bool) Reply {
 	s.T.Helper()
 	text := s.Read(response)

@@ -141,9 +141,8 @@ func (s *Site) Respond(request Fields, header http.Header) *Response {
 // RefuseResponse posts a request and expects an error status.
 func (s *Site) RefuseResponse(request Fields, header http.Header) (*http.Response, APIError) {
 	s.T.Helper()
-	answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(EncodeJSON(request)), header)
+	answer, body := s.Call(http.MethodPost, "/v1/responses", request, header)
 	var refused APIError
-	body := s.Read(answer)
 	if err := json.Unmarshal([]byte(body), &refused); err != nil || refused.Error.Message == nil {
 		s.T.Fatal(answer.Status, body, err)
 	}

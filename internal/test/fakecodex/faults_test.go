@@ -1,30 +1,11 @@
 package fakecodex
 
 import (
-	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
 )
-
-// TestHeard checks that Heard gets the client's messages in order.
-func TestHeard(t *testing.T) {
-	var mu sync.Mutex
-	var methods []string
-	c := connect(t, Options{Heard: func(line []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		methods = append(methods, gjson.GetBytes(line, "method").Str)
-	}}, nil)
-	take(t, begin(t, c, recorded(t, "text")))
-	mu.Lock()
-	defer mu.Unlock()
-	if want := []string{"initialize", "initialized", "thread/start", "turn/start"}; !reflect.DeepEqual(methods, want) {
-		t.Errorf("heard %q", methods)
-	}
-}
 
 // TestRefusals checks that wrong calls are refused as by Codex.
 func TestRefusals(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net"
 	"sync"
 	"time"
 )
@@ -17,11 +18,12 @@ import (
 // validity is how long a certificate is valid, and how long it has been when it is made.
 const validity = 48 * time.Hour
 
-// authority is a certificate authority.
-type authority struct {
+// Authority is a certificate authority.
+type Authority struct {
+	PEM []byte // its certificate
+
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
-	pem  []byte // its certificate
 
 	mu    sync.Mutex
 	hosts map[string]*tls.Certificate
@@ -31,9 +33,10 @@ type authority struct {
 const maxHosts = 64
 
 // theAuthority is that of this process: a key and a certificate for all back ends.
-var theAuthority = sync.OnceValues(newAuthority)
+var theAuthority = sync.OnceValues(NewAuthority)
 
-func newAuthority() (*authority, error) {
+// NewAuthority returns an authority that nobody knows yet.
+func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -48,9 +51,9 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{
+	return &Authority{
 		key: key, cert: cert, hosts: make(map[string]*tls.Certificate),
-		pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	}, nil
 }
 
@@ -62,11 +65,10 @@ func certificate(serial int64, name string) *x509.Certificate {
 	}
 }
 
-// forHost returns the certificate for the host that a client names.
-func (a *authority) forHost(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// ForHost returns the certificate for a host or an address.
+func (a *Authority) ForHost(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	host := hello.ServerName
 	if known := a.hosts[host]; known != nil {
 		return known, nil
 	}
@@ -74,7 +76,11 @@ func (a *authority) forHost(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 		return nil, fmt.Errorf("there is no certificate for %q", host)
 	}
 	template := certificate(int64(len(a.hosts)+2), host)
-	template.DNSNames = []string{host}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
 	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &a.key.PublicKey, a.key)
 	if err != nil {

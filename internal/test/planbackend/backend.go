@@ -48,7 +48,7 @@ type Backend struct {
 	mu       sync.Mutex
 	logins   []*Login
 	devices  []*device
-	stranger *authority        // signs the certificates while it is set, see Intercept
+	stranger *Authority        // signs the certificates while it is set, see Intercept
 	models   []json.RawMessage // nil: those of the program
 	pictures pictures
 }
@@ -67,7 +67,7 @@ func Listen(opts Options) (*Backend, error) {
 	b.ctx, b.end = context.WithCancel(context.Background())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
-		err = os.WriteFile(b.certificate(), ca.pem, 0o600)
+		err = os.WriteFile(b.certificate(), ca.PEM, 0o600)
 	}
 	if err != nil {
 		b.end()
@@ -91,11 +91,11 @@ func Listen(opts Options) (*Backend, error) {
 // Intercept cuts all connections, and serves later ones with the certificates of an authority that
 // Codex does not know, as a company's proxy does that reads what is sent, until heal is called.
 func (b *Backend) Intercept() (heal func(), err error) {
-	stranger, err := newAuthority()
+	stranger, err := NewAuthority()
 	if err != nil {
 		return nil, err
 	}
-	set := func(a *authority) {
+	set := func(a *Authority) {
 		b.mu.Lock()
 		b.stranger = a
 		b.mu.Unlock()
@@ -105,12 +105,12 @@ func (b *Backend) Intercept() (heal func(), err error) {
 	return func() { set(nil) }, nil
 }
 
-func (b *Backend) certificateFor(ca *authority) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (b *Backend) certificateFor(ca *Authority) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		b.mu.Lock()
 		stranger := b.stranger
 		b.mu.Unlock()
-		return cmp.Or(stranger, ca).forHost(hello)
+		return cmp.Or(stranger, ca).ForHost(hello.ServerName)
 	}
 }
 

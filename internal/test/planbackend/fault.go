@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Fault is how a call fails: [Down], [Silent], [Slow], [Held], [Late], [Status], [HTML], [Redirect],
-// or one of these [Fault.For] a number of calls.
+// Fault is how a call fails: [Down], [Silent], [Slow], [Held], [Late], [Status], [HTML], or one of these [Fault.For] a number of calls.
 type Fault struct {
 	serve func(w http.ResponseWriter, r *http.Request, next http.Handler)
 	down  bool

@@ -13,7 +13,6 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	delay time.Duration // of what clients send
-	mute  bool          // what the server sends is lost
 	cut   chan struct{} // not nil: nothing passes until it is closed
 }
 
@@ -67,7 +66,7 @@ func (p *Proxy) copy(to, from net.Conn, requests bool) {
 	for {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
-		delay, cut, lost := p.delay, p.cut, p.mute && !requests
+		delay, cut := p.delay, p.cut
 		p.mu.Unlock()
 		if cut != nil {
 			<-cut
@@ -75,7 +74,7 @@ func (p *Proxy) copy(to, from net.Conn, requests bool) {
 		if requests {
 			time.Sleep(delay)
 		}
-		if n > 0 && !lost {
+		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -100,19 +99,12 @@ func (p *Proxy) Cut() {
 	p.cut = make(chan struct{})
 }
 
-// Mute loses what the server sends. What clients send arrives.
-func (p *Proxy) Mute() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mute = true
-}
-
-// Mend ends what Slow, Cut and Mute have begun. What was sent after Cut arrives late.
+// Mend ends what Slow and Cut have begun. What was sent after Cut arrives late.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut != nil {
 		close(p.cut)
 	}
-	p.cut, p.delay, p.mute = nil, 0, false
+	p.cut, p.delay = nil, 0
 }

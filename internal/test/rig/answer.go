@@ -21,24 +21,28 @@ type Answer struct {
 	Text         string
 }
 
-// Post posts a body as JSON and passes the body of a successful answer to read.
-func Post(ctx context.Context, url string, body any, read func(io.Reader) error) error {
+// Send sends a body as JSON, with a key if there is one, and passes the body of a successful answer to read.
+func Send(ctx context.Context, method, url, key string, body any, read func(io.Reader) error) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("a request was answered with %s", response.Status)
+		text, _ := io.ReadAll(response.Body) // the status says enough
+		return fmt.Errorf("%s %s is answered with %s %s", method, url, response.Status, text)
 	}
 	return read(response.Body)
 }
@@ -47,7 +51,7 @@ func Post(ctx context.Context, url string, body any, read func(io.Reader) error)
 func Stream(ctx context.Context, url string, body any, textOf func(data string) (string, error)) (a Answer, err error) {
 	start := time.Now()
 	var whole strings.Builder
-	err = Post(ctx, url, body, func(stream io.Reader) error {
+	err = Send(ctx, http.MethodPost, url, "", body, func(stream io.Reader) error {
 		for event, err := range sse.Read(stream) {
 			if err != nil {
 				return fmt.Errorf("a stream ended early: %w", err)

@@ -1,14 +1,18 @@
 package scriptedmodel
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -78,4 +82,52 @@ func TestLongestStream(t *testing.T) {
 			t.Errorf("stats %+v", stats)
 		}
 	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestChunks checks the size of deltas, and that no character is cut.
+func TestChunks(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		text string
+		want []string
+	}{
+		{4, "abcdefghij", []string{"abcd", "efgh", "ij"}},
+		{1, "aß你👋", []string{"a", "ß", "你", "👋"}},
+		{2, "aß你👋", []string{"a", "ß", "你", "👋"}},
+		{3, "aß你👋", []string{"aß", "你", "👋"}},
+		{5, "aß你👋", []string{"aß", "你", "👋"}},
+		{7, "aß你👋", []string{"aß你", "👋"}},
+		{ChunkAll, "aß你👋", []string{"aß你👋"}},
+	} {
+		if got := slices.Collect(chunks(c.text, c.size)); !slices.Equal(got, c.want) {
+			t.Errorf("chunk=%d: %q, want %q", c.size, got, c.want)
+		}
+	}
+}
+
+// TestRequestsBound checks that the oldest requests are dropped, by number and by size.
+func TestRequestsBound(t *testing.T) {
+	s := start(t)
+	s.log.limit = 2
+	for range 5 {
+		s.prompt("say:x", nil)
+	}
+	requests := s.Requests()
+	if len(requests) != 2 || requests[0].Number != 4 || requests[1].Number != 5 {
+		t.Errorf("kept %+v", requests)
+	}
+	if stats := s.Stats(); stats.Requests != 5 || stats.Finished != 5 {
+		t.Errorf("stats %+v", stats)
+	}
+
+	r := New(Options{}).log
+	big := bytes.Repeat([]byte{' '}, maxKeptBytes/2)
+	for range 3 {
+		r.add(&Request{Body: big})
+	}
+	if len(r.kept) != 2 || r.bytes != maxKeptBytes || r.kept[0].Number != 2 {
+		t.Errorf("kept %d bodies of %d bytes, the first is number %d", len(r.kept), r.bytes, r.kept[0].Number)
+	}
 }

@@ -82,27 +82,13 @@ func (c *cluster) close() (err error) {
 
 // send makes a request at a site with a key, reads the answer, and returns the id in it.
 func send(ctx context.Context, site *rig.Site, key, method, path string, body map[string]any) (id string, err error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, site.URL+path, strings.NewReader(string(text)))
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s %s is answered with %s %s, %w", method, path, response.Status, answer, err)
-	}
 	var made struct{ ID string }
-	_ = json.Unmarshal(answer, &made) // a stream has none
-	return made.ID, nil
+	err = rig.Send(ctx, method, site.URL+path, key, body, func(answer io.Reader) error {
+		text, err := io.ReadAll(answer)
+		_ = json.Unmarshal(text, &made) // a stream has none
+		return err
+	})
+	return made.ID, err
 }
 
 func sendChat(ctx context.Context, site *rig.Site, key, prompt string) error {

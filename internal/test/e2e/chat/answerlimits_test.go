@@ -9,30 +9,48 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
-// TestStopSequences: the text, however cut, and the turn end before the first stop sequence.
-func TestStopSequences(t *testing.T) {
+// TestAnswerLimits: the text, however cut, ends before the first stop sequence or at the limit of
+// tokens, and the turn ends, too.
+func TestAnswerLimits(t *testing.T) {
+	type params = openai.ChatCompletionNewParams
+	stop := func(at string) func(*params) { return func(p *params) { p.Stop.OfStringArray = []string{at} } }
+	old := func(limit int64) func(*params) { return func(p *params) { p.MaxTokens = openai.Int(limit) } }
+	limit := func(limit int64) func(*params) {
+		return func(p *params) { p.MaxCompletionTokens = openai.Int(limit) }
+	}
+	const fox = "The quick brown fox jumps over the lazy dog, and then it sleeps."
 	s := e2e.NewSite(t, "")
 	for name, c := range map[string]struct {
-		prompt string
-		stop   []string
+		said   string
+		set    func(*params)
 		want   string
 		finish string
 		calls  int
 	}{
-		"in the middle":      {"say:One END two", []string{"END"}, "One ", "stop", 0},
-		"the tag of a block": {`say:I look. <use_tool><name>search</name></use_tool>`, []string{"<use_tool>"}, "I look. ", "stop", 0},
-		"after a block":      {`say:<use_tool><name>search</name><query>x</query></use_tool> and STOP more`, []string{"STOP"}, "", "tool_calls", 1},
+		"in the middle":      {"One END two", stop("END"), "One ", "stop", 0},
+		"the tag of a block": {"I look. <use_tool><name>search</name></use_tool>", stop("<use_tool>"), "I look. ", "stop", 0},
+		"after a block": {
+			"<use_tool><name>search</name><query>x</query></use_tool> and STOP more", stop("STOP"), "", "tool_calls", 1,
+		},
+		"cut":              {fox, old(4), "The quick brown fox", "length", 0},
+		"cut, new name":    {fox, limit(4), "The quick brown fox", "length", 0},
+		"one token":        {fox, limit(1), "The", "length", 0},
+		"enough":           {fox, old(1000), fox, "stop", 0},
+		"enough, new name": {fox, limit(1000), fox, "stop", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, chunk := range []string{"chunk=1; ", "chunk=3; ", "chunk=all; "} {
-				bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-					params := e2e.UserSays(chunk + c.prompt)
-					params.Stop.OfStringArray = c.stop
-					params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("search")}
-					got, err := ask(params)
+				bothWays(t, s.At(t), func(t *testing.T, ask func(params) (e2e.Answer, error)) {
+					p := e2e.UserSays(chunk + "verbatim:" + c.said)
+					p.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("search")}
+					c.set(&p)
+					got, err := ask(p)
 					must.OK(t, err)
 					if got.Content != c.want || got.Finish != c.finish || len(got.Calls) != c.calls {
 						t.Errorf("got %q, %s, %d calls; want %q, %s, %d", got.Content, got.Finish, len(got.Calls), c.want, c.finish, c.calls)
+					}
+					if least := max(p.MaxTokens.Value, p.MaxCompletionTokens.Value); c.finish == "length" && got.Usage.CompletionTokens < least {
+						t.Errorf("%d tokens in the usage", got.Usage.CompletionTokens)
 					}
 				})
 			}
@@ -41,50 +59,12 @@ func TestStopSequences(t *testing.T) {
 	t.Run("ends the turn", func(t *testing.T) {
 		s := s.At(t)
 		before := s.Model.Stats().ClosedEarly
-		params := e2e.UserSays("say:One END and silence; hang")
-		params.Stop.OfString = openai.String("END")
-		got, err := s.Complete(params)
+		p := e2e.UserSays("say:One END and silence; hang")
+		p.Stop.OfString = openai.String("END")
+		got, err := s.Complete(p)
 		if err != nil || got.Content != "One " {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if err := s.Model.WaitClosed(e2e.Context(t), before+1); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Model.WaitClosed(e2e.Context(t), before+1))
 	})
-}
-
-// TestMaxTokens: at the limit an answer ends with the finish reason length, and the turn ends too.
-func TestMaxTokens(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	const text = "The quick brown fox jumps over the lazy dog, and then it sleeps."
-	for name, c := range map[string]struct {
-		limit  int64
-		want   string
-		finish string
-	}{
-		"cut":       {4, "The quick brown fox", "length"},
-		"one token": {1, "The", "length"},
-		"enough":    {1000, text, "stop"},
-	} {
-		for _, param := range []string{"max_tokens", "max_completion_tokens"} {
-			t.Run(name+"/"+param, func(t *testing.T) {
-				bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-					params := e2e.UserSays("chunk=2; verbatim:" + text)
-					if param == "max_tokens" {
-						params.MaxTokens = openai.Int(c.limit)
-					} else {
-						params.MaxCompletionTokens = openai.Int(c.limit)
-					}
-					got, err := ask(params)
-					must.OK(t, err)
-					if got.Content != c.want || got.Finish != c.finish {
-						t.Errorf("got %q, %s; want %q, %s", got.Content, got.Finish, c.want, c.finish)
-					}
-					if c.finish == "length" && got.Usage.CompletionTokens < c.limit {
-						t.Errorf("%d tokens in the usage", got.Usage.CompletionTokens)
-					}
-				})
-			})
-		}
-	}
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,34 +11,13 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
+
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
 
 func bothWays(t *testing.T, s *e2e.Site, test func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error))) {
 	t.Run("whole", func(t *testing.T) { test(t, s.At(t).Complete) })
 	t.Run("streamed", func(t *testing.T) { test(t, s.At(t).Stream) })
-}
-
-func TestText(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	texts := map[string]string{
-		"plain":     "The quick brown fox; jumps over the lazy dog.",
-		"multibyte": "Grüße aus dem Vault — 你好 👋🏽, e\u0301 \u2028 ﷽",
-		"repeats":   "l l ll aa aa aaaa ha ha ha",
-		"markup":    "if a < b && b > c { return \"<b>\\n</b>\" } `x`\n\n```go\nfmt.Println()\n```\n",
-	}
-	for name, text := range texts {
-		t.Run(name, func(t *testing.T) {
-			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-				got, err := ask(e2e.UserSays("chunk=3; verbatim:" + text))
-				must.OK(t, err)
-				if got.Content != text || got.Finish != "stop" || len(got.Calls) != 0 {
-					t.Errorf("got %q, finish %s, %d calls; want %q", got.Content, got.Finish, len(got.Calls), text)
-				}
-				e2e.CheckUsage(t, got.Usage, scriptedmodel.DefaultUsage)
-			})
-		})
-	}
 }
 
 // TestToolResults: the model gets the results of several calls with their calls.

@@ -44,7 +44,7 @@ func TestChoices(t *testing.T) {
 	params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("search")}
 	client := s.Client()
 	t.Run("whole", func(t *testing.T) {
-		completion, err := client.Chat.Completions.New(e2e.Context(t), params)
+		completion, err := s.NewCompletion(params)
 		must.OK(t, err)
 		checkChoices(t, completion.Choices, n)
 		checkSum(t, completion.Usage, n)

@@ -126,8 +126,7 @@ func newStrictSite(t *testing.T, options string) *strictSite {
 // newCountedSite is newStrictSite with a provider that accepts all instructions.
 func newCountedSite(t *testing.T, options string) *strictSite {
 	s := &strictSite{Site: e2e.NewSite(t, ""), options: options, log: filepath.Join(t.TempDir(), "log")}
-	s.admin = &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
-	s.admin.URL = "http://" + s.admin.Addr
+	s.admin = s.Node()
 	s.begin()
 	t.Cleanup(func() { s.Load(s.Caddyfile("")) }) // without the admin endpoint
 	return s
@@ -152,11 +151,7 @@ func (s *strictSite) requests() int {
 
 func (s *strictSite) instructions() string {
 	s.T.Helper()
-	var status struct {
-		AppServers []struct{ Instructions string } `json:"app_servers"`
-	}
-	s.admin.GetJSON("/codex/status", &status)
-	return status.AppServers[0].Instructions
+	return s.admin.Status().AppServers[0].Instructions
 }
 
 type strictAsk struct {
@@ -211,8 +206,7 @@ func TestStrictProvider(t *testing.T) {
 				round++
 				sub.begin()
 				for _, want := range []int{2, 1, 1} {
-					response := sub.Do(http.MethodPost, ask.path, strings.NewReader(e2e.EncodeJSON(ask.body)), nil)
-					text := sub.Read(response)
+					response, text := sub.Call(http.MethodPost, ask.path, ask.body, nil)
 					if response.StatusCode != http.StatusOK || !strings.Contains(text, "ok.") || strings.Contains(text, "not valid") {
 						t.Errorf("%s %s", response.Status, text)
 					}
@@ -274,8 +268,7 @@ func TestStrictProviderLate(t *testing.T) {
 	for name, ask := range strictAsks("gpt-6-astra") {
 		if ask.body["stream"] == true && ask.body["tools"] == nil {
 			s.begin()
-			response := s.Do(http.MethodPost, ask.path, strings.NewReader(e2e.EncodeJSON(ask.body)), nil)
-			text := s.Read(response)
+			response, text := s.Call(http.MethodPost, ask.path, ask.body, nil)
 			if n := s.requests(); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok.") || strings.Contains(text, "not valid") || n != 2 {
 				t.Errorf("%s, after %d requests: %s %s", name, n, response.Status, text)
 			}
@@ -290,8 +283,7 @@ func TestStrictProviderRefuses(t *testing.T) {
 			s := newStrictSite(t, "instructions "+where)
 			for name, ask := range strictAsks("gpt-6-astra") {
 				begin := time.Now()
-				response := s.Do(http.MethodPost, ask.path, strings.NewReader(e2e.EncodeJSON(ask.body)), nil)
-				text := s.Read(response)
+				response, text := s.Call(http.MethodPost, ask.path, ask.body, nil)
 				if response.StatusCode != want && !e2e.IsLate(response, begin) || strings.Contains(text, "Instructions are not valid") != (want != http.StatusOK) {
 					t.Errorf("%s: %s %s", name, response.Status, text)
 				}
@@ -306,9 +298,7 @@ func TestStrictProviderRefuses(t *testing.T) {
 // TestProviderTurnsStrict: one request at most fails when a provider begins to refuse instructions.
 func TestProviderTurnsStrict(t *testing.T) {
 	s := e2e.NewSite(t, "conversations off")
-	if response, text := s.Post(e2e.ChatBody("say:accepted", nil), nil); response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status, text)
-	}
+	s.Served("say:accepted")
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{End: scriptedmodel.ForeignInstructions{}}, !r.LeadsWithOwnPrompt()
 	})

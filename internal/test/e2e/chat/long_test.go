@@ -39,8 +39,7 @@ func longSite(t *testing.T, options string) *e2e.Site {
 func asked(s *e2e.Site, path string, body e2e.Fields) scriptedmodel.Request {
 	s.T.Helper()
 	before := s.Model.Stats().Requests
-	response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), nil)
-	if text := s.Read(response); response.StatusCode != http.StatusOK {
+	if response, text := s.Call(http.MethodPost, path, body, nil); response.StatusCode != http.StatusOK {
 		s.T.Fatal(response.Status, text)
 	}
 	if n := s.Model.Stats().Requests - before; n != 1 {

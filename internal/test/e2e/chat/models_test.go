@@ -194,13 +194,7 @@ func TestSerialModels(t *testing.T) {
 				t.Errorf("%+v: %d after %d requests: %s", step, status, n, text)
 			}
 		}
-		var status struct {
-			AppServers []struct {
-				SerialModels []string `json:"serial_models"`
-			} `json:"app_servers"`
-		}
-		s.admin.GetJSON("/codex/status", &status)
-		if got := status.AppServers[0].SerialModels; !slices.Equal(got, []string{"gpt-6-sol"}) {
+		if got := s.admin.Status().AppServers[0].SerialModels; !slices.Equal(got, []string{"gpt-6-sol"}) {
 			t.Errorf("the status names %q", got)
 		}
 		log, err := os.ReadFile(s.log)

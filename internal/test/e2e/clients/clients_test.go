@@ -19,11 +19,23 @@ import (
 
 	"github.com/openai/openai-go/v3"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/browser"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
+
+func TestMain(m *testing.M) { os.Exit(e2e.Main(browsing{m})) }
+
+// browsing closes the browser after the tests.
+type browsing struct{ *testing.M }
+
+// Run implements the parameter of [e2e.Main].
+func (b browsing) Run() int {
+	defer browser.Close()
+	return b.M.Run()
+}
 
 type seen struct {
 	Way, Case string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/shared"
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
@@ -21,34 +22,37 @@ func runGo(s *e2e.Site) []seen {
 
 type goAsk func(openai.ChatCompletionNewParams) (*openai.ChatCompletion, error)
 
-// goRounds sends a request and, if the case says so, the results of its calls.
+// rounds asks and, if the case says so, asks again with what answer has added: the results of the calls.
+func rounds[A any](c clientCase, ask func() (A, error), saw func(clientCase, A) seen, answer func(first A)) (seen, error) {
+	first, err := ask()
+	if err != nil {
+		return seen{}, err
+	}
+	if !c.Results {
+		return saw(c, first), nil
+	}
+	answer(first)
+	second, err := ask()
+	if err != nil {
+		return seen{}, err
+	}
+	last := saw(c, second)
+	last.Calls = saw(c, first).Calls
+	return last, nil
+}
+
+// foundFor returns the result of a call with these arguments.
+func foundFor(arguments string) string { return "found: " + gjson.Get(arguments, "query").Str }
+
 func goRounds(c clientCase, ask goAsk) (seen, error) {
 	params := goRequest(c)
-	first, err := ask(params)
-	if err != nil {
-		return seen{}, err
-	}
-	saw := sawGo(c, first)
-	if !c.Results {
-		return saw, nil
-	}
-	message := first.Choices[0].Message
-	params.Messages = append(params.Messages, message.ToParam())
-	for _, call := range message.ToolCalls {
-		var arguments struct{ Query string }
-		if err := json.Unmarshal([]byte(call.Function.Arguments), &arguments); err != nil {
-			return seen{}, err
+	return rounds(c, func() (*openai.ChatCompletion, error) { return ask(params) }, sawGo, func(first *openai.ChatCompletion) {
+		message := first.Choices[0].Message
+		params.Messages = append(params.Messages, message.ToParam())
+		for _, call := range message.ToolCalls {
+			params.Messages = append(params.Messages, openai.ToolMessage(foundFor(call.Function.Arguments), call.ID))
 		}
-		params.Messages = append(params.Messages, openai.ToolMessage("found: "+arguments.Query, call.ID))
-	}
-	second, err := ask(params)
-	if err != nil {
-		return seen{}, err
-	}
-	calls := saw.Calls
-	saw = sawGo(c, second)
-	saw.Calls = calls
-	return saw, nil
+	})
 }
 
 func goRequest(c clientCase) openai.ChatCompletionNewParams {

@@ -31,7 +31,6 @@ type goOllama struct {
 	client *api.Client
 }
 
-// rounds asks, answers the calls if the case wants it, and asks again.
 func (o goOllama) rounds(c clientCase, stream bool) (seen, error) {
 	request := &api.ChatRequest{Model: "gpt-5", Stream: &stream, Messages: []api.Message{{Role: "user", Content: c.Prompt}}}
 	if c.Tools {
@@ -45,19 +44,13 @@ func (o goOllama) rounds(c clientCase, stream bool) (seen, error) {
 	if c.JSON {
 		request.Format = json.RawMessage(`"json"`)
 	}
-	first, err := o.ask(request)
-	if err != nil || !c.Results {
-		return sawOllama(c, first), err
-	}
-	request.Messages = append(request.Messages, first.Message)
-	for _, call := range first.Message.ToolCalls {
-		query, _ := call.Function.Arguments.Get("query")
-		request.Messages = append(request.Messages, api.Message{Role: "tool", ToolName: call.Function.Name, ToolCallID: call.ID, Content: "found: " + query.(string)})
-	}
-	second, err := o.ask(request)
-	saw := sawOllama(c, second)
-	saw.Calls = sawOllama(c, first).Calls
-	return saw, err
+	return rounds(c, func() (api.ChatResponse, error) { return o.ask(request) }, sawOllama, func(first api.ChatResponse) {
+		request.Messages = append(request.Messages, first.Message)
+		for _, call := range first.Message.ToolCalls {
+			query, _ := call.Function.Arguments.Get("query")
+			request.Messages = append(request.Messages, api.Message{Role: "tool", ToolName: call.Function.Name, ToolCallID: call.ID, Content: "found: " + query.(string)})
+		}
+	})
 }
 
 // ask adds up the answers of a stream, since the client does not.

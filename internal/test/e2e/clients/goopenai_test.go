@@ -78,36 +78,17 @@ func addGoOpenAIDelta(choice *goopenai.ChatCompletionChoice, part goopenai.ChatC
 	}
 }
 
-// goOpenAIRounds sends a request and, if the case says so, the results of its calls.
 func goOpenAIRounds(c clientCase, ask goOpenAIAsk) (seen, error) {
 	request := goOpenAIRequest(c)
-	first, err := ask(request)
-	if err != nil {
-		return seen{}, err
-	}
-	saw := sawGoOpenAI(c, first)
-	if !c.Results {
-		return saw, nil
-	}
-	message := first.Choices[0].Message
-	request.Messages = append(request.Messages, message)
-	for _, call := range message.ToolCalls {
-		var arguments struct{ Query string }
-		if err := json.Unmarshal([]byte(call.Function.Arguments), &arguments); err != nil {
-			return seen{}, err
+	return rounds(c, func() (goopenai.ChatCompletionResponse, error) { return ask(request) }, sawGoOpenAI, func(first goopenai.ChatCompletionResponse) {
+		message := first.Choices[0].Message
+		request.Messages = append(request.Messages, message)
+		for _, call := range message.ToolCalls {
+			request.Messages = append(request.Messages, goopenai.ChatCompletionMessage{
+				Role: goopenai.ChatMessageRoleTool, ToolCallID: call.ID, Content: foundFor(call.Function.Arguments),
+			})
 		}
-		request.Messages = append(request.Messages, goopenai.ChatCompletionMessage{
-			Role: goopenai.ChatMessageRoleTool, ToolCallID: call.ID, Content: "found: " + arguments.Query,
-		})
-	}
-	second, err := ask(request)
-	if err != nil {
-		return seen{}, err
-	}
-	calls := saw.Calls
-	saw = sawGoOpenAI(c, second)
-	saw.Calls = calls
-	return saw, nil
+	})
 }
 
 func goOpenAIRequest(c clientCase) goopenai.ChatCompletionRequest {

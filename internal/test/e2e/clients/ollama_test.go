@@ -26,7 +26,7 @@ func playVSCode(t *testing.T, s *e2e.Site) {
 		t.Fatalf("%+v %+v", version, list)
 	}
 	model := list.Models[0].Model
-	show := s.Read(s.Do(http.MethodPost, "/api/show", strings.NewReader(e2e.EncodeJSON(e2e.Fields{"model": model})), nil))
+	_, show := s.Call(http.MethodPost, "/api/show", e2e.Fields{"model": model}, nil)
 	for _, want := range []string{`"capabilities":["completion","tools","thinking","vision"]`, `"general.basename":"GPT-`, `"codex.context_length":272000`} {
 		if !strings.Contains(show, want) {
 			t.Errorf("%s has no %s", show, want)
@@ -42,11 +42,10 @@ func playVSCode(t *testing.T, s *e2e.Site) {
 func playHomeAssistant(t *testing.T, s *e2e.Site) {
 	chat := func(messages ...any) *ollamacheck.Answer {
 		t.Helper()
-		response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.EncodeJSON(e2e.Fields{
+		response, text := s.Call(http.MethodPost, "/api/chat", e2e.Fields{
 			"model": "default:latest", "stream": true, "think": false, "keep_alive": "-1s", "options": e2e.Fields{"num_ctx": 8192}, "messages": messages,
 			"tools": []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "HassTurnOn", "description": "Turns on", "parameters": e2e.Fields{"type": "object", "properties": e2e.Fields{"name": e2e.Fields{"type": "string"}}}}}},
-		})), nil)
-		text := s.Read(response)
+		}, nil)
 		a, err := ollamacheck.Stream(text, false)
 		if err != nil || response.StatusCode != http.StatusOK || a.Thinking != "" {
 			t.Fatalf("%v: %s", err, text)
@@ -85,11 +84,10 @@ func talkAsOllama(t *testing.T, s *e2e.Site) {
 	ask := func(want string, wantCalls int, more ...any) *ollamacheck.Answer {
 		t.Helper()
 		messages = append(messages, more...)
-		response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.EncodeJSON(e2e.Fields{
+		_, text := s.Call(http.MethodPost, "/api/chat", e2e.Fields{
 			"model": "default:latest", "messages": messages, "think": true,
 			"tools": []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "look", "parameters": e2e.Fields{"type": "object"}}}},
-		})), nil)
-		text := s.Read(response)
+		}, nil)
 		a, err := ollamacheck.Stream(text, false)
 		if err != nil || a.Text != want || len(a.Calls) != wantCalls {
 			t.Fatalf("%v: %s", err, text)

@@ -48,6 +48,17 @@ func openPage(t *testing.T, s *e2e.Site, screen browser.Screen) *browser.Tab {
 	return tab
 }
 
+// openWithKey opens the page of a site that asks for a key, types it, and waits for the models.
+func openWithKey(t *testing.T, s *e2e.Site, key string) *browser.Tab {
+	t.Helper()
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitFor(`document.querySelector('#key-dialog').open`)
+	tab.Type(key + kb.Enter)
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	return tab
+}
+
 // say sends a message and waits for the end of its answer.
 func say(tab *browser.Tab, text string) {
 	tab.Fill("#prompt", text)
@@ -90,7 +101,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// testPageChat has a stream that is stopped, a tool's result, choices, and a failure tried again.
+// testPageChat has a stream that is stopped, settings, choices, and a failure.
 func testPageChat(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 
@@ -105,23 +116,10 @@ func testPageChat(t *testing.T, s *e2e.Site) {
 	tab.Click("#tool-example")
 	tab.Fill("#effort", "high")
 	tab.Fill("#instructions", "Be brief.")
-	say(tab, `reason:There is a tool.; tool:2 get_weather {"city":"Oslo %d"}; then; say:Sunny.`)
+	say(tab, "say:Sunny.")
 	request, _ := s.Model.Last()
 	if len(request.ClientTools()) != 1 || request.Reasoning.Effort != "high" || !strings.Contains(string(request.Body), "Be brief.") {
 		t.Errorf("the model got %s", request.Body)
-	}
-	if got := browser.Eval[int](tab, `document.querySelectorAll('.call').length`); got != 2 {
-		t.Fatalf("there are %d calls", got)
-	}
-	tab.WaitText(".call .args", `"city": "Oslo 1"`)
-	tab.Fill(".call:nth-of-type(1) textarea", "sun here")
-	tab.Fill(".call:nth-of-type(2) textarea", "sun there")
-	tab.Click(".send-results")
-	tab.WaitText("#log .assistant:last-child .said", "Sunny.")
-	tab.WaitFor(idle)
-	request, _ = s.Model.Last()
-	if results := request.ToolResults(); len(results) != 2 || results[1].Output.String() != "sun there" {
-		t.Errorf("the model got the results %+v", results)
 	}
 	if events := browser.Eval[string](tab, `document.querySelector('#event-list').textContent`); !strings.Contains(events, `"finish_reason":"stop"`) || !strings.Contains(events, "[DONE]") {
 		t.Errorf("the events are %s", events)
@@ -327,11 +325,7 @@ const hostile = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</scr
 // TestPageHostile checks that texts of a model, of names and of errors are texts only.
 func TestPageHostile(t *testing.T) {
 	s := e2e.NewSite(t, "page on\nusage all\nmodel \"<img src=x onerror=window.pwned=6>\" gpt-5\napi_key k \"<img src=x onerror=window.pwned=7>\"")
-	tab := browser.Open(t, desktop)
-	tab.Go(s.URL + "/codex/")
-	tab.WaitFor(`document.querySelector('#key-dialog').open`)
-	tab.Type("k" + kb.Enter)
-	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	tab := openWithKey(t, s, "k")
 	tab.Fill("#model", "<img src=x onerror=window.pwned=6>")
 	before := browser.Eval[string](tab, `JSON.stringify(['script','iframe','style','img','svg','a'].map((n) => document.getElementsByTagName(n).length))`)
 	tab.Click("#tool-example")
@@ -503,12 +497,7 @@ func TestPageFits(t *testing.T) {
 // TestPageCode runs the code that the page shows, with a text that tries to break out of it.
 func TestPageCode(t *testing.T) {
 	s := e2e.NewSite(t, "page on\napi_key sk-k")
-	tab := browser.Open(t, desktop)
-	tab.Go(s.URL + "/codex/")
-	tab.WaitFor(`document.querySelector('#key-dialog').open`)
-	tab.Type("sk-k" + kb.Enter)
-	tab.WaitText("#health", "Ready")
-	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	tab := openWithKey(t, s, "sk-k")
 	const text = `it's "$HOME" ` + "`id`" + ` \n ${x} 'end' `
 	tab.Fill("#instructions", text)
 	tab.Fill("#prompt", "say:All is well.")
@@ -684,11 +673,7 @@ func oslo(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 func TestScreenshots(t *testing.T) {
 	s := e2e.NewSite(t, "page on\nusage all\napi_key k ann")
 	s.Model.On(oslo)
-	tab := browser.Open(t, desktop)
-	tab.Go(s.URL + "/codex/")
-	tab.WaitFor(`document.querySelector('#key-dialog').open`)
-	tab.Type("k" + kb.Enter)
-	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	tab := openWithKey(t, s, "k")
 	shoot := func(name string) {
 		t.Helper()
 		path := filepath.Join("../../../../docs/images", name)
@@ -816,8 +801,8 @@ func resetOnPage(s *e2e.Site, tab *browser.Tab, adminKey string) {
 	s.Login.GrantReset("two", time.Time{})
 	header := e2e.Bearer(adminKey)
 	header.Set("Idempotency-Key", "spends nothing, but has the credits read")
-	response := s.Do(http.MethodPost, "/codex/admin/credit?app_server="+tab.Text("#servers h3"), nil, header)
-	if text := s.Read(response); !strings.Contains(text, "nothing_to_reset") {
+	response, text := s.Call(http.MethodPost, "/codex/admin/credit?app_server="+tab.Text("#servers h3"), nil, header)
+	if !strings.Contains(text, "nothing_to_reset") {
 		s.T.Fatal(response.Status, text)
 	}
 	s.Login.SetUse(planbackend.Use{Primary: 100})

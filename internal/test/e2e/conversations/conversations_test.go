@@ -26,10 +26,7 @@ func TestConversation(t *testing.T) { e2e.OverBoth(t, testConversation) }
 
 func testConversation(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	client := s.Client()
-	tools := []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
-		Name: "find", Parameters: shared.FunctionParameters{"type": "object", "properties": map[string]any{"q": map[string]any{"type": "string"}}},
-	})}
+	tools := []openai.ChatCompletionToolUnionParam{e2e.SearchTool("find")}
 	messages := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("You are an agent.")}
 	var heard []string
 	for turn := range 3 {
@@ -45,7 +42,7 @@ tool: find {"q": "d"}
 then
 say: Done with %d.`, turn, turn)))
 		for range 4 {
-			answer, err := client.Chat.Completions.New(e2e.Context(t), openai.ChatCompletionNewParams{Model: "gpt-5", Messages: messages, Tools: tools})
+			answer, err := s.NewCompletion(openai.ChatCompletionNewParams{Model: "gpt-5", Messages: messages, Tools: tools})
 			must.OK(t, err)
 			message := answer.Choices[0].Message
 			messages = append(messages, message.ToParam())
@@ -182,15 +179,7 @@ func TestFallbacks(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	admin := s.WithAdmin(s.Caddyfile("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nconversations {\nmax 1\n}\n}"))
 	s.WaitReady()
-	fallbacks := func() map[string]int {
-		var status struct {
-			AppServers []struct {
-				Conversations struct{ Fallbacks map[string]int }
-			} `json:"app_servers"`
-		}
-		admin.GetJSON("/codex/status", &status)
-		return status.AppServers[0].Conversations.Fallbacks
-	}
+	fallbacks := func() map[string]int { return admin.Status().AppServers[0].Conversations.Fallbacks }
 	first, _ := calling(t, s, "ann")
 	second := talk{user: "ann", system: "Another.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
 	second.answerResults(sayIn(t, s, &second, false))
@@ -279,15 +268,12 @@ func testAnotherEffort(t *testing.T) {
 	for model, stays := range map[string]bool{"gpt-6.1-sol": true, "gpt-6-sol": false} {
 		t.Run(model, func(t *testing.T) {
 			s := e2e.NewSite(t, "")
-			client := s.Client()
-			tools := []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
-				Name: "find", Parameters: shared.FunctionParameters{"type": "object"},
-			})}
+			tools := []openai.ChatCompletionToolUnionParam{e2e.SearchTool("find")}
 			messages := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("You are brief.")}
 			efforts := []string{"low", "high", "high", "low"}
 			for _, effort := range efforts {
 				messages = append(messages, openai.UserMessage("say:done with "+effort))
-				answer, err := client.Chat.Completions.New(e2e.Context(t), openai.ChatCompletionNewParams{
+				answer, err := s.NewCompletion(openai.ChatCompletionNewParams{
 					Model: model, Messages: messages, Tools: tools, ReasoningEffort: shared.ReasoningEffort(effort),
 				})
 				must.OK(t, err)
@@ -324,13 +310,10 @@ func TestAnotherEffortWhileParked(t *testing.T) { e2e.OverBoth(t, testAnotherEff
 
 func testAnotherEffortWhileParked(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	client := s.Client()
 	ask := func(effort string, messages ...openai.ChatCompletionMessageParamUnion) openai.ChatCompletionMessage {
-		answer, err := client.Chat.Completions.New(e2e.Context(t), openai.ChatCompletionNewParams{
+		answer, err := s.NewCompletion(openai.ChatCompletionNewParams{
 			Model: "gpt-6.1-sol", Messages: messages, ReasoningEffort: shared.ReasoningEffort(effort),
-			Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
-				Name: "find", Parameters: shared.FunctionParameters{"type": "object"},
-			})},
+			Tools: []openai.ChatCompletionToolUnionParam{e2e.SearchTool("find")},
 		})
 		must.OK(t, err)
 		return answer.Choices[0].Message

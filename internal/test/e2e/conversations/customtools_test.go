@@ -6,75 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
-	"github.com/caddy-codex/caddy-codex/sse"
 )
-
-// customCall is a call, or a part of one in a delta.
-type customCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
-
-// customAnswer is a chat completion with at most one call, streamed or not.
-type customAnswer struct {
-	content, finish string
-	call            customCall
-	usage           bool
-}
-
-// askRaw posts a body to the chat route and reads the answer.
-func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
-	s.T.Helper()
-	answer := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.EncodeJSON(request)), nil)
-	if answer.StatusCode != http.StatusOK {
-		s.T.Fatal(answer.Status, s.Read(answer))
-	}
-	add := func(data string) {
-		var c struct {
-			Choices []struct {
-				Message, Delta struct {
-					Content string       `json:"content"`
-					Calls   []customCall `json:"tool_calls"`
-				}
-				FinishReason string `json:"finish_reason"`
-			}
-			Usage *struct{}
-		}
-		if err := json.Unmarshal([]byte(data), &c); err != nil {
-			s.T.Fatal(data, err)
-		}
-		a.usage = a.usage || c.Usage != nil
-		for _, choice := range c.Choices {
-			a.content += choice.Message.Content + choice.Delta.Content
-			a.finish += choice.FinishReason
-			for _, call := range append(choice.Message.Calls, choice.Delta.Calls...) {
-				a.call.ID += call.ID
-				a.call.Type += call.Type
-				a.call.Function.Name += call.Function.Name
-				a.call.Function.Arguments += call.Function.Arguments
-			}
-		}
-	}
-	if request["stream"] != true {
-		add(s.Read(answer))
-		return a
-	}
-	defer answer.Body.Close()
-	for event, err := range sse.Read(answer.Body) {
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		if event.Data != "[DONE]" {
-			add(event.Data)
-		}
-	}
-	return a
-}
 
 // TestCursor sends Responses API bodies to chat completions, with a custom tool beside functions,
 // as Cursor does. The answers are chat completions with function calls only.
@@ -87,7 +21,7 @@ func TestCursor(t *testing.T) {
 		{"type": "custom", "name": "ApplyPatch", "description": "Edits files.", "format": e2e.Fields{"type": "grammar", "syntax": "lark", "definition": "start: begin_patch"}},
 	}
 	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		ask := func(input ...any) customAnswer {
+		ask := func(input ...any) *apiclient.Answer {
 			request := e2e.Fields{
 				"model": "gpt-5", "user": "u", "input": append([]any{e2e.Fields{"role": "system", "content": "You edit files."}}, input...), "tools": tools, "tool_choice": "auto",
 				"stream": stream, "store": false, "include": []string{"reasoning.encrypted_content"}, "reasoning": e2e.Fields{"effort": "medium", "summary": "auto"},
@@ -95,11 +29,17 @@ func TestCursor(t *testing.T) {
 			if stream {
 				request["stream_options"] = e2e.Fields{"include_usage": true}
 			}
-			return askRaw(s, request)
+			response, text := s.Call(http.MethodPost, "/v1/chat/completions", request, nil)
+			answer, err := apiclient.Read([]byte(text), apiclient.Chat, stream, 1)
+			if response.StatusCode != http.StatusOK || err != nil {
+				t.Fatal(response.Status, text, err)
+			}
+			return answer
 		}
 		question := e2e.Fields{"role": "user", "content": []e2e.Fields{{"type": "input_text", "text": `say:I edit.; tool:1 ApplyPatch {"input":` + string(quoted) + `}`}}}
 		a := ask(question)
-		if a.content != "I edit." || a.finish != "tool_calls" || a.call.Type != "function" || a.call.Function.Name != "ApplyPatch" || a.call.Function.Arguments != patch || !a.usage {
+		choice := a.Choices[0]
+		if choice.Text != "I edit." || choice.Finish != "tool_calls" || len(choice.Calls) != 1 || choice.Calls[0].Name != "ApplyPatch" || choice.Calls[0].Arguments != patch || a.Usage == nil {
 			t.Fatalf("%+v", a)
 		}
 		request, _ := s.Model.Last()
@@ -107,9 +47,9 @@ func TestCursor(t *testing.T) {
 			t.Errorf("the model was given %+v", request)
 		}
 		a = ask(question, e2e.Fields{"role": "assistant", "content": []e2e.Fields{{"type": "output_text", "text": "I edit."}}},
-			e2e.Fields{"type": "function_call", "call_id": a.call.ID, "name": "ApplyPatch", "arguments": patch},
-			e2e.Fields{"type": "function_call_output", "call_id": a.call.ID, "output": "patched"})
-		if !strings.Contains(a.content, "patched") || a.finish != "stop" {
+			e2e.Fields{"type": "function_call", "call_id": choice.Calls[0].ID, "name": "ApplyPatch", "arguments": patch},
+			e2e.Fields{"type": "function_call_output", "call_id": choice.Calls[0].ID, "output": "patched"})
+		if !strings.Contains(a.Choices[0].Text, "patched") || a.Choices[0].Finish != "stop" {
 			t.Errorf("after the output: %+v", a)
 		}
 		request, _ = s.Model.Last()

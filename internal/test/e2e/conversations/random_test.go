@@ -23,10 +23,7 @@ import (
 func pairOfSites(t *testing.T, options string) (kept, fresh *e2e.Site) {
 	t.Helper()
 	kept = e2e.NewSite(t, "")
-	second := *kept
-	fresh = &second
-	fresh.Addr = e2e.FreeAddr(t)
-	fresh.URL = "http://" + fresh.Addr
+	fresh = kept.Node()
 	kept.Load(kept.Caddyfile(options) + strings.TrimPrefix(fresh.Caddyfile("conversations off\n"+options), "{\nadmin off\npersist_config off\nauto_https off\n}\n"))
 	kept.WaitReadyAs(e2e.Bearer("ann-key"))
 	fresh.WaitReadyAs(e2e.Bearer("ann-key"))

@@ -162,9 +162,7 @@ func TestReplay(t *testing.T) {
 	dir, err := filepath.Abs(transcripts)
 	must.OK(t, err)
 	live := e2e.NewSite(t, "")
-	replay := *live
-	replay.Addr = e2e.FreeAddr(t)
-	replay.URL = "http://" + replay.Addr
+	replay := live.Node()
 	live.Load("{\nadmin off\npersist_config off\nauto_https off\n}\n" +
 		live.URL + " {\ncodex {\n" + live.AppServer() + "\n" + e2e.Patient + "\n}\n}\n" +
 		replay.URL + " {\ncodex {\napp_server " + program + " app-server {\nenv " + replayEnv + " " + dir + "\n}\n" + e2e.Patient + "\n}\n}\n")

@@ -35,8 +35,7 @@ func TestToolHeaders(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		q := e2e.Question{Prompt: `tool:2 localSearch {"query":"%d"}`, Tools: true}
 		header := http.Header{"X-Request-Id": {"req-2.12"}, "X-Proxy-Output-Mode": {e2e.ModeXML}}
-		response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(q.Body(stream)), header)
-		text := s.Read(response)
+		response, text := s.Call(http.MethodPost, "/v1/chat/completions", q.Body(stream), header)
 		want := map[string]string{
 			"X-Request-Id": "req-2.12", "X-Proxy-Output-Mode": e2e.ModeXML, "X-Codex-Stop-After-Tools-Mode": "burst",
 			"X-Codex-Tool-Call-Count": "1", "X-Codex-Tool-Call-Truncated": "true",

@@ -1,11 +1,9 @@
 package faults
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,24 +20,7 @@ import (
 // keyFile writes a file of keys with these limits and returns the option that names it.
 func keyFile(t *testing.T, keys map[string]string) (option string) {
 	t.Helper()
-	var content strings.Builder
-	for key, limits := range keys {
-		fmt.Fprintf(&content, "key %s {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), limits)
-	}
-	path := filepath.Join(t.TempDir(), "keys")
-	e2e.WriteFile(t, path, content.String())
-	return "api_keys_file " + path + "\n"
-}
-
-// usage returns what /v1/usage says to a key.
-func usage(s *e2e.Site, key string) gjson.Result {
-	s.T.Helper()
-	response := s.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(key))
-	text := s.Read(response)
-	if response.StatusCode != http.StatusOK {
-		s.T.Fatal(response.Status, text)
-	}
-	return gjson.Parse(text)
+	return "api_keys_file " + e2e.NewKeyFile(t, keys).Path + "\n"
 }
 
 // Clients that use up a limit, and how often each of them is refused before it stops.
@@ -106,12 +87,8 @@ func askAs(s *e2e.Site, key, prompt string) (answer string, after time.Duration,
 // call makes a request of the Responses API with a key.
 func call(s *e2e.Site, method, path, key string, request e2e.Fields) (status int, text string) {
 	s.T.Helper()
-	var body *strings.Reader
-	if body = strings.NewReader(""); request != nil {
-		body = strings.NewReader(e2e.EncodeJSON(request))
-	}
-	response := s.Do(method, "/v1/responses"+path, body, e2e.Bearer(key))
-	return response.StatusCode, s.Read(response)
+	response, text := s.Call(method, "/v1/responses"+path, request, e2e.Bearer(key))
+	return response.StatusCode, text
 }
 
 // stored stores a response and returns its path.
@@ -170,8 +147,8 @@ func converse(s *e2e.Site, user int) {
 	for i := range 5 {
 		text := fmt.Sprintf("answer-%d-%d", user, i)
 		messages = append(messages, e2e.Fields{"role": "user", "content": "say:" + text})
-		answer := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.EncodeJSON(e2e.Fields{"model": "gpt-5", "messages": messages})), header)
-		if body := s.Read(answer); answer.StatusCode != http.StatusOK || !strings.Contains(body, text) {
+		answer, body := s.Call(http.MethodPost, "/v1/chat/completions", e2e.Fields{"model": "gpt-5", "messages": messages}, header)
+		if answer.StatusCode != http.StatusOK || !strings.Contains(body, text) {
 			s.T.Errorf("user %d: %d %s", user, answer.StatusCode, body)
 		}
 		messages = append(messages, e2e.Fields{"role": "assistant", "content": text})
@@ -246,7 +223,7 @@ func TestNodeCutOff(t *testing.T) {
 		if status, body := call(c.Through(node), http.MethodGet, fresh, "sk-free", nil); status != http.StatusOK {
 			t.Errorf("after that: %d %s", status, body)
 		}
-		if requests := usage(c.Through(node), "sk-limited").Get(`keys.0.limits.#(unit=="requests").used`).Int(); requests < 7 || requests > 8 { // one may be counted that was cut off
+		if requests := c.Through(node).Used("sk-limited", "requests"); requests < 7 || requests > 8 { // one may be counted that was cut off
 			t.Errorf("%d requests are counted", requests)
 		}
 	}
@@ -274,10 +251,10 @@ func TestKeysOfNodes(t *testing.T) {
 	for node := range c.Nodes {
 		var all gjson.Result
 		e2e.WaitFor(t, "the usage of all nodes", func() bool { // each adds its own within five seconds
-			all = usage(c.Through(node), "sk-requests")
+			all = c.Through(node).Usage("sk-requests")
 			return all.Get("requests").Int()-all.Get("errors").Int() >= 80
 		})
-		requests, tokens := all.Get("keys.0.limits.0.used").Int(), usage(c.Through(node), "sk-tokens").Get("keys.0.limits.0.used").Int()
+		requests, tokens := all.Get("keys.0.limits.0.used").Int(), c.Through(node).Used("sk-tokens", "tokens")
 		if requests != 80 || all.Get("requests").Int()-all.Get("errors").Int() != 80 || all.Get("by_model.0.requests").Int() != 80 || tokens < 8_000-one || tokens > 8_000+one {
 			t.Errorf("node %d: %d requests and %d tokens are used; %s", node, requests, tokens, all)
 		}

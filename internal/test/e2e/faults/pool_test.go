@@ -22,9 +22,7 @@ func killOne(t *testing.T, pid int) {
 // only its turns; the next ones go to the other one, and it is restarted.
 func TestPool(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	if response, text := s.Post(e2e.ChatBody("say:the account is known now", nil), nil); response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status, text)
-	}
+	s.Served("say:the account is known now")
 	s.Load(s.Caddyfile(s.Pool("processes 2")))
 	s.WaitMembers(2)
 	var wg sync.WaitGroup
@@ -48,9 +46,7 @@ func TestPool(t *testing.T) {
 	killOne(t, before[0])
 	// The next turns do not fail, even before the death is noticed.
 	for range 6 {
-		if response, text := s.Post(e2e.ChatBody("say:on the other", nil), nil); response.StatusCode != 200 {
-			t.Errorf("a turn after the death: %s %s", response.Status, text)
-		}
+		s.Served("say:on the other")
 	}
 	wg.Wait()
 	whole, cut := 0, 0
@@ -84,7 +80,5 @@ func TestPoolLosesAll(t *testing.T) {
 		return status == http.StatusServiceUnavailable && body.Status == "unavailable" && len(body.AppServers) == 2
 	})
 	s.WaitMembers(2)
-	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
-		t.Errorf("%s %s", response.Status, text)
-	}
+	s.Served("say:ok")
 }

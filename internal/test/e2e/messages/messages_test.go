@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
+
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
 
 // tool is a function as Anthropic's clients declare it.
 func tool(name string) e2e.Fields {
@@ -65,16 +68,14 @@ func TestMessages(t *testing.T) {
 func TestModels(t *testing.T) {
 	s := e2e.NewSite(t, "model claude-haiku* default low")
 	version := http.Header{"Anthropic-Version": {e2e.AnthropicVersion}}
-	response := s.Do(http.MethodGet, "/v1/models?limit=1", nil, version)
-	if text := s.Read(response); !strings.Contains(text, `{"data":[{"type":"model","id":"`) || !strings.Contains(text, `"has_more":true`) {
+	if _, text := s.Call(http.MethodGet, "/v1/models?limit=1", nil, version); !strings.Contains(text, `{"data":[{"type":"model","id":"`) || !strings.Contains(text, `"has_more":true`) {
 		t.Error(text)
 	}
-	response = s.Do(http.MethodGet, "/v1/models/claude-opus-5-5", nil, version)
-	if text := s.Read(response); !strings.Contains(text, `{"type":"model","id":"claude-opus-5-5"`) {
+	if _, text := s.Call(http.MethodGet, "/v1/models/claude-opus-5-5", nil, version); !strings.Contains(text, `{"type":"model","id":"claude-opus-5-5"`) {
 		t.Error(text)
 	}
-	response = s.Do(http.MethodGet, "/v1/models/x", nil, version)
-	if text := s.Read(response); response.StatusCode != http.StatusNotFound || !strings.Contains(text, `{"type":"error","error":{"type":"not_found_error"`) || !strings.Contains(text, response.Header.Get("Request-Id")) {
+	response, text := s.Call(http.MethodGet, "/v1/models/x", nil, version)
+	if response.StatusCode != http.StatusNotFound || !strings.Contains(text, `{"type":"error","error":{"type":"not_found_error"`) || !strings.Contains(text, response.Header.Get("Request-Id")) {
 		t.Error(text)
 	}
 	m := s.Message(e2e.MessageBody("say:a", e2e.Fields{"model": "claude-haiku-5-5"}))
@@ -88,8 +89,8 @@ func TestCount(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	body := e2e.MessageBody(strings.Repeat("one two three ", 1000), nil)
 	delete(body, "max_tokens")
-	response := s.Do(http.MethodPost, "/v1/messages/count_tokens?beta=true", strings.NewReader(e2e.EncodeJSON(body)), nil)
-	if text := s.Read(response); response.StatusCode != http.StatusOK || !strings.HasPrefix(text, `{"input_tokens":30`) {
+	response, text := s.Call(http.MethodPost, "/v1/messages/count_tokens?beta=true", body, nil)
+	if response.StatusCode != http.StatusOK || !strings.HasPrefix(text, `{"input_tokens":30`) {
 		t.Error(response.Status, text)
 	}
 	if _, asked := s.Model.Last(); asked {

@@ -1,11 +1,7 @@
 package messages
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -90,38 +86,10 @@ func TestTitle(t *testing.T) {
 	})
 }
 
-// TestProbes: before it takes another model, Claude Code asks whether it answers.
-func TestProbes(t *testing.T) {
-	s := e2e.NewSite(t, "model claude-haiku* default low")
-	for _, model := range []string{"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-of-tomorrow", "gpt-5"} {
-		m := s.Message(e2e.Fields{"model": model, "max_tokens": 1, "messages": []any{e2e.UserMessage([]any{e2e.Fields{"type": "text", "text": "Hi", "cache_control": e2e.Fields{"type": "ephemeral"}}})},
-			"metadata": e2e.Fields{"user_id": "{}"}})
-		if m.Model != model || m.StopReason != "max_tokens" && m.StopReason != "end_turn" {
-			t.Errorf("%+v", m)
-		}
-	}
-}
-
-// TestHello: Claude Code in a terminal first asks whether anybody is there, without its key.
-func TestHello(t *testing.T) {
-	s := e2e.NewSite(t, "api_key secret")
-	if response := s.Do(http.MethodHead, "/api/hello", nil, nil); response.StatusCode != http.StatusOK {
-		t.Error(response.Status)
-	}
-	if _, asked := s.Model.Last(); asked {
-		t.Error("the model was asked")
-	}
-}
-
 // TestLimits: the limits of a key in Anthropic's headers, in answers and in the refusal of one
 // request too many, at which its clients do not try for an hour.
 func TestLimits(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "keys")
-	keys := fmt.Sprintf("key a {\nhash sha256:%x\nrequests 2 1h\ntokens 100000 1h\n}\n", sha256.Sum256([]byte("sk-a")))
-	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := e2e.NewSite(t, "api_keys_file "+file)
+	s := e2e.NewSite(t, "api_keys_file "+e2e.NewKeyFile(t, map[string]string{"sk-a": "requests 2 1h\ntokens 100000 1h"}).Path)
 	began := time.Now().Truncate(time.Second)
 	for i, want := range []string{"1", "0", "0"} {
 		response, text := s.PostMessage(e2e.MessageBody("say:a", e2e.Fields{"stream": i == 0}), http.Header{"X-Api-Key": {"sk-a"}})

@@ -165,8 +165,8 @@ var troubles = map[string]func(p *trouble) string{
 		return errorMessage(text)
 	},
 	"key_limits_unavailable": func(p *trouble) string {
-		file := newKeyFile(p.t, map[string]string{"sk-limited": "requests 9 1m"})
-		return p.ask("api_keys_file "+file.path+"\nstore redis redis://"+e2e.FreeAddr(p.t), e2e.ChatBody("say:no", nil), e2e.Bearer("sk-limited"))
+		file := e2e.NewKeyFile(p.t, map[string]string{"sk-limited": "requests 9 1m"})
+		return p.ask("api_keys_file "+file.Path+"\nstore redis redis://"+e2e.FreeAddr(p.t), e2e.ChatBody("say:no", nil), e2e.Bearer("sk-limited"))
 	},
 	"unrecognized directive": func(p *trouble) string {
 		// Of another name, since this Caddy has the module.

@@ -55,7 +55,7 @@ func TestEventsOfUse(t *testing.T) {
 	e2e.WithLogin(t)
 	plan := newAccount(t, nil)
 	plan.Login.SetUse(planbackend.Use{Primary: 85, Secondary: 100})
-	keys := newKeyFile(t, map[string]string{"sk-ann": "user ann\nrequests 5 24h"})
+	keys := e2e.NewKeyFile(t, map[string]string{"sk-ann": "user ann\nrequests 5 24h"})
 	s, witness := e2e.NewUnstarted(t), rand.Text()
 	posted := new(webhookReceiver)
 	receiver := httptest.NewServer(posted)
@@ -64,7 +64,7 @@ func TestEventsOfUse(t *testing.T) {
 	for _, name := range []string{"key_used", "plan_used", "login_changed"} {
 		fmt.Fprintf(&on, "on codex.%s witness %s\non codex.%[1]s codex_webhook %[3]s\n", name, witness, receiver.URL)
 	}
-	config := strings.Replace(s.Caddyfile(plan.block+"api_keys_file "+keys.path), "admin off", "admin off\nevents {\n"+on.String()+"}", 1)
+	config := strings.Replace(s.Caddyfile(plan.block+"api_keys_file "+keys.Path), "admin off", "admin off\nevents {\n"+on.String()+"}", 1)
 	s.Serve(plan.block)
 	admin := s.WithAdmin(config)
 	s.WaitReady()
@@ -104,7 +104,7 @@ func TestEventsOfUse(t *testing.T) {
 		}
 	}
 
-	keys.write(map[string]string{"sk-eve": ""})
+	keys.Write(map[string]string{"sk-eve": ""})
 	plan.answer(signedOut)
 	e2e.WaitFor(t, "the key of eve", func() bool { status, _ := statusOf(s, "sk-eve", nil); return status != http.StatusUnauthorized })
 	awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool {

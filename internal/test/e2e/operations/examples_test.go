@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 	defer auth.Close()
 	turns := filepath.Join(t.TempDir(), "turns.log")
 	scrape := e2e.FreeAddr(t)
-	keys := newKeyFile(t, map[string]string{"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month"})
+	keys := e2e.NewKeyFile(t, map[string]string{"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month"})
 	examples := map[string]example{
 		"api-keys": {
 			replace: []string{"api.example.com", "SITE"},
@@ -59,7 +59,7 @@ func TestExamples(t *testing.T) {
 			},
 		},
 		"key-file": {
-			replace: []string{"api.example.com", "SITE", "{$KEYS:/var/lib/caddy-codex/keys}", keys.path},
+			replace: []string{"api.example.com", "SITE", "{$KEYS:/var/lib/caddy-codex/keys}", keys.Path},
 			header:  e2e.Bearer("alice's"),
 			check: func(t *testing.T, s *e2e.Site) {
 				if response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's")); response.StatusCode != http.StatusUnauthorized {
@@ -129,8 +129,8 @@ func TestExamples(t *testing.T) {
 						t.Errorf("%s: %d %s", path, status, body)
 					}
 				}
-				response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.ChatBody("say:An answer.", nil)), nil)
-				if text := s.Read(response); response.StatusCode != http.StatusOK || !strings.Contains(text, `"done":true`) {
+				response, text := s.Call(http.MethodPost, "/api/chat", e2e.ChatBody("say:An answer.", nil), nil)
+				if response.StatusCode != http.StatusOK || !strings.Contains(text, `"done":true`) {
 					t.Errorf("%s %s", response.Status, text)
 				}
 			},
@@ -175,8 +175,8 @@ func TestExamples(t *testing.T) {
 		header:  e2e.Bearer("theirs"),
 		check: func(t *testing.T, s *e2e.Site) {
 			r := s.Respond(e2e.Asks("say:Shared.", nil), e2e.Bearer("theirs"))
-			response := s.Do(http.MethodGet, "/v1/responses/"+r.ID, nil, e2e.Bearer("theirs"))
-			if body := s.Read(response); response.StatusCode != http.StatusOK || !strings.Contains(body, "Shared.") {
+			response, body := s.Call(http.MethodGet, "/v1/responses/"+r.ID, nil, e2e.Bearer("theirs"))
+			if response.StatusCode != http.StatusOK || !strings.Contains(body, "Shared.") {
 				t.Errorf("%s %s", response.Status, body)
 			}
 		},

@@ -2,19 +2,11 @@ package operations
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,11 +15,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -187,8 +179,7 @@ func restart(s *e2e.Site, admin *e2e.Site) {
 	var before int
 	e2e.WaitFor(s.T, "the end of another replacement", func() bool { // of a login that was seen meanwhile
 		before = admin.Status().AppServers[0].PID
-		response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
-		text := admin.Read(response)
+		response, text := admin.Call(http.MethodPost, "/codex/restart", nil, nil)
 		if response.StatusCode >= 300 && !strings.Contains(text, "is being replaced already") {
 			s.T.Fatal(response.Status, text)
 		}
@@ -297,62 +288,27 @@ func TestNothingOfTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-// authority is a certificate authority.
-type authority struct {
-	template *x509.Certificate
-	key      *ecdsa.PrivateKey
-	pem      []byte
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.OK(t, err)
-	a := &authority{key: key, template: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.sign(t, a.template, key)})
-	return a
-}
-
-func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.PrivateKey) []byte {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, a.template, key.Public(), a.key)
-	must.OK(t, err)
-	return der
-}
-
-// server returns a certificate for a server on this machine.
-func (a *authority) server(t *testing.T) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.OK(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotBefore: a.template.NotBefore, NotAfter: a.template.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	return tls.Certificate{Certificate: [][]byte{a.sign(t, template, key)}, PrivateKey: key}
-}
-
 // TestCertificates: Codex trusts the operator's certificates, though it gets them in a faster way.
 func TestCertificates(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
-		other, own := newAuthority(t, "other"), newAuthority(t, "own")
+		other, err := planbackend.NewAuthority()
+		must.OK(t, err)
+		own, err := planbackend.NewAuthority()
+		must.OK(t, err)
+		certificate, err := own.ForHost("127.0.0.1")
+		must.OK(t, err)
 		file := filepath.Join(t.TempDir(), "certificates.pem")
-		must.OK(t, os.WriteFile(file, slices.Concat(other.pem, own.pem), 0o600))
+		must.OK(t, os.WriteFile(file, slices.Concat(other.PEM, own.PEM), 0o600))
 		s := e2e.NewSite(t, "")
 		server := httptest.NewUnstartedServer(s.Model)
-		server.TLS = &tls.Config{Certificates: []tls.Certificate{own.server(t)}}
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}}
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		s.Home = t.TempDir()
 		e2e.WriteHome(t, s.Home, server.URL+"/v1", codexhome.Options{})
 		s.Load(s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv SSL_CERT_FILE %s\n}", e2e.CodexBinary, s.Home, file)))
 		s.WaitReady()
-		if response, text := s.Post(e2e.ChatBody("say:trusted", nil), nil); response.StatusCode != http.StatusOK {
-			t.Errorf("%s %s", response.Status, text)
-		}
+		s.Served("say:trusted")
 		checkCertificates(t)
 		s.Load(s.Wrap("respond ok")) // no connection to a server is left
 	})

@@ -2,12 +2,9 @@ package operations
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,30 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// keyFile is a file of API keys.
-type keyFile struct {
-	t    testing.TB
-	path string
-}
-
-func newKeyFile(t testing.TB, keys map[string]string) *keyFile {
-	t.Helper()
-	f := &keyFile{t, filepath.Join(t.TempDir(), "keys")}
-	f.write(keys)
-	return f
-}
-
-func (f *keyFile) write(keys map[string]string) {
-	f.t.Helper()
-	var content strings.Builder
-	for key, options := range keys {
-		fmt.Fprintf(&content, "key %x {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
-	}
-	must.OK(f.t, os.WriteFile(f.path+".new", []byte(content.String()), 0o600))
-	must.OK(f.t, os.Rename(f.path+".new", f.path))
-}
-
-// status returns the status of a request to say something.
+// statusOf returns the status of a request to say something.
 func statusOf(s *e2e.Site, key string, settings e2e.Fields) (status int, text string) {
 	s.T.Helper()
 	response, text := s.Post(e2e.ChatBody("say:ok", settings), e2e.Bearer(key))
@@ -59,8 +33,8 @@ func TestKeyFile(t *testing.T) {
 	keys := map[string]string{
 		"sk-ann": "user ann", "sk-bob": "user bob\nmodels fast", "sk-old": "user ann\nexpires 2020-01-01",
 	}
-	file := newKeyFile(t, keys)
-	s := e2e.NewSite(t, "model fast gpt-5.5\napi_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, keys)
+	s := e2e.NewSite(t, "model fast gpt-5.5\napi_keys_file "+file.Path)
 	for key, want := range map[string]int{
 		"sk-ann": http.StatusOK, "sk-bob": http.StatusNotFound, "sk-old": http.StatusUnauthorized, "sk-new": http.StatusUnauthorized,
 	} {
@@ -71,13 +45,13 @@ func TestKeyFile(t *testing.T) {
 	if status, text := statusOf(s, "sk-bob", e2e.Fields{"model": "fast"}); status != http.StatusOK {
 		t.Error("an allowed model:", status, text)
 	}
-	response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-bob"))
-	if list := s.Read(response); strings.Count(list, `"object":"model"`) != 1 || !strings.Contains(list, `"fast"`) {
+	_, list := s.Call(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-bob"))
+	if strings.Count(list, `"object":"model"`) != 1 || !strings.Contains(list, `"fast"`) {
 		t.Error("the models of bob:", list)
 	}
 	for model, want := range map[string]int{"fast": http.StatusOK, "gpt-5.5": http.StatusNotFound} {
-		response := s.Do(http.MethodGet, "/v1/models/"+model, nil, e2e.Bearer("sk-bob"))
-		if s.Read(response); response.StatusCode != want {
+		response, _ := s.Call(http.MethodGet, "/v1/models/"+model, nil, e2e.Bearer("sk-bob"))
+		if response.StatusCode != want {
 			t.Errorf("the model %s: %s", model, response.Status)
 		}
 	}
@@ -86,7 +60,7 @@ func TestKeyFile(t *testing.T) {
 
 	delete(keys, "sk-ann")
 	keys["sk-new"] = "user ann"
-	file.write(keys)
+	file.Write(keys)
 	e2e.WaitFor(t, "the new key", func() bool { status, _ := statusOf(s, "sk-new", nil); return status == http.StatusOK })
 	if status, text := statusOf(s, "sk-ann", nil); status != http.StatusUnauthorized {
 		t.Error("the revoked key:", status, text)
@@ -98,7 +72,7 @@ func TestKeyFile(t *testing.T) {
 	socket = s.DialResponses(e2e.Bearer("sk-new"))
 	secret := socket.Respond(e2e.Fields{"model": "gpt-5.5", "input": "say:secret", "store": false})
 	keys["sk-new"], keys["sk-later"] = "user eve", ""
-	file.write(keys)
+	file.Write(keys)
 	e2e.WaitFor(t, "the key of another user", func() bool { status, _ := statusOf(s, "sk-later", nil); return status == http.StatusOK })
 	for range 2 {
 		_, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok", "previous_response_id": secret.ID})
@@ -110,14 +84,13 @@ func TestKeyFile(t *testing.T) {
 
 // TestKeyRequests uses up the requests of a key by every route.
 func TestKeyRequests(t *testing.T) {
-	file := newKeyFile(t, map[string]string{"sk-each": "requests 5 24h\nrequests 1000 day"})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-each": "requests 5 24h\nrequests 1000 day"})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	for i, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/responses/input_tokens"} {
 		body := []string{
 			e2e.ChatBody("say:ok", nil), `{"model":"gpt-5","input":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`,
 		}[i]
-		response := s.Do(http.MethodPost, path, strings.NewReader(body), e2e.Bearer("sk-each"))
-		text := s.Read(response)
+		response, text := s.Call(http.MethodPost, path, body, e2e.Bearer("sk-each"))
 		if left := response.Header.Get("X-Ratelimit-Remaining-Requests"); response.StatusCode != http.StatusOK || left != strconv.Itoa(4-i) {
 			t.Errorf("%s: %s, %s left, %s", path, response.Status, left, text)
 		}
@@ -125,8 +98,8 @@ func TestKeyRequests(t *testing.T) {
 	if response, text := s.Post("{", e2e.Bearer("sk-each")); response.StatusCode != http.StatusBadRequest {
 		t.Error("a request that is wrong, which does not count:", response.Status, text)
 	}
-	background := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:ok", e2e.Fields{"background": true}))), e2e.Bearer("sk-each"))
-	if text := s.Read(background); background.StatusCode != http.StatusOK {
+	background, text := s.Call(http.MethodPost, "/v1/responses", e2e.Asks("say:ok", e2e.Fields{"background": true}), e2e.Bearer("sk-each"))
+	if background.StatusCode != http.StatusOK {
 		t.Error("in the background:", background.Status, text)
 	}
 	socket := s.DialResponses(e2e.Bearer("sk-each"))
@@ -138,14 +111,14 @@ func TestKeyRequests(t *testing.T) {
 	if limited.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, `"code":"rate_limit_exceeded"`) || limited.Header.Get("Retry-After") == "" || limited.Header.Get("X-Should-Retry") != "false" {
 		t.Error(limited.Status, limited.Header, text)
 	}
-	response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-each"))
-	if text := s.Read(response); response.StatusCode != http.StatusOK {
+	response, text := s.Call(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-each"))
+	if response.StatusCode != http.StatusOK {
 		t.Error("the models:", response.Status, text)
 	}
 
 	// Neither a reload nor a change of the file frees anything.
-	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.path))
-	file.write(map[string]string{"sk-each": "requests 6 24h\nuser x"})
+	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.Path))
+	file.Write(map[string]string{"sk-each": "requests 6 24h\nuser x"})
 	e2e.WaitFor(t, "the file is read", func() bool { status, _ := statusOf(s, "sk-each", nil); return status == http.StatusOK })
 	if status, text := statusOf(s, "sk-each", nil); status != http.StatusTooManyRequests {
 		t.Errorf("after changes: %d %s", status, text)
@@ -154,8 +127,8 @@ func TestKeyRequests(t *testing.T) {
 
 // TestKeyConcurrency checks how many turns of a key run at once.
 func TestKeyConcurrency(t *testing.T) {
-	file := newKeyFile(t, map[string]string{"sk-two": "max_concurrent 2", "sk-other": "max_concurrent 2"})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-two": "max_concurrent 2", "sk-other": "max_concurrent 2"})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	s.WaitReady()
 	ctx, leave := context.WithCancel(e2e.Context(t))
 	defer leave()
@@ -187,8 +160,8 @@ func TestKeyTokens(t *testing.T) {
 	const rest = 37 // for the output
 	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
 	script := "chunk=7; say:" + text
-	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	chat, input := []any{e2e.Fields{"role": "user", "content": script}}, script
 	cases := map[string]struct {
 		path string
@@ -211,13 +184,12 @@ func TestKeyTokens(t *testing.T) {
 		n, _ := strconv.Atoi(needed[1]) // with one for the output
 		keys["sk-"+name] = fmt.Sprintf("tokens %d 1h", n-1+rest)
 	}
-	file.write(keys)
+	file.Write(keys)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := s.At(t)
 			e2e.WaitFor(t, "the key", func() bool {
-				response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-"+name))
-				s.Read(response)
+				response, _ := s.Call(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-"+name))
 				return response.StatusCode == http.StatusOK
 			})
 			response, answer := answerTo(s, "sk-"+name, c.path, c.body)
@@ -271,8 +243,8 @@ func tokensLeft(s *e2e.Site, key string) int {
 // TestKeyTokensUsed checks that the usage that Codex reports counts, that a turn whose
 // client leaves is estimated, and that a failed one is not counted.
 func TestKeyTokensUsed(t *testing.T) {
-	file := newKeyFile(t, map[string]string{"sk-used": "tokens 100000 1h\ntokens 1000000 30d"})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-used": "tokens 100000 1h\ntokens 1000000 30d"})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	ask := func(prompt string, more e2e.Fields) *http.Response {
 		response, _ := s.Post(e2e.ChatBody(prompt, more), e2e.Bearer("sk-used"))
 		return response
@@ -318,8 +290,8 @@ func TestKeyTokensOverReload(t *testing.T) {
 	const rest = 60
 	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
 	body := e2e.Fields{"model": "gpt-5", "stream": true, "messages": []any{e2e.Fields{"role": "user", "content": "chunk=7; delay=20ms; say:" + text}}}
-	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	_, refusal := answerTo(s, "sk-probe", "/v1/chat/completions", body)
 	needed := neededTokens.FindStringSubmatch(refusal)
 	if needed == nil {
@@ -327,10 +299,9 @@ func TestKeyTokensOverReload(t *testing.T) {
 	}
 	n, _ := strconv.Atoi(needed[1])
 	limit := fmt.Sprintf("tokens %d 1h", n-1+rest)
-	file.write(map[string]string{"sk-k": limit})
+	file.Write(map[string]string{"sk-k": limit})
 	e2e.WaitFor(t, "the key", func() bool {
-		response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-k"))
-		s.Read(response)
+		response, _ := s.Call(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-k"))
 		return response.StatusCode == http.StatusOK
 	})
 	response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.EncodeJSON(body)), e2e.Bearer("sk-k"))
@@ -338,8 +309,8 @@ func TestKeyTokensOverReload(t *testing.T) {
 	if _, err := io.ReadFull(response.Body, begin); err != nil {
 		t.Fatal(err)
 	}
-	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.path))
-	file.write(map[string]string{"sk-k": limit + "\nuser somebody", "sk-other": ""})
+	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.Path))
+	file.Write(map[string]string{"sk-k": limit + "\nuser somebody", "sk-other": ""})
 	answer := string(begin) + s.Read(response)
 	if got := textOf(t, "/v1/chat/completions", answer); tokens.Count(got) != rest || !strings.Contains(answer, `"finish_reason":"length"`) {
 		t.Errorf("%d tokens, want %d: %s", tokens.Count(got), rest, answer)
@@ -354,17 +325,16 @@ func TestKeyTokensOverReload(t *testing.T) {
 func TestKeysInOutages(t *testing.T) {
 	server := redisserver.Start(t)
 	proxy := server.NewProxy(t)
-	file := newKeyFile(t, map[string]string{"sk-limited": "requests 1000 24h\ntokens 1000000 24h", "sk-free": ""})
+	file := e2e.NewKeyFile(t, map[string]string{"sk-limited": "requests 1000 24h\ntokens 1000000 24h", "sk-free": ""})
 	options := func(more string) string {
-		return "api_keys_file " + file.path + "\nstore redis redis://" + proxy.Addr + more
+		return "api_keys_file " + file.Path + "\nstore redis redis://" + proxy.Addr + more
 	}
 	s := e2e.NewSite(t, options("?read_timeout=300ms&dial_timeout=300ms"))
 	// ask sends a request and returns its status, the code of its error, and how long it took.
 	ask := func(key, path, body string) (status int, code string, took time.Duration) {
 		t.Helper()
 		begin := time.Now()
-		response := s.Do(http.MethodPost, path, strings.NewReader(body), e2e.Bearer(key))
-		text := s.Read(response)
+		response, text := s.Call(http.MethodPost, path, body, e2e.Bearer(key))
 		if response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", text)
 		}
@@ -386,7 +356,7 @@ func TestKeysInOutages(t *testing.T) {
 		}
 		return status, code, took
 	}
-	requests := func() int64 { return used(&e2e.Running{Site: s}, "sk-limited", "requests") }
+	requests := func() int64 { return s.Used("sk-limited", "requests") }
 	works := func() bool {
 		status, _, _ := chat("sk-limited")
 		return status == http.StatusOK

@@ -119,9 +119,9 @@ func TestPlaceholders(t *testing.T) {
 	if len(appends) != 11 {
 		t.Fatalf("docs/operations.md has %d lines: %s", len(appends), appends)
 	}
-	keys, file := newKeyFile(t, map[string]string{"sk-ann": "user ann"}), filepath.Join(t.TempDir(), "access.log")
+	keys, file := e2e.NewKeyFile(t, map[string]string{"sk-ann": "user ann"}), filepath.Join(t.TempDir(), "access.log")
 	s := e2e.NewSite(t, "")
-	config := s.Caddyfile("ollama on\napi_keys_file " + keys.path)
+	config := s.Caddyfile("ollama on\napi_keys_file " + keys.Path)
 	admin := s.WithAdmin(strings.Replace(config, "codex {", "log {\noutput file "+file+" {\nroll_disabled\n}\n}\n"+strings.Join(appends, "\n")+"\ncodex {", 1))
 	s.WaitReady()
 
@@ -167,8 +167,8 @@ func TestPlaceholders(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			api.body["model"], api.body["stream"] = "gpt-5.5", stream
 			id := fmt.Sprintf("%s-%t", api.name, stream)
-			response := s.Do(http.MethodPost, api.path, strings.NewReader(e2e.EncodeJSON(api.body)), header(id))
-			if text := s.Read(response); response.StatusCode != http.StatusOK {
+			response, text := s.Call(http.MethodPost, api.path, api.body, header(id))
+			if response.StatusCode != http.StatusOK {
 				t.Fatal(id, response.Status, text)
 			}
 			check(id, map[string]any{
@@ -188,8 +188,7 @@ func TestPlaceholders(t *testing.T) {
 	check("failed", map[string]any{"api": "chat", "finish_reason": nil, "ttft_ms": nil})
 	post("refused", "{")
 	check("refused", map[string]any{"api": nil, "model": nil, "input_tokens": nil, "login": nil})
-	response := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Fields{"model": "gpt-5.5", "input": prompt, "background": true})), header("background"))
-	s.Read(response)
+	s.Call(http.MethodPost, "/v1/responses", e2e.Fields{"model": "gpt-5.5", "input": prompt, "background": true}, header("background"))
 	check("background", map[string]any{"status": 200.0, "api": nil, "input_tokens": nil})
 
 	ctx, leave := context.WithCancel(e2e.Context(t))

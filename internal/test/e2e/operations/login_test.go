@@ -34,19 +34,9 @@ requires_openai_auth = true
 request_max_retries = 0
 stream_max_retries = 0
 `, server.URL+"/v1"))
-	admin = withAdminAt(s, s.Caddyfile(s.AppServer()))
+	admin = s.WithAdmin(s.Caddyfile(s.AppServer()))
 	e2e.WaitFor(t, "the missing login", func() bool { return admin.Status().AppServers[0].Login.State == "signed_out" })
 	return s, admin
-}
-
-// withAdminAt loads a configuration with an admin endpoint.
-func withAdminAt(s *e2e.Site, caddyfile string) *e2e.Site {
-	s.T.Helper()
-	admin := &e2e.Site{T: s.T, Addr: e2e.FreeAddr(s.T)}
-	admin.URL = "http://" + admin.Addr
-	s.Load(strings.Replace(caddyfile, "admin off", "admin "+admin.Addr, 1))
-	s.T.Cleanup(func() { s.Load(s.Wrap("respond ok")) })
-	return admin
 }
 
 // logIn logs the operator in with codex login.
@@ -63,9 +53,7 @@ func logIn(s *e2e.Site, key string) {
 // authorization returns the Authorization header that the provider gets.
 func authorization(s *e2e.Site) string {
 	s.T.Helper()
-	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
-		s.T.Fatal(response.Status, text)
-	}
+	s.Served("say:ok")
 	request, _ := s.Model.Last()
 	return request.Header.Get("Authorization")
 }
@@ -115,7 +103,7 @@ func TestRefreshedTokens(t *testing.T) {
 	s := e2e.NewUnstarted(t)
 	must.OK(t, s.Login.Expire(s.Home))
 	old := s.Login.Tokens()
-	admin := withAdminAt(s, s.Caddyfile(""))
+	admin := s.WithAdmin(s.Caddyfile(""))
 	s.WaitReady()
 	access := strings.TrimPrefix(authorization(s), "Bearer ")
 	var kept struct{ Tokens map[string]string }

@@ -199,9 +199,7 @@ func TestPlanOfALogin(t *testing.T) {
 			s.WaitMembers(2)
 			ask := func() {
 				t.Helper()
-				if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
-					t.Error(response.Status, text)
-				}
+				s.Served("say:ok")
 			}
 			used := plan.asked
 			e2e.WaitFor(t, "the login to be used", func() bool { ask(); return used() > 0 })
@@ -358,8 +356,8 @@ func TestResetCredits(t *testing.T) {
 	if output := command("", "other"); !strings.Contains(output, "name one app-server by its id") || !strings.Contains(output, s.id) {
 		t.Error(output)
 	}
-	response := s.Do(http.MethodGet, "/codex/status", nil, e2e.Bearer("k-ann"))
-	if text := s.Read(response); strings.Contains(text, "reset_credits") {
+	_, text := s.Call(http.MethodGet, "/codex/status", nil, e2e.Bearer("k-ann"))
+	if strings.Contains(text, "reset_credits") {
 		t.Errorf("users see %s", text)
 	}
 }
@@ -486,7 +484,7 @@ func TestLoginTroubles(t *testing.T) {
 			begin := time.Now()
 			s.WaitReady() // without a request for the model
 			t.Logf("ready again after %s", time.Since(begin))
-			e2e.WaitFor(t, "an answer", func() bool { served, _, _ := ask(s); return served })
+			awaitAnswer(s)
 			if state, cause, reason := login(); state != "fine" || cause+reason != "" {
 				t.Errorf("afterwards the login is %s %s %s", state, cause, reason)
 			}

@@ -33,8 +33,7 @@ var measuredTurn = regexp.MustCompile(`"request_id":"measured-response","user":"
 // label if Codex lists them. A reload keeps the counts.
 func TestMetrics(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	other := &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
-	other.URL = "http://" + other.Addr
+	other := s.Node()
 	s.Load(s.WithMetrics("") + other.URL + " {\ncodex {\n" + s.AppServer() + "\n}\n}\n")
 	s.WaitReady()
 	model := s.Models()[0]

@@ -52,8 +52,8 @@ func TestOwnTools(t *testing.T) {
 
 // TestStrayCalls: endless calls of a tool that nobody has given end, and sooner at a key's limit.
 func TestStrayCalls(t *testing.T) {
-	file := newKeyFile(t, map[string]string{"sk-few": "tokens 1000 1h", "sk-many": "tokens 1000000 1h", "sk-any": ""})
-	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-few": "tokens 1000 1h", "sk-many": "tokens 1000000 1h", "sk-any": ""})
+	s := e2e.NewSite(t, "api_keys_file "+file.Path)
 	defer s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Call{Name: "stray", Arguments: "{}"}}}, true
 	})()

@@ -177,10 +177,7 @@ func TestRefusedUnderLoad(t *testing.T) {
 				stop()
 				clients.Wait()
 				s.WaitMembers(2)
-				e2e.WaitFor(t, "an answer", func() bool {
-					served, _, _ := ask(s)
-					return served
-				})
+				awaitAnswer(s)
 				checkRenewed(t, s, 1)
 			})
 		})

@@ -45,7 +45,7 @@ func newAdminSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
 	s := &signInSite{Site: e2e.NewUnstarted(t)}
 	prepare(s.Site)
 	s.Serve("")
-	s.admin = withAdminAt(s.Site, s.Caddyfile("api_key k-ann ann\ncors *\npage on\nadmin_key "+adminKey))
+	s.admin = s.Site.WithAdmin(s.Caddyfile("api_key k-ann ann\ncors *\npage on\nadmin_key " + adminKey))
 	s.id = s.admin.Status().AppServers[0].ID
 	return s
 }
@@ -175,7 +175,7 @@ func TestOneSignInForAHome(t *testing.T) {
 	for _, name := range []string{"ONE", "TWO"} {
 		options += "\napp_server {\ncommand " + e2e.CodexBinary + " app-server\nhome " + s.Home + "\nenv OF " + name + "\n}"
 	}
-	admin := withAdminAt(s.Site, s.Caddyfile(options))
+	admin := s.Site.WithAdmin(s.Caddyfile(options))
 	all := admin.Status().AppServers
 	if len(all) != 2 {
 		t.Fatalf("there are %d app-servers", len(all))
@@ -225,16 +225,16 @@ func TestSignInNeedsTheRight(t *testing.T) {
 	}
 	code := s.begin()
 	for path, key := range map[string]string{"/codex/status": "k-ann", "/readyz": "", "/v1/usage": "k-ann"} {
-		response := s.Do(http.MethodGet, path, nil, e2e.Bearer(key))
-		if text := s.Read(response); strings.Contains(text, code) || strings.Contains(text, "sign_in") {
+		_, text := s.Call(http.MethodGet, path, nil, e2e.Bearer(key))
+		if strings.Contains(text, code) || strings.Contains(text, "sign_in") {
 			t.Errorf("%s tells of the sign-in: %s", path, text)
 		}
 	}
 	if response := s.Do(http.MethodGet, "/codex/admin/status", nil, e2e.Bearer("k-ann")); response.StatusCode != http.StatusUnauthorized || s.Read(response) == "" {
 		t.Errorf("an API key gets %s", response.Status)
 	}
-	response := s.Do(http.MethodGet, "/codex/admin/status", nil, e2e.Bearer(adminKey))
-	if text := s.Read(response); !strings.Contains(text, code) || !strings.Contains(text, `"pid"`) {
+	_, text := s.Call(http.MethodGet, "/codex/admin/status", nil, e2e.Bearer(adminKey))
+	if !strings.Contains(text, code) || !strings.Contains(text, `"pid"`) {
 		t.Errorf("the administrator sees %s", text)
 	}
 	if code, body := s.ask(http.MethodDelete, adminKey); code != http.StatusOK || body.Get("state").Str != "failed" {
@@ -252,8 +252,8 @@ func TestSignInEnds(t *testing.T) {
 	if code, body := s.ask(http.MethodPost, adminKey); code != http.StatusConflict || body.Get("error.code").Str != "sign_in_under_way" {
 		t.Errorf("a second one: %d %s", code, body)
 	}
-	response := s.admin.Do(http.MethodPost, "/codex/login?app_server="+s.id, nil, nil)
-	if text := s.Read(response); response.StatusCode != http.StatusConflict || strings.Contains(text, first) {
+	response, text := s.admin.Call(http.MethodPost, "/codex/login?app_server="+s.id, nil, nil)
+	if response.StatusCode != http.StatusConflict || strings.Contains(text, first) {
 		t.Errorf("a second one by the admin API: %s %s", response.Status, text)
 	}
 	children := e2e.AppServers()

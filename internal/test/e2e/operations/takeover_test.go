@@ -37,8 +37,7 @@ func TestReplacedDuringAnOutage(t *testing.T) {
 	admin := s.WithAdmin(s.Caddyfile(""))
 	served(s, "at first")
 	s.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
-	response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
-	if text := s.Read(response); response.StatusCode != http.StatusOK {
+	if response, text := admin.Call(http.MethodPost, "/codex/restart", nil, nil); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status, text)
 	}
 	served(s, "while the successor does not know its account")
@@ -65,8 +64,7 @@ func TestSuccessorAfterTheEnd(t *testing.T) {
 	old := admin.Status().AppServers[0].PID
 	for range 2 { // the second successor replaces the first one
 		e2e.WaitFor(t, "the start of a successor", func() bool { // which the one before must have ended
-			response := admin.Do(http.MethodPost, "/codex/restart", nil, nil)
-			s.Read(response)
+			response, _ := admin.Call(http.MethodPost, "/codex/restart", nil, nil)
 			return response.StatusCode == http.StatusOK
 		})
 		e2e.WaitFor(t, "two app-servers", func() bool { return len(e2e.AppServers()) == 2 })
@@ -85,7 +83,7 @@ func TestSuccessorAfterTheEnd(t *testing.T) {
 	}
 	e2e.WaitFor(t, "the successor", func() bool { now := admin.Status().AppServers[0]; return now.State == "ready" && now.PID != old })
 	mend()
-	e2e.WaitFor(t, "an answer", func() bool { served, _, _ := ask(s); return served })
+	awaitAnswer(s)
 }
 
 // TestRefusedAccount checks that a login is refused whose account the back end answers with a 401, if
@@ -267,6 +265,12 @@ func ask(s *e2e.Site) (served bool, said string, took time.Duration) {
 	return served, response.Status + " " + text, time.Since(begin)
 }
 
+// awaitAnswer waits until the model answers.
+func awaitAnswer(s *e2e.Site) {
+	s.T.Helper()
+	e2e.WaitFor(s.T, "an answer", func() bool { served, _, _ := ask(s); return served })
+}
+
 // TestAccountOutage starts, reloads and kills a server while the back end's calls for the
 // account fail. It says what is wrong, and serves soon after the end of that.
 func TestAccountOutage(t *testing.T) {
@@ -296,10 +300,7 @@ func TestAccountOutage(t *testing.T) {
 			waitStarted(s)
 			s.Plan.Heal()
 			begin = time.Now()
-			e2e.WaitFor(t, "an answer", func() bool {
-				served, _, _ := ask(s)
-				return served
-			})
+			awaitAnswer(s)
 			answered := time.Since(begin)
 			s.WaitReady()
 			t.Logf("ready after %s, reported after %s; a request in the outage took %s: %.200s; after its end the first answer after %s, the account known after %s",
@@ -320,10 +321,7 @@ func TestAccountAnswersAgain(t *testing.T) {
 	e2e.WaitFor(t, "the outage to be reported", func() bool { code, _ := s.Readiness(); return code == http.StatusServiceUnavailable })
 	s.Plan.Heal()
 	begin := time.Now()
-	e2e.WaitFor(t, "an answer", func() bool {
-		served, _, _ := ask(s)
-		return served
-	})
+	awaitAnswer(s)
 	t.Logf("served after %s", time.Since(begin))
 	e2e.WaitFor(t, "the end of the old app-server", e2e.AllGone(old))
 }

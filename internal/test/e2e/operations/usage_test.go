@@ -11,63 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/tidwall/gjson"
 )
-
-// usageBody is the body of /v1/usage with the members that tests read.
-type usageBody struct {
-	Since    int64
-	Started  int64
-	Requests int
-	Usage    struct {
-		Prompt int   `json:"prompt_tokens"`
-		Total  int64 `json:"total_tokens"`
-	}
-	ByModel []struct {
-		Model    string
-		Requests int
-	} `json:"by_model"`
-}
-
-func usage(r *e2e.Running) usageBody {
-	r.T.Helper()
-	return usageOf(r, e2e.SecretKey)
-}
-
-// usageOf returns the usage of a key's user.
-func usageOf(r *e2e.Running, key string) (u usageBody) {
-	r.T.Helper()
-	response := r.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(key))
-	text := r.Read(response)
-	if err := json.Unmarshal([]byte(text), &u); err != nil || response.StatusCode != http.StatusOK {
-		r.T.Fatal(response.Status, text, err)
-	}
-	return u
-}
-
-// used returns what a key has used of its limit of a unit, by /v1/usage.
-func used(r *e2e.Running, key, unit string) int64 {
-	r.T.Helper()
-	var usage struct {
-		Keys []struct {
-			Limits []struct {
-				Unit string
-				Used int64
-			}
-		}
-	}
-	response := r.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(key))
-	if text := r.Read(response); json.Unmarshal([]byte(text), &usage) != nil || response.StatusCode != http.StatusOK {
-		r.T.Fatal(response.Status, text)
-	}
-	for _, k := range usage.Keys {
-		for _, l := range k.Limits {
-			if l.Unit == unit {
-				return l.Used
-			}
-		}
-	}
-	return -1
-}
 
 // TestExitKeepsTheLastTurns: a turn that ends with the server is in the log and in the usage.
 func TestExitKeepsTheLastTurns(t *testing.T) {
@@ -81,10 +26,9 @@ func TestExitKeepsTheLastTurns(t *testing.T) {
 		t.Errorf("the turn is not in the log: %s", log)
 	}
 	r.Start()
-	var got usageBody
-	e2e.WaitFor(t, "the usage of before", func() bool { got = usage(r); return got.Requests > 0 })
-	if got.Requests != 1 {
-		t.Errorf("%+v", got)
+	e2e.WaitFor(t, "the usage of before", func() bool { return r.Usage(e2e.SecretKey).Get("requests").Int() > 0 })
+	if got := r.Usage(e2e.SecretKey); got.Get("requests").Int() != 1 {
+		t.Error(got)
 	}
 }
 
@@ -92,22 +36,23 @@ func TestExitKeepsTheLastTurns(t *testing.T) {
 // counted twice, and that the log has neither keys nor content.
 func TestUsageOverRestarts(t *testing.T) {
 	r := run(t)
-	var first usageBody
-	for round := 1; round <= 3; round++ {
-		e2e.WaitFor(t, "what was stored", func() bool { return usage(r).Requests == 3*(round-1) })
+	var first gjson.Result
+	for round := int64(1); round <= 3; round++ {
+		e2e.WaitFor(t, "what was stored", func() bool { return r.Usage(e2e.SecretKey).Get("requests").Int() == 3*(round-1) })
 		for range 2 {
 			if response, text := r.Post(e2e.ChatBody("say:PRIVATE-ANSWER", nil), e2e.Bearer(e2e.SecretKey)); response.StatusCode != http.StatusOK {
 				t.Fatal(response.Status, text)
 			}
 		}
 		r.Post("{PRIVATE-BAD", e2e.Bearer(e2e.SecretKey)) // counts, but for no model
-		got := usage(r)
+		got := r.Usage(e2e.SecretKey)
 		if round == 1 {
 			first = got
 		}
-		if got.Requests != 3*round || got.Usage.Prompt != round*first.Usage.Prompt || got.Usage.Prompt == 0 || got.Since != first.Since ||
-			len(got.ByModel) != 1 || got.ByModel[0].Requests != 2*round {
-			t.Errorf("round %d: %+v, at first %+v", round, got, first)
+		tokens := got.Get("usage.prompt_tokens").Int()
+		if got.Get("requests").Int() != 3*round || tokens != round*first.Get("usage.prompt_tokens").Int() || tokens == 0 || got.Get("since").Raw != first.Get("since").Raw ||
+			got.Get("by_model.#").Int() != 1 || got.Get("by_model.0.requests").Int() != 2*round {
+			t.Errorf("round %d: %s, at first %s", round, got, first)
 		}
 		r.End()
 		r.Start()
@@ -134,9 +79,9 @@ func TestExitCountsBackground(t *testing.T) {
 		"Redis fails": {"redis " + server.URL("2"), "sk-outage"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := newKeyFile(t, map[string]string{c.key: "requests 1000 24h\ntokens 1000000 24h"})
+			file := e2e.NewKeyFile(t, map[string]string{c.key: "requests 1000 24h\ntokens 1000000 24h"})
 			s := e2e.NewUnstarted(t)
-			r := s.RunFile(s.Caddyfile("drain_timeout 1s\napi_keys_file " + file.path + "\nstore " + c.store))
+			r := s.RunFile(s.Caddyfile("drain_timeout 1s\napi_keys_file " + file.Path + "\nstore " + c.store))
 			r.WaitUp()
 			request := e2e.Asks("say:Half; hang", e2e.Fields{"background": true, "stream": true})
 			response := r.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(request)), e2e.Bearer(c.key))
@@ -155,13 +100,13 @@ func TestExitCountsBackground(t *testing.T) {
 			}
 			for range 2 { // the second start has nothing to add
 				r.Start()
-				var got usageBody
+				var got gjson.Result
 				e2e.WaitFor(t, "the usage and the tokens of before", func() bool {
-					got = usageOf(r, c.key)
-					return got.Requests > 0 && used(r, c.key, "tokens") == got.Usage.Total
+					got = r.Usage(c.key)
+					return got.Get("requests").Int() > 0 && r.Used(c.key, "tokens") == got.Get("usage.total_tokens").Int()
 				})
-				if got.Requests != 1 || got.Usage.Total == 0 || used(r, c.key, "requests") != 1 {
-					t.Errorf("%+v, %d requests", got, used(r, c.key, "requests"))
+				if got.Get("requests").Int() != 1 || got.Get("usage.total_tokens").Int() == 0 || r.Used(c.key, "requests") != 1 {
+					t.Errorf("%s, %d requests", got, r.Used(c.key, "requests"))
 				}
 				r.End()
 			}

@@ -23,12 +23,7 @@ type conversationOf struct {
 // conversation makes a request about a conversation and wants a status.
 func conversation(s *e2e.Site, method, path string, request e2e.Fields, header http.Header, want int) (c conversationOf, body string) {
 	s.T.Helper()
-	var sent *strings.Reader
-	if sent = strings.NewReader(""); request != nil {
-		sent = strings.NewReader(e2e.EncodeJSON(request))
-	}
-	answer := s.Do(method, "/v1/conversations"+path, sent, header)
-	body = s.Read(answer)
+	answer, body := s.Call(method, "/v1/conversations"+path, request, header)
 	if err := json.Unmarshal([]byte(body), &c); answer.StatusCode != want || err != nil {
 		s.T.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, body, err)
 	}

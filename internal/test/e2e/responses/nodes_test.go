@@ -131,8 +131,7 @@ func TestNodesRolling(t *testing.T) {
 				default:
 				}
 				text := fmt.Sprintf("kept-%d-%d.", client, i)
-				answer := c.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:"+text, nil))), nil)
-				body := c.Read(answer)
+				answer, body := c.Call(http.MethodPost, "/v1/responses", e2e.Asks("say:"+text, nil), nil)
 				mu.Lock()
 				if answer.StatusCode == http.StatusOK {
 					answered[c.ParseResponse([]byte(body)).ID] = text

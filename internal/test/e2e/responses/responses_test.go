@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
+
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
 
 func TestResponsesReasoning(t *testing.T) { e2e.OverBoth(t, testResponsesReasoning) }
 
@@ -80,8 +83,7 @@ func testResponsesEnds(t *testing.T) {
 			"fail:context_length_exceeded": {"400", "context_length_exceeded", "", "input"},
 		} {
 			began := time.Now()
-			answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks(prompt, e2e.Fields{"stream": stream}))), nil)
-			text := s.Read(answer)
+			answer, text := s.Call(http.MethodPost, "/v1/responses", e2e.Asks(prompt, e2e.Fields{"stream": stream}), nil)
 			refused := gjson.Get(text, "error")
 			if e2e.IsLate(answer, began) {
 				if !strings.Contains(text, "event: response.failed") || !strings.Contains(text, `"code":"`+want.code+`"`) {

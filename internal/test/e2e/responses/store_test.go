@@ -85,8 +85,7 @@ func TestResponsesKept(t *testing.T) {
 	s := e2e.NewSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
 	ann, bob := e2e.Bearer("sk-ann"), e2e.Bearer("sk-bob")
 	input := []e2e.Fields{e2e.Says("user", "one"), e2e.Says("assistant", "two"), {"role": "user", "content": []e2e.Fields{{"type": "input_text", "text": "say:Kept."}, {"type": "input_image", "image_url": e2e.Pixel}}}}
-	answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks(input, nil))), ann)
-	made := s.Read(answer)
+	_, made := s.Call(http.MethodPost, "/v1/responses", e2e.Asks(input, nil), ann)
 	r := s.ParseResponse([]byte(made))
 	if status, body := about(s, http.MethodGet, r.ID, ann); status != http.StatusOK || body != made {
 		t.Errorf("read %d %s\nmade %s", status, body, made)
@@ -404,8 +403,7 @@ func TestNotStored(t *testing.T) {
 	server := redisserver.Start(t)
 	s := e2e.NewUnstarted(t)
 	options := "store redis " + server.URL("") + "?read_timeout=500ms&dial_timeout=500ms"
-	admin := &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
-	admin.URL = "http://" + admin.Addr
+	admin := s.Node()
 	r := s.RunFile(strings.Replace(s.WithMetrics(options), "admin off", "admin "+admin.Addr, 1))
 	r.WaitUp()
 	var mu sync.Mutex
@@ -417,8 +415,7 @@ func TestNotStored(t *testing.T) {
 		for i := range n {
 			all.Go(func() {
 				stream := i%2 == 0
-				answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:ok", e2e.Fields{"stream": stream}))), nil)
-				body := s.Read(answer)
+				answer, body := s.Call(http.MethodPost, "/v1/responses", e2e.Asks("say:ok", e2e.Fields{"stream": stream}), nil)
 				if stream {
 					_, data, _ := strings.Cut(body[strings.LastIndex(body, "event: "):], "data: ")
 					var event e2e.ResponseEvent
