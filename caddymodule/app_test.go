@@ -58,19 +58,6 @@ func load(t testing.TB, config []byte) *pool.Process {
 	return sole(t, handlers[len(handlers)-1])
 }
 
-func TestReloadKeepsTheProcess(t *testing.T) {
-	u := load(t, site(t, anyPort, fakeHandler(t, "kept")))
-	before := pid(t, u)
-	changed := fakeHandler(t, "kept")
-	changed.MaxConcurrent = 3 // of the handler, not of its process
-	for range 3 {
-		u = load(t, site(t, anyPort, changed))
-		if now := pid(t, u); now != before {
-			t.Errorf("the process %d was replaced by %d", before, now)
-		}
-	}
-}
-
 func TestReloadReplacesTheProcess(t *testing.T) {
 	old := load(t, site(t, anyPort, fakeHandler(t, "old")))
 	before := pid(t, old)

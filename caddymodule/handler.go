@@ -371,7 +371,8 @@ const unhandled = "unhandled"
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {
-		route, ok = h.pageRouteOf(r.URL.Path)
+		route, ok = pageRoutes[r.URL.Path]
+		ok = ok && (!route.admin || h.adminKey != nil)
 	}
 	if !ok {
 		caddyhttp.SetVar(r.Context(), unhandled, false)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -65,36 +64,32 @@ func TestErrorsBeginAtZero(t *testing.T) {
 	}
 }
 
+// builds collects the metric of these versions of Codex.
+type builds []string
+
+func (builds) Describe(ch chan<- *prometheus.Desc) { ch <- buildReading.desc }
+
+func (b builds) Collect(ch chan<- prometheus.Metric) {
+	versions := make(map[string]bool)
+	for _, version := range b {
+		versions[version] = true
+	}
+	collectBuild(ch, versions)
+}
+
 func TestBuildInfo(t *testing.T) {
 	release, _ := caddy.Version()
-	for _, test := range []struct{ known, want []string }{
-		{nil, []string{""}},
-		{[]string{""}, []string{""}},
-		{[]string{"", "0.169.0"}, []string{"0.169.0"}},
-		{[]string{"0.150.0", "0.169.0"}, []string{"0.150.0", "0.169.0"}},
+	for _, test := range []struct{ known, want builds }{
+		{nil, builds{""}}, {builds{""}, builds{""}}, {builds{"", "0.169.0"}, builds{"0.169.0"}}, {builds{"0.150.0", "0.169.0"}, builds{"0.150.0", "0.169.0"}},
 	} {
-		releases := make(map[string]bool)
-		for _, release := range test.known {
-			releases[release] = true
+		want := make(map[string]float64)
+		for _, codex := range test.want {
+			want[fmt.Sprintf("codex_build_info caddy=%s codex=%s version=%s", release, codex, version())] = 1
 		}
-		to := make(chan prometheus.Metric, 10)
-		collectBuild(to, releases)
-		close(to)
-		var got []string
-		for m := range to {
-			var metric dto.Metric
-			must.OK(t, m.Write(&metric))
-			labels := make(map[string]string)
-			for _, label := range metric.GetLabel() {
-				labels[label.GetName()] = label.GetValue()
-			}
-			if labels["version"] != version() || labels["caddy"] != release || metric.GetGauge().GetValue() != 1 {
-				t.Errorf("the metric is %v", &metric)
-			}
-			got = append(got, labels["codex"])
-		}
-		if slices.Sort(got); !slices.Equal(got, test.want) {
-			t.Errorf("%q: %q, want %q", test.known, got, test.want)
+		registry := prometheus.NewPedanticRegistry()
+		must.OK(t, registry.Register(test.known))
+		if got := measured(t, registry); !maps.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", test.known, got, want)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func servePage(w http.ResponseWriter, r *http.Request, name string) {
 const pagePrefix = "/codex/"
 
 // pageRoutes are the routes of the page. Its files need no key, since they are the same for
-// everybody. The status that it shows needs an API key if there are API keys.
+// everybody. The status that it shows needs an API key if there are API keys. The routes for
+// administrators exist only with an admin key.
 var pageRoutes = func() map[string]route {
 	counts := countsOf("page")
 	all := map[string]route{
@@ -75,12 +76,6 @@ var pageRoutes = func() map[string]route {
 	all[pagePrefix] = all[pagePrefix+pageIndex]
 	return all
 }()
-
-// pageRouteOf returns the route of a path of the page. Those for administrators need an admin key.
-func (h *Handler) pageRouteOf(path string) (route, bool) {
-	found, ok := pageRoutes[path]
-	return found, ok && (!found.admin || h.adminKey != nil)
-}
 
 // redirectToPage answers with a relative location: a prefix may have been stripped from the path.
 func redirectToPage(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {

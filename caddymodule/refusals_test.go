@@ -141,10 +141,9 @@ func TestRefusalFlood(t *testing.T) {
 	}
 }
 
-// A wrong key is a line of the log without the key, and many are few lines.
+// A wrong key is a line of the log without the key.
 func TestWrongKeyLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
-	begin := time.Now().Unix() / 60
 	h := started(t, APIKey{Key: "right"})
 	h.refusalLogger = zap.New(core)
 	refused := func(key string) map[string]any {
@@ -176,15 +175,6 @@ func TestWrongKeyLog(t *testing.T) {
 		if lines := logs.TakeAll(); w.Code != http.StatusUnauthorized || len(lines) != 1 || lines[0].ContextMap()["path"] != path {
 			t.Errorf("%s: %d, %v", path, w.Code, lines)
 		}
-	}
-	for range 5 * refusalLines {
-		if _, err := ask(h, http.MethodGet, "/v1/models", "s3cret", nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	minutes := time.Now().Unix()/60 - begin + 1
-	if n := logs.Len(); n > refusalLines*int(minutes) {
-		t.Errorf("%d lines in %d minutes", n, minutes)
 	}
 	for _, key := range []string{"right", ""} {
 		if w, err := ask(h, http.MethodGet, "/healthz", key, nil); err != nil || w.Code != http.StatusOK {

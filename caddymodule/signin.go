@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
@@ -116,6 +117,14 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 // maxAttemptName bounds the Idempotency-Key of an attempt to reset a plan's windows, in bytes.
 const maxAttemptName = 128
 
+// resetOutcomes are the outcomes of an attempt to reset the windows.
+var resetOutcomes = map[codexrpc.ResetOutcome]status.Reset{
+	codexrpc.ResetDone:      {Outcome: "reset", Message: "A reset credit was spent: the plan's windows are reset."},
+	codexrpc.ResetUseless:   {Outcome: "nothing_to_reset", Message: "No credit was spent: no window of the plan can be reset now."},
+	codexrpc.ResetNoCredit:  {Outcome: "no_credit", Message: "No credit was spent: the account has none."},
+	codexrpc.ResetDoneSince: {Outcome: "already_redeemed", Message: "The windows were reset by this attempt before, for one credit."},
+}
+
 // spendResetCredit spends a credit to reset the windows of an app-server's plan. The header
 // Idempotency-Key names the attempt: a repetition with the same name spends no second credit.
 func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
@@ -127,8 +136,8 @@ func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if err != nil {
 		return nil, apierror.ResetFailed(err.Error())
 	}
-	reset, ok := status.ResetOf(outcome)
-	if !ok {
+	reset, known := resetOutcomes[outcome]
+	if !known {
 		return nil, apierror.ResetFailed("codex answers with an unknown outcome")
 	}
 	return reset, nil

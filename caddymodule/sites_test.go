@@ -194,46 +194,42 @@ func askAs(h *Handler, host, key, user string) (status int, err error) {
 
 // TestRealm checks whose account a request of alice is, by the site that leads to the handler.
 func TestRealm(t *testing.T) {
-	host := func(names ...string) caddyhttp.MatcherSet {
-		m := caddyhttp.MatchHost(names)
-		return caddyhttp.MatcherSet{&m}
-	}
-	route := func(set caddyhttp.MatcherSet, h caddyhttp.MiddlewareHandler) caddyhttp.Route {
+	// route returns a route for the hosts with these names; without any, for all hosts.
+	route := func(names string, h caddyhttp.MiddlewareHandler) caddyhttp.Route {
 		r := caddyhttp.Route{Handlers: []caddyhttp.MiddlewareHandler{h}}
-		if set != nil {
-			r.MatcherSets = caddyhttp.MatcherSets{set}
+		if m := caddyhttp.MatchHost(strings.Fields(names)); len(m) > 0 {
+			r.MatcherSets = caddyhttp.MatcherSets{caddyhttp.MatcherSet{&m}}
 		}
 		return r
 	}
 	for name, c := range map[string]struct {
-		routes func(*Handler) caddyhttp.RouteList
+		sites  []string // the hosts of each route to the handler
+		part   string   // the hosts of a part of these sites, if there is one
 		realm  string
 		host   string
 		listen string
 		want   string
 	}{
-		"the first name": {func(h *Handler) caddyhttp.RouteList {
-			return caddyhttp.RouteList{route(host("A.example", "b.example"), h)}
-		}, "", "b.example", ":443", "alice@a.example"},
-		"another site":      {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("c.example"), h)} }, "", "c.example", ":443", "alice@c.example"},
-		"names of any kind": {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("*.example"), h)} }, "", "x.example", ":443", "alice@*.example"},
-		"no name":           {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(nil, h)} }, "", "x.example", ":8080", "alice@:8080"},
-		"none that matches": {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("a.example"), h)} }, "", "x.example", ":8080", "alice@:8080"},
-		"another port":      {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("a.example"), h)} }, "", "a.example", "127.0.0.1:8443", "alice@a.example:8443"},
-		"plain HTTP":        {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("a.example"), h)} }, "", "a.example", ":80", "alice@a.example"},
-		"a realm":           {func(h *Handler) caddyhttp.RouteList { return caddyhttp.RouteList{route(host("a.example"), h)} }, "shared", "a.example", ":443", "alice@shared"},
-		"one of two": {func(h *Handler) caddyhttp.RouteList {
-			return caddyhttp.RouteList{route(host("a.example"), h), route(host("b.example"), h)}
-		}, "", "a.example", ":443", "alice@a.example"},
-		"a part of a site": {func(h *Handler) caddyhttp.RouteList {
-			return caddyhttp.RouteList{route(host("site.example", "api.site.example"), &caddyhttp.Subroute{Routes: caddyhttp.RouteList{route(host("api.site.example"), h)}})}
-		}, "", "api.site.example", ":443", "alice@site.example"},
+		"the first name":    {[]string{"A.example b.example"}, "", "", "b.example", ":443", "alice@a.example"},
+		"another site":      {[]string{"c.example"}, "", "", "c.example", ":443", "alice@c.example"},
+		"names of any kind": {[]string{"*.example"}, "", "", "x.example", ":443", "alice@*.example"},
+		"no name":           {[]string{""}, "", "", "x.example", ":8080", "alice@:8080"},
+		"none that matches": {[]string{"a.example"}, "", "", "x.example", ":8080", "alice@:8080"},
+		"another port":      {[]string{"a.example"}, "", "", "a.example", "127.0.0.1:8443", "alice@a.example:8443"},
+		"plain HTTP":        {[]string{"a.example"}, "", "", "a.example", ":80", "alice@a.example"},
+		"a realm":           {[]string{"a.example"}, "", "shared", "a.example", ":443", "alice@shared"},
+		"one of two":        {[]string{"a.example", "b.example"}, "", "", "a.example", ":443", "alice@a.example"},
+		"a part of a site":  {[]string{"site.example api.site.example"}, "api.site.example", "", "api.site.example", ":443", "alice@site.example"},
 	} {
 		repl := caddy.NewReplacer()
 		repl.Set("http.auth.user.id", "alice")
 		h := &Handler{hosts: new(hosts), Realm: c.realm}
 		must.OK(t, h.resolveRealm(repl))
-		server := &caddyhttp.Server{Listen: []string{c.listen}, Routes: c.routes(h)}
+		server := &caddyhttp.Server{Listen: []string{c.listen}}
+		for _, site := range c.sites {
+			leaf := route(c.part, h)
+			server.Routes = append(server.Routes, route(site, &caddyhttp.Subroute{Routes: caddyhttp.RouteList{leaf}}))
+		}
 		r := httptest.NewRequest(http.MethodGet, "http://"+c.host+"/v1/models", nil)
 		ctx := context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)
 		r = r.WithContext(context.WithValue(ctx, caddyhttp.ServerCtxKey, server))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -29,9 +30,9 @@ type Webhook struct {
 	// URL is where events are posted. It may contain placeholders, such as {env.TOPIC}.
 	URL string `json:"url"`
 
-	queue  chan []byte
-	done   chan struct{}
-	logger *zap.Logger
+	queue   chan []byte
+	posting sync.WaitGroup
+	logger  *zap.Logger
 }
 
 // CaddyModule returns the module events.handlers.codex_webhook.
@@ -59,16 +60,14 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	if parsed, err := url.Parse(address); err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
 		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
-	h.logger, h.queue, h.done = ctx.Logger(), make(chan []byte, maxWaitingEvents), make(chan struct{})
-	go h.postAll(ctx, address)
+	h.logger, h.queue = ctx.Logger(), make(chan []byte, maxWaitingEvents)
+	h.posting.Go(func() { h.postAll(ctx, address) })
 	return nil
 }
 
 // Cleanup waits for a post. The context has ended before, so waiting events are dropped.
 func (h *Webhook) Cleanup() error {
-	if h.done != nil { // it is nil if Provision failed
-		<-h.done
-	}
+	h.posting.Wait()
 	return nil
 }
 
@@ -88,7 +87,6 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 }
 
 func (h *Webhook) postAll(ctx context.Context, address string) {
-	defer close(h.done)
 	for {
 		select {
 		case <-ctx.Done():

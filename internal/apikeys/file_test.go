@@ -27,37 +27,37 @@ func TestFileChanges(t *testing.T) {
 	log := new(logbook.Book)
 	f, err := Open(path, log.Logger())
 	must.OK(t, err)
-	f.Watch()
-	defer f.Close()
-	has := func(key string) func() bool { return func() bool { return f.Set().Find(key) != nil } }
-	if !has("one")() {
-		t.Fatal("the key was not read")
+	has := func(key string) bool { return f.Set().Find(key) != nil }
+	check := func(what, key, logged string, errors int) {
+		t.Helper()
+		for range 3 { // further checks log nothing
+			f.poll(t.Context())
+		}
+		if !has(key) || !strings.Contains(log.String(), logged) || strings.Count(log.String(), "level=ERROR") != errors {
+			t.Errorf("%s: the key %s is there: %t; %s", what, key, has(key), log)
+		}
 	}
+	check("at first", "one", "", 0)
 	write(t, path, entry("a", "two")) // in place, with the same size
-	must.Happen(t, "the file was written again", has("two"))
-	if has("one")() {
+	check("written again", "two", "has changed", 0)
+	if has("one") {
 		t.Error("the key of before is still there")
 	}
-
 	other := path + ".new"
 	write(t, other, entry("a", "six"))
 	must.OK(t, os.Rename(other, path))
-	must.Happen(t, "the file was replaced", has("six"))
-
+	check("replaced", "six", "", 0)
 	write(t, path, entry("a", "bad")+"key b {")
-	must.Happen(t, "the error is logged", func() bool { return strings.Contains(log.String(), path+":4") })
-	if !has("six")() || has("bad")() {
-		t.Error("the broken file is used")
-	}
+	check("with an error", "six", path+":4", 1)
 	must.OK(t, os.Remove(path))
-	must.Happen(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "cannot be read") })
-	time.Sleep(3 * pollInterval) // further checks log nothing
-	if n := strings.Count(log.String(), "level=ERROR"); n != 2 || !has("six")() {
-		t.Errorf("%d errors: %s", n, log)
-	}
-	write(t, path, entry("a", "ten"))
-	must.Happen(t, "the file is back", has("ten"))
+	check("lost", "six", "cannot be read", 2)
 
+	write(t, path, entry("a", "ten"))
+	check("back", "ten", "", 2)
+
+	f.Watch()
+	write(t, path, entry("a", "bad")+"\n\nkey b {")
+	log.Await(t, path+":6")
 	f.Close()
 	f.Close()
 }

@@ -111,20 +111,6 @@ type Reset struct {
 	Message string `json:"message"` // the outcome in words
 }
 
-// resetOutcomes are the outcomes of an attempt to reset the windows.
-var resetOutcomes = map[codexrpc.ResetOutcome]Reset{
-	codexrpc.ResetDone:      {"reset", "A reset credit was spent: the plan's windows are reset."},
-	codexrpc.ResetUseless:   {"nothing_to_reset", "No credit was spent: no window of the plan can be reset now."},
-	codexrpc.ResetNoCredit:  {"no_credit", "No credit was spent: the account has none."},
-	codexrpc.ResetDoneSince: {"already_redeemed", "The windows were reset by this attempt before, for one credit."},
-}
-
-// ResetOf returns an outcome with its message. ok is false if the outcome is unknown.
-func ResetOf(outcome codexrpc.ResetOutcome) (reset Reset, ok bool) {
-	reset, ok = resetOutcomes[outcome]
-	return reset, ok
-}
-
 // Window is a window of time whose use a plan limits.
 type Window struct {
 	Window      string    `json:"window"` // its length, for example "5h" or "7d"
