@@ -54,7 +54,7 @@ type queue struct {
 	bytes         int    // the size of the queued events; at most limit
 	err           error  // why no more events will come; nil: the queue has not ended
 
-	wakeList   *wakeList // the list of the connection; nil: consumers are woken immediately
+	wakeList   *wakeList // the list of the connection
 	inWakeList bool      // the queue is in wakeList.queues; only the goroutine that reads the connection uses it
 }
 
@@ -69,7 +69,7 @@ const maxLinesBeforeWake = 32
 // is buffered, or after maxLinesBeforeWake lines. To wake them after each line would cost more than
 // reading it, and make many small chunks of one. Only the reading goroutine uses it.
 type wakeList struct {
-	transport readingAhead // nil: the transport does not read ahead, so scheduleWake wakes consumers immediately
+	transport readingAhead // nil: the transport does not read ahead, so consumers are woken after each line
 	queues    []*queue
 	lines     int // lines that were read since the first queue was added to queues
 }
@@ -79,7 +79,7 @@ func (w *wakeList) lineRead() {
 	if len(w.queues) == 0 {
 		return
 	}
-	if w.lines++; w.lines < maxLinesBeforeWake && w.transport.HasNext() {
+	if w.lines++; w.transport != nil && w.lines < maxLinesBeforeWake && w.transport.HasNext() {
 		return
 	}
 	for i, q := range w.queues {
@@ -89,13 +89,9 @@ func (w *wakeList) lineRead() {
 	w.queues, w.lines = w.queues[:0], 0
 }
 
-// scheduleWake makes lineRead wake the queue's consumer, or wakes it at once if the transport does
-// not read ahead. Only the reading goroutine calls it.
+// scheduleWake makes lineRead wake the queue's consumer. Only the reading goroutine calls it.
 func (q *queue) scheduleWake() {
-	switch {
-	case q.wakeList == nil || q.wakeList.transport == nil:
-		q.signal()
-	case !q.inWakeList:
+	if !q.inWakeList {
 		q.inWakeList = true
 		q.wakeList.queues = append(q.wakeList.queues, q)
 	}

@@ -11,7 +11,7 @@ import (
 
 func newQueue() *queue {
 	q := new(queue)
-	q.init(nil)
+	q.init(new(wakeList))
 	return q
 }
 

@@ -77,9 +77,6 @@ func (s *Scanner) End() bool {
 // Pos returns the offset of the next byte to read.
 func (s *Scanner) Pos() int { return s.pos }
 
-// From returns the text that was read since the offset start.
-func (s *Scanner) From(start int) string { return Text(s.data[start:s.pos]) }
-
 // fail records an error, unless there was one before, and goes to the end of the text.
 func (s *Scanner) fail(problem string) {
 	if s.OK() {
@@ -183,14 +180,11 @@ func (s *Scanner) More(end byte) bool {
 
 // Name reads the name of a member, and the colon after it.
 func (s *Scanner) Name() string {
-	name, ok := s.plainString()
-	if !ok {
-		if s.Peek() != '"' {
-			s.unexpected("a member's name in quotes")
-			return ""
-		}
-		name = s.Text()
+	if s.Peek() != '"' {
+		s.unexpected("a member's name in quotes")
+		return ""
 	}
+	name := s.Text()
 	if s.Peek() != ':' {
 		s.unexpected("a colon")
 		return ""
@@ -257,7 +251,7 @@ func (s *Scanner) Value() string {
 	default:
 		s.unexpected("a value")
 	}
-	return s.From(start)
+	return Text(s.data[start:s.pos])
 }
 
 func (s *Scanner) skipLiteral(word string) {
