@@ -9,21 +9,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // listModels makes a call without parameters in the background.
 func listModels(ctx context.Context, c *Conn) <-chan error {
-	return async(func() error {
-		_, err := c.Models(ctx)
-		return err
-	})
+	return async(func() error { return errOf(c.Models(ctx)) })
 }
 
 // TestCallsInFlightAreCapped checks that the 65th call is not sent before one of the
 // 64 is answered: the app-server loses requests when too many wait.
 func TestCallsInFlightAreCapped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var done []<-chan error
 		for range maxInFlight + 1 {
 			done = append(done, listModels(t.Context(), c))
@@ -39,9 +37,7 @@ func TestCallsInFlightAreCapped(t *testing.T) {
 			p.answer(call, `{"data":[]}`)
 		}
 		for _, d := range done {
-			if err := <-d; err != nil {
-				t.Error(err)
-			}
+			must.OK(t, <-d)
 		}
 	})
 }
@@ -63,15 +59,11 @@ func TestAbandonedCallsKeepTheirPlace(t *testing.T) {
 		p.silent()
 		p.answer(calls[0], `{"data":[]}`)
 		p.answer(p.expect(methodModelList), `{"data":[]}`)
-		if err := <-waiting; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-waiting)
 		time.Sleep(callTimeout) // the others are never answered
 		last := listModels(t.Context(), c)
 		p.answer(p.expect(methodModelList), `{"data":[]}`)
-		if err := <-last; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-last)
 		synctest.Wait()
 		if got := log.String(); got != "" { // the late answer is that of a call
 			t.Errorf("logged %s", got)
@@ -105,8 +97,7 @@ func TestCallTimeout(t *testing.T) {
 
 // TestTimeoutWithoutASlot checks that waiting for a slot counts for the timeout.
 func TestTimeoutWithoutASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var done []<-chan error
 		for range maxInFlight + 3 {
 			done = append(done, listModels(t.Context(), c))
@@ -123,8 +114,7 @@ func TestTimeoutWithoutASlot(t *testing.T) {
 }
 
 func TestCallEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		reason := errors.New("the client left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := listModels(ctx, c)
@@ -140,8 +130,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestRefusedCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := listModels(t.Context(), c)
 		p.say(`{"id":%s,"error":{"code":-32602,"message":"too long","data":{"kind":"input_too_large"}}}`, p.hear().ID)
 		err := <-done
@@ -169,22 +158,17 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 			id := p.hear().ID
 			p.say(`{"id":%s,"result":{"data":[]}}`, id)
 			close(p.toClient)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, <-done)
 		}
 	})
 }
 
 // TestNullErrorIsNone checks that a null error beside a result is ignored.
 func TestNullErrorIsNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := listModels(t.Context(), c)
 		p.say(`{"id":%s,"result":{"data":[]},"error":null}`, p.hear().ID)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	})
 }
 
@@ -202,17 +186,14 @@ func TestAnswerOfAnotherShape(t *testing.T) {
 }
 
 func TestOverloadIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := listModels(t.Context(), c)
 		begin := time.Now()
 		for range overloadRetries {
 			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
 		}
 		p.answer(p.expect(methodModelList), `{"data":[]}`)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 		// The pauses double, with jitter between a half and one and a half.
 		sum := overloadPause * (1<<overloadRetries - 1)
 		if took := time.Since(begin); took < sum/2 || took >= sum*3/2 {
@@ -222,8 +203,7 @@ func TestOverloadIsRetried(t *testing.T) {
 }
 
 func TestOverloadThatDoesNotEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := listModels(t.Context(), c)
 		for range overloadRetries + 1 {
 			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
@@ -259,8 +239,7 @@ func TestOverloadPauseEnds(t *testing.T) {
 
 // A call whose context ends before it is written is not sent.
 func TestCallThatWasNeverSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		first := listModels(t.Context(), c)
 		synctest.Wait() // it is being written
@@ -275,9 +254,7 @@ func TestCallThatWasNeverSent(t *testing.T) {
 			t.Error("a turn runs that was never asked for")
 		}
 		p.answer(p.expect(methodModelList), `{}`)
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-first)
 		p.silent()
 		if len(c.calls.slots) != 0 || len(c.calls.registered) != 0 {
 			t.Errorf("%d slots and %d calls are left", len(c.calls.slots), len(c.calls.registered))

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		type answer struct{ Name string }
 		var got answer
 		done := async(func() (err error) {
@@ -21,10 +22,7 @@ func TestCall(t *testing.T) {
 		if err := <-done; err != nil || got.Name != "x" || string(h.Params) != `{"n":1}` {
 			t.Errorf("%+v, %v, called with %s", got, err, h.Params)
 		}
-		done = async(func() error {
-			_, err := Call[answer](t.Context(), c, "some/method", nil)
-			return err
-		})
+		done = async(func() error { return errOf(Call[answer](t.Context(), c, "some/method", nil)) })
 		p.refuse(p.expect("some/method"), -32601, "there is none")
 		if refused, ok := errors.AsType[*CallError](<-done); !ok || refused.Code != -32601 {
 			t.Errorf("%+v", refused)
@@ -33,8 +31,7 @@ func TestCall(t *testing.T) {
 }
 
 func TestNotify(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		for params, want := range map[any]string{nil: "", 7: "7"} {
 			done := async(func() error { return c.Notify(t.Context(), "some/event", params) })
 			h := p.expect("some/event")
@@ -52,8 +49,7 @@ func TestNotify(t *testing.T) {
 // TestEvents checks that an iteration has all events up to the end of the turn, and that it ends
 // with its context, with the connection, or when its caller has enough.
 func TestEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		read := func(ctx context.Context, most int) (text string, err error) {
 			for e, err := range thread.Events(ctx) {
@@ -88,9 +84,7 @@ func TestEvents(t *testing.T) {
 			synctest.Wait()
 		}
 		p.completed("thr-1", "trn-1", StatusCompleted)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 		thread = openTurn(t, c, p, "thr-2", "trn-2")
 		_ = c.Close()
 		if text, err := read(t.Context(), 9); text != "" || !errors.Is(err, ErrClosed) {

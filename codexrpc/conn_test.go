@@ -13,16 +13,13 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // A request of the server's may have the id of a call of the client's.
 func TestIDSpacesAreSeparate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
-		done := async(func() error {
-			_, err := c.Account(t.Context())
-			return err
-		})
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+		done := async(func() error { return errOf(c.Account(t.Context())) })
 		call := p.expect(methodAccountRead)
 		p.say(`{"id":%s,"method":"item/fileChange/requestApproval","params":{}}`, call.ID)
 		if h := p.hear(); string(h.ID) != string(call.ID) || h.Result == nil {
@@ -34,16 +31,13 @@ func TestIDSpacesAreSeparate(t *testing.T) {
 		default:
 		}
 		p.answer(call, `{"account":null,"requiresOpenaiAuth":false}`)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	})
 }
 
 // A reply has the request's id byte for byte, be it a number or a string.
 func TestServerIDsAreEchoedVerbatim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, p := dial(t)
+	withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
 		for _, id := range []string{`0`, `-7`, `9007199254740993`, `1e3`, `"0"`, `"a \"quoted\" id ☃"`, `""`} {
 			p.say(`{"id":%s,"method":"item/commandExecution/requestApproval","params":{}}`, id)
 			if h := p.hear(); string(h.ID) != id {
@@ -66,8 +60,7 @@ func TestApprovalsAreRefused(t *testing.T) {
 		"item/tool/call":                        `{"contentItems":[],"success":false}`,
 	} {
 		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, p := dial(t)
+			withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
 				p.say(`{"id":0,"method":%q,"params":{"threadId":"nobody's","turnId":"t"}}`, method)
 				if h := p.hear(); string(h.Result) != want || h.Error != nil {
 					t.Errorf("answered %s (%v), want %s", h.Result, h.Error, want)
@@ -114,8 +107,7 @@ func TestHooks(t *testing.T) {
 }
 
 func TestCurrentTimeIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, p := dial(t)
+	withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
 		p.say(`{"id":0,"method":"currentTime/read","params":{"threadId":"a"}}`)
 		var result struct {
 			CurrentTimeAt int64 `json:"currentTimeAt"`
@@ -173,8 +165,7 @@ func TestOddLinesAreLogged(t *testing.T) {
 
 // The warning of a retry over HTTP, which names no turn, reaches the thread's turn.
 func TestFallbackReachesTheTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.notify("warning", `{"threadId":"thr-1","message":"Falling back from WebSockets to HTTPS transport. why"}`)
 		synctest.Wait()
@@ -187,13 +178,9 @@ func TestFallbackReachesTheTurn(t *testing.T) {
 
 // The end of the transport ends every call and turn, with its reason.
 func TestEndOfTransport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
-		call := async(func() error {
-			_, err := c.Models(t.Context())
-			return err
-		})
+		call := async(func() error { return errOf(c.Models(t.Context())) })
 		p.expect(methodModelList)
 		p.delta("thr-1", "trn-1", "the last")
 		close(p.toClient)
@@ -218,8 +205,7 @@ func TestEndOfTransport(t *testing.T) {
 
 // The write timeout ends the connection to an app-server that does not read its input.
 func TestStuckInputEndsTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t) // nobody hears
+	withPeer(t, func(t *testing.T, c *Conn, _ *peer) { // nobody hears
 		begin := time.Now()
 		_, err := c.Account(t.Context())
 		if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrTimeout) {
@@ -236,8 +222,7 @@ func TestStuckInputEndsTheConnection(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		if n := c.Threads(); n != 1 {
 			t.Errorf("%d threads", n)
@@ -245,9 +230,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err := c.Err(); err != nil {
 			t.Errorf("before the end there is %v", err)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, c.Close())
 		if _, err := thread.Recv(); !errors.Is(err, ErrClosed) {
 			t.Errorf("the turn ended with %v", err)
 		}
@@ -281,9 +264,7 @@ func TestTooLargeMessageIsSkipped(t *testing.T) {
 		if got := log.String(); strings.Count(got, "skipped a message") != 1 {
 			t.Errorf("logged %s", got)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, c.Close())
 	})
 }
 

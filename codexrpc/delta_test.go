@@ -127,8 +127,7 @@ func TestDeltasAreJoined(t *testing.T) {
 
 // TestJoinedDeltasAreBounded checks that a queue of one long text overflows as any other.
 func TestJoinedDeltasAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		thread.queue.limit = 100_000
 		for range 30_000 {

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func shake(t *testing.T, userAgent, login string) (version string, err error) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := async(func() (err error) {
 			if version, err = c.Initialize(t.Context(), ClientInfo{Name: "test", Version: "1"}); err == nil {
 				err = c.CheckLogin(t.Context())
@@ -61,8 +61,7 @@ func TestHandshakeMisconfigured(t *testing.T) {
 		`{"summary":"Invalid configuration","details":"` + strings.Repeat("é", maxConfigWarning) + `"}`: "é…",
 		`{"summary":"Unknown setting x"}`:                                                               "",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c, p := dial(t)
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 			done := async(func() error {
 				if _, err := c.Initialize(t.Context(), ClientInfo{}); err != nil {
 					return err
@@ -82,12 +81,8 @@ func TestHandshakeMisconfigured(t *testing.T) {
 }
 
 func TestHandshakeRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
-		done := async(func() error {
-			_, err := c.Initialize(t.Context(), ClientInfo{})
-			return err
-		})
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+		done := async(func() error { return errOf(c.Initialize(t.Context(), ClientInfo{})) })
 		p.refuse(p.expect(methodInitialize), -32600, "no")
 		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) {
 			t.Errorf("ended with %v", err)
@@ -96,17 +91,13 @@ func TestHandshakeRefused(t *testing.T) {
 }
 
 func TestInitializeParams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := async(func() error {
-			_, err := c.Initialize(t.Context(), ClientInfo{Name: "caddy-codex", Version: "1.2.3"})
-			return err
+			return errOf(c.Initialize(t.Context(), ClientInfo{Name: "caddy-codex", Version: "1.2.3"}))
 		})
 		call := p.expect(methodInitialize)
 		var params initializeParams
-		if err := json.Unmarshal(call.Params, &params); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(call.Params, &params))
 		if params.ClientInfo != (ClientInfo{Name: "caddy-codex", Version: "1.2.3"}) || !params.Capabilities.ExperimentalAPI {
 			t.Errorf("asked for %s", call.Params)
 		}
@@ -148,8 +139,7 @@ func TestSupportedVersion(t *testing.T) {
 
 // Each model is listed once, and none that cannot be read.
 func TestModelsAreListedToTheLastPage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var models []Model
 		done := async(func() (err error) {
 			models, err = c.Models(t.Context())
@@ -173,15 +163,12 @@ func TestModelsAreListedToTheLastPage(t *testing.T) {
 
 // TestModelsHaveAnEnd checks that a listing whose cursor never ends is cut off.
 func TestModelsHaveAnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := listModels(t.Context(), c)
 		for range maxModelPages {
 			p.answer(p.expect(methodModelList), `{"data":[{"id":"a"}],"nextCursor":"more"}`)
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 		p.silent()
 	})
 }
@@ -195,8 +182,7 @@ func TestConfiguredModel(t *testing.T) {
 		"not readable": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				var got string
 				ask := func() (err error) {
 					got, err = c.ConfiguredModel(t.Context())

@@ -12,8 +12,7 @@ var testHeartbeat = Heartbeat{Every: 2 * time.Second, Wait: 4 * time.Second, Max
 
 // A call that times out causes a probe, and the second one in a row is reported.
 func TestTimeoutProbesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		found := make(chan Probe, 1)
 		c.Monitor(Heartbeat{Every: time.Hour, Wait: time.Second, MaxMissed: 3}, func(v Probe) { found <- v })
 		p.answer(p.expect(methodDiagnostics), `{}`)
@@ -44,8 +43,7 @@ func TestTimeoutProbesAtOnce(t *testing.T) {
 
 // TestProbeNeedsNoSlot checks that probes are sent while all slots are taken.
 func TestProbeNeedsNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		for range maxInFlight {
 			listModels(t.Context(), c)
 			p.expect(methodModelList)
@@ -98,8 +96,7 @@ func TestProgressIsAnAnswer(t *testing.T) {
 
 // The connection to a silent app-server ends after so many probes.
 func TestSilentAppServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var missed []int
 		begin := time.Now()
 		c.Monitor(testHeartbeat, func(v Probe) { missed = append(missed, v.Missed) })

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestDecodeNotifications checks each notification that is used, in its own shape. Without its end,
@@ -219,9 +221,7 @@ func TestTurnErrorShapes(t *testing.T) {
 		`"text"`:               nil,
 	} {
 		e := Event{}
-		if _, err := parseMessage([]byte(`{"method":"error","params":{"error":`+text+`}}`), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errOf(parseMessage([]byte(`{"method":"error","params":{"error":`+text+`}}`), &e)))
 		if !reflect.DeepEqual(e.Err, want) {
 			t.Errorf("%s: %+v, want %+v", text, e.Err, want)
 		}
@@ -442,8 +442,7 @@ func TestOnInput(t *testing.T) {
 // TestOnInputWithoutInput checks that a turn without input has read it when its start is answered,
 // since the history is read before, and that results are read when all calls have their output.
 func TestOnInputWithoutInput(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		read := 0
 		thread.OnInput(func() { read++ })
@@ -464,9 +463,7 @@ func TestOnInputWithoutInput(t *testing.T) {
 		answered := async(func() error { return thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}, {CallID: "b"}}) })
 		p.hear()
 		p.hear()
-		if err := <-answered; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-answered)
 		for want := 1; want <= 2; want++ {
 			p.say(`{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"function_call_output","call_id":"a","output":"x"}}}`)
 			synctest.Wait()

@@ -161,6 +161,15 @@ func dial(t *testing.T) (*Conn, *peer) {
 	return c, p
 }
 
+// withPeer runs a test in a bubble, with a connection to a peer.
+func withPeer(t *testing.T, test func(t *testing.T, c *Conn, p *peer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		test(t, c, p)
+	})
+}
+
 // dialLogged is dial with a log.
 func dialLogged(t *testing.T) (*Conn, *peer, *logbook.Book) {
 	p, log := newPeer(t), new(logbook.Book)
@@ -174,6 +183,9 @@ func async(f func() error) <-chan error {
 	go func() { done <- f() }()
 	return done
 }
+
+// errOf is the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }
 
 func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
 	t.Helper()

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 type prepared struct {
@@ -40,8 +42,7 @@ func TestPrepareThread(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				var got prepared
 				if !c.PrepareThread(`{"model":"m"}`, got.ready) {
 					t.Fatal("the call was not written")
@@ -54,9 +55,7 @@ func TestPrepareThread(t *testing.T) {
 				for _, thread := range got.threads {
 					done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 					p.answer(p.expect(methodTurnStart), `{"turn":{"id":"trn-1"}}`)
-					if err := <-done; err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, <-done)
 					p.delta("thr-1", "trn-1", "hello")
 					synctest.Wait()
 					if got := texts(t, thread); got != "hello" {
@@ -70,8 +69,7 @@ func TestPrepareThread(t *testing.T) {
 
 // A connection that has ended tells it at once, and one that never reads when it ends.
 func TestPrepareThreadAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, _ *peer) {
 		var got prepared
 		c.PrepareThread("{}", got.ready) // nobody reads it
 		_ = c.Close()
@@ -85,8 +83,7 @@ func TestPrepareThreadAtTheEnd(t *testing.T) {
 
 // No thread is prepared while all slots are taken, and a prepared one gives its slot back.
 func TestPrepareThreadTakesNoCallersPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var got prepared
 		var starts []heard
 		for range cap(c.calls.slots) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"unsafe"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func newQueue() *queue {
@@ -17,8 +19,7 @@ func newQueue() *queue {
 
 // A consumer that never reads loses its own turn and no other.
 func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		slow, other := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
 		slow.queue.limit = 100_000
 		for range 11 {
@@ -204,9 +205,7 @@ func TestBeginWakesOnce(t *testing.T) {
 	thread := openTestThread(c, benchThread)
 	p := c.calls.newPendingCall()
 	p.callbacks = (*startingTurn)(thread)
-	if err := c.calls.register(1, p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.calls.register(1, p))
 	lines := benchTurnLines()
 	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {
 		c.dispatch([]byte(line))
@@ -244,9 +243,7 @@ func TestHasNext(t *testing.T) {
 		if s.HasNext() {
 			t.Errorf("%q: a line is there that was not read from the pipe", rest)
 		}
-		if _, err := s.Read(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errOf(s.Read()))
 		if got := s.HasNext(); got != want {
 			t.Errorf("%q: %t", rest, got)
 		}

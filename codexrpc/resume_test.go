@@ -13,8 +13,7 @@ import (
 // TestNextTurn checks that a thread takes another turn after one that has completed,
 // and that late events of the first do not reach the second.
 func TestNextTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		if err := thread.NextTurn(); !errors.Is(err, errUnfinished) {
 			t.Errorf("a turn that runs: %v", err)
@@ -46,8 +45,7 @@ func TestNextTurn(t *testing.T) {
 
 // No event of any earlier turn reaches a turn whose id is not known yet, not even the end of one.
 func TestEventsOfEarlierTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		for _, next := range []string{"trn-2", "trn-3"} {
 			p.completed("thr-1", thread.currentTurnID(), StatusCompleted)
@@ -73,8 +71,7 @@ const parkedCallOf = `{"id":%d,"method":"item/tool/call","params":{"threadId":"t
 
 // The results of all calls of a burst reach it, whenever its requests come.
 func TestAnswerCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.say(parkedCallOf, 7, "a")
 		p.say(`{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"dynamicToolCall","id":"a"}}}`)
@@ -134,8 +131,7 @@ func TestTurnThatWentOn(t *testing.T) {
 		"reasoning": func(p *peer) { p.say(item, methodItemStarted, ItemReasoning) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				thread := openTurn(t, c, p, "thr-1", "trn-1")
 				p.say(parkedCallOf, 7, "a")
 				say(p)
@@ -150,8 +146,7 @@ func TestTurnThatWentOn(t *testing.T) {
 
 // Parked does not wait for calls of a turn that has ended.
 func TestParkedAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		done := async(func() error { return thread.Parked(t.Context(), []string{"a"}) })
 		p.silent()

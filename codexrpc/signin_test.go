@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 )
 
 // TestSignIn checks what a sign-in by a code asks for, and how its end is told.
@@ -16,8 +15,7 @@ func TestSignIn(t *testing.T) {
 		`{"success":false,"error":"` + strings.Repeat("x", 2*maxSignInError) + `"}`: "codex says: " + strings.Repeat("x", maxSignInError) + "…",
 		`{"success":"true","future":[]}`:                                            "codex says: no reason",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c, p := dial(t)
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 			var code DeviceCode
 			done := async(func() (err error) {
 				code, err = c.StartSignIn(t.Context())
@@ -54,8 +52,7 @@ func TestNoDeviceCode(t *testing.T) {
 		`{"verificationUrl":"javascript:0","userCode":"AB-CD"}`,
 		`{"verificationUrl":"https://x.example/d","userCode":"` + strings.Repeat("A", maxDeviceCode) + `"}`,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c, p := dial(t)
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 			done := async(func() error {
 				code, err := c.StartSignIn(t.Context())
 				if code != (DeviceCode{}) {

@@ -144,9 +144,7 @@ func TestLongLineIsNotKept(t *testing.T) {
 	if line, err := s.Read(); err != nil || len(line) != 4*maxKeptLine {
 		t.Fatalf("read %d bytes (%v)", len(line), err)
 	}
-	if _, err := s.Read(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errOf(s.Read()))
 	if s.longLine != nil {
 		t.Errorf("%d bytes are kept", cap(s.longLine))
 	}
@@ -187,9 +185,7 @@ func TestWriteMakesOneLine(t *testing.T) {
 	for _, m := range []string{`{"a":1}`, `{"b":2}`} {
 		must.OK(t, s.Write([]byte(m), time.Minute))
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "{\"a\":1}\n{\"b\":2}\n" {
 		t.Errorf("wrote %q (%v)", got, err)
@@ -215,12 +211,8 @@ func TestWriteWithoutDeadlines(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "out")
 	must.OK(t, err)
 	s := NewStdio(io.NopCloser(strings.NewReader("")), f)
-	if err := s.Write([]byte("{}"), time.Millisecond); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Write([]byte("{}"), time.Millisecond))
+	must.OK(t, s.Close())
 }
 
 func TestCloseEndsRead(t *testing.T) {
@@ -233,9 +225,7 @@ func TestCloseEndsRead(t *testing.T) {
 		ended <- err
 	}()
 	runtime.Gosched()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 	if err := <-ended; !errors.Is(err, os.ErrClosed) {
 		t.Errorf("ended with %v", err)
 	}
@@ -266,9 +256,7 @@ func TestProgressOfPipes(t *testing.T) {
 	if err := s.Write(make([]byte, 4*maxWritePart), patience); err != nil || s.Progress() != 4 {
 		t.Errorf("one that is read (%v) made it %d", err, s.Progress())
 	}
-	if _, err := w.WriteString(`{"half":`); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errOf(w.WriteString(`{"half":`)))
 	go func() { _, _ = s.Read() }() // until the pipe's end
 	must.Happen(t, "half a message is progress", func() bool { return s.Progress() == 5 })
 }

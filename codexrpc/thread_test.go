@@ -14,8 +14,7 @@ import (
 
 // TestTurnOnTheWire checks a whole turn, from the parameters to the last event.
 func TestTurnOnTheWire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		var thread *Thread
 		done := async(func() (err error) {
 			thread, err = c.StartThread(t.Context(), ThreadStartParams{
@@ -58,8 +57,7 @@ func TestTurnOnTheWire(t *testing.T) {
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		t.Run(fmt.Sprintf("turn_started_%t", started), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				thread := openThread(t, c, p, "thr-1")
 				done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 				call := p.expect(methodTurnStart)
@@ -96,8 +94,7 @@ func drain(c <-chan struct{}) {
 // another turn, are not taken for calls of the model.
 func TestReplaysAreDropped(t *testing.T) {
 	replay := `{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","id":"fc","call_id":"tool_0_0","name":"find","arguments":"{}"}}`
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 		call := p.expect(methodTurnStart)
@@ -117,8 +114,7 @@ func TestReplaysAreDropped(t *testing.T) {
 
 // Each of two threads gets its own events, in order, and no others.
 func TestEventsReachTheirThreadOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		one, two := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
 		for i := range 3 {
 			p.delta("thr-1", "trn-1", fmt.Sprint("a", i))
@@ -136,14 +132,10 @@ func TestEventsReachTheirThreadOnly(t *testing.T) {
 
 // A thread id that is in use is refused: it would mix up two callers.
 func TestThreadIDInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		first := openTurn(t, c, p, "thr-1", "trn-1")
 		for _, result := range []string{`{"thread":{"id":"thr-1"}}`, `{"thread":{}}`, `{}`, `null`} {
-			done := async(func() error {
-				_, err := c.StartThread(t.Context(), ThreadStartParams{})
-				return err
-			})
+			done := async(func() error { return errOf(c.StartThread(t.Context(), ThreadStartParams{})) })
 			p.answer(p.expect(methodThreadStart), result)
 			if err := <-done; err == nil {
 				t.Errorf("%s made a thread", result)
@@ -158,13 +150,9 @@ func TestThreadIDInUse(t *testing.T) {
 
 // A thread is unloaded if its caller has left during thread/start.
 func TestLateThreadIsUnloaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
-		done := async(func() error {
-			_, err := c.StartThread(ctx, ThreadStartParams{})
-			return err
-		})
+		done := async(func() error { return errOf(c.StartThread(ctx, ThreadStartParams{})) })
 		call := p.expect(methodThreadStart)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -184,12 +172,8 @@ func TestLateThreadIsUnloaded(t *testing.T) {
 
 // TestThreadAfterTheTimeoutIsUnloaded is the same after the timeout of the call.
 func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
-		done := async(func() error {
-			_, err := c.StartThread(t.Context(), ThreadStartParams{})
-			return err
-		})
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+		done := async(func() error { return errOf(c.StartThread(t.Context(), ThreadStartParams{})) })
 		call := p.expect(methodThreadStart)
 		if err := <-done; !errors.Is(err, ErrTimeout) {
 			t.Errorf("ended with %v", err)
@@ -201,8 +185,7 @@ func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
 
 // TestAbandonedCallsAreBounded checks the bound of the abandoned calls that are kept.
 func TestAbandonedCallsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
@@ -224,8 +207,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 
 // Closing a thread whose turn was refused interrupts nothing.
 func TestRefusedTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 		p.refuse(p.expect(methodTurnStart), -32602, "input too large")
@@ -238,8 +220,7 @@ func TestRefusedTurn(t *testing.T) {
 }
 
 func TestTurnWithoutAnID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 		p.answer(p.expect(methodTurnStart), `{"turn":null}`)
@@ -251,8 +232,7 @@ func TestTurnWithoutAnID(t *testing.T) {
 
 // An item of invalid JSON, which would break the stream, is not sent.
 func TestBrokenItemsAreNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		for _, item := range []string{``, `{`, `{"a":1}}`, `{"a":1},{"b":2}`, "nonsense"} {
 			if err := thread.InjectItems(t.Context(), []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(item)}); err == nil {
@@ -265,8 +245,7 @@ func TestBrokenItemsAreNotSent(t *testing.T) {
 
 // A turn ends if the model has said nothing in it, and others go on.
 func TestFailBeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		heard := openTurn(t, c, p, "thr-heard", "trn-heard")
 		p.notify(methodItemStarted, `{"threadId":"thr-heard","turnId":"trn-heard","item":{"type":"reasoning","id":"rs-1"}}`)
 		bare := openTurn(t, c, p, "thr-bare", "trn-bare")
@@ -302,8 +281,7 @@ func TestFailBeginning(t *testing.T) {
 
 // TestStoredThreads resumes a stored thread, and forks it.
 func TestStoredThreads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		for method, open := range map[string]func(context.Context, string) (*Thread, error){methodThreadResume: c.ResumeThread, methodThreadFork: c.ForkThread} {
 			var thread *Thread
 			done := async(func() (err error) {

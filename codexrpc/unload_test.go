@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func closing(thread *Thread) <-chan struct{} {
@@ -28,8 +30,7 @@ func releasedOnce(t *testing.T, released <-chan struct{}) {
 }
 
 func TestCloseOfAnIdleThread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		released := closing(openThread(t, c, p, "thr-1"))
 		unload := p.expect(methodThreadUnsubscribe)
 		if len(released) != 0 || c.Threads() != 1 {
@@ -45,8 +46,7 @@ func TestCloseOfAnIdleThread(t *testing.T) {
 
 // A turn that has ended is not interrupted, whether or not its last event was received.
 func TestCloseAfterTheTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.completed("thr-1", "trn-1", StatusCompleted)
 		synctest.Wait()
@@ -74,8 +74,7 @@ func TestCloseReleasesOnce(t *testing.T) {
 		"closed": func(c *Conn, _ *peer, _ heard) { _ = c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				thread := openTurn(t, c, p, "thr-1", "trn-1")
 				p.completed("thr-1", "trn-1", StatusCompleted)
 				synctest.Wait()
@@ -100,8 +99,7 @@ func TestCloseReleasesOnce(t *testing.T) {
 // TestCloseInATurn checks the order for an abandoned turn with tool calls: the
 // interruption, the end of the turn, the answers to the calls, and the unloading.
 func TestCloseInATurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		toolCall := `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"c","tool":"find","arguments":{}}}`
 		p.say(toolCall, 0)
@@ -138,8 +136,7 @@ func TestCloseInATurn(t *testing.T) {
 
 // A turn without a known id is interrupted.
 func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
@@ -164,8 +161,7 @@ func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
 
 // Close does not wait for the end of a turn whose turn/start was refused after its caller had left.
 func TestRefusalAfterTheCallerLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
@@ -189,8 +185,7 @@ func TestRefusalAfterTheCallerLeft(t *testing.T) {
 func TestRefusedInterrupt(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("end_comes_%t", late), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
+			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 				thread := openTurn(t, c, p, "thr-1", "trn-1")
 				released := closing(thread)
 				begin := time.Now()
@@ -211,8 +206,7 @@ func TestRefusedInterrupt(t *testing.T) {
 
 // A turn that does not end is unloaded after a while.
 func TestTurnThatDoesNotEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.say(`{"id":0,"method":"item/tool/call","params":{"threadId":"thr-1"}}`)
 		begin := time.Now()
@@ -234,8 +228,7 @@ func TestTurnThatDoesNotEnd(t *testing.T) {
 
 // The release is called when the connection ends or has ended.
 func TestCloseOnADeadConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		one, two := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
 		released := closing(one)
 		p.expect(methodTurnInterrupt)
@@ -246,27 +239,21 @@ func TestCloseOnADeadConnection(t *testing.T) {
 }
 
 func TestReleaseMayCloseTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		closed := make(chan error, 1)
 		openThread(t, c, p, "thr-1").Close(func() { closed <- c.Close() })
 		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-closed)
 	})
 }
 
 // A caller can receive the end of a turn that it has interrupted.
 func TestInterruptThatIsAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		done := async(func() error { return thread.Interrupt(t.Context()) })
 		p.answer(p.expect(methodTurnInterrupt), `{}`)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 		p.completed("thr-1", "trn-1", StatusInterrupted)
 		synctest.Wait()
 		events, err := thread.Recv()
@@ -278,8 +265,7 @@ func TestInterruptThatIsAwaited(t *testing.T) {
 
 // TestParkedCallsAreBounded checks that calls above the bound are answered at once.
 func TestParkedCallsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		openTurn(t, c, p, "thr-1", "trn-1")
 		for id := range maxParked {
 			p.say(`{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1"}}`, id)

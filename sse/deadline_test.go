@@ -186,9 +186,7 @@ func testIdleStream(t *testing.T, http2 bool) {
 		if err != nil || string(body) != request.want {
 			t.Errorf("%s: read %q, %v", request.path, body, err)
 		}
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, resp.Body.Close())
 	}
 	if n := dialled(); n != 1 {
 		t.Errorf("%d connections, want one for both requests", n)

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // toAny reads a value by its own methods into what encoding/json makes of it.
@@ -45,9 +47,7 @@ func sameAsEncodingJSON(t *testing.T, text string) {
 	var want any
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	if err := decoder.Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, decoder.Decode(&want))
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%q: read %#v, want %#v", text, got, want)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // readAll reads the value at a cursor, descending into all of it.
@@ -42,9 +44,7 @@ func TestCursor(t *testing.T) {
 		var want any
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.UseNumber()
-		if err := decoder.Decode(&want); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, decoder.Decode(&want))
 		c := NewCursor(v)
 		var got any
 		if span := c.Read(func() { got = readAll(c) }); !reflect.DeepEqual(got, want) || string(span) != string(v) {
