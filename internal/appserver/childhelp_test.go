@@ -2,8 +2,8 @@ package appserver
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // The environment of the test binary when it plays the app-server.
@@ -34,10 +36,6 @@ const (
 	methodLoginStart        = "account/login/start"
 )
 
-func turnCompleted(thread, turn, status string) string {
-	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
-}
-
 // printModels is the run of the program that prints its catalogue.
 func printModels(is map[string]bool) int {
 	if is["models-fail"] {
@@ -54,10 +52,7 @@ func printModels(is map[string]bool) int {
 // runChild is the app-server of the tests. It answers what a start needs and ends with
 // its input, except for what mode says, which is a list of words.
 func runChild(mode string) int {
-	is := make(map[string]bool)
-	for word := range strings.SplitSeq(mode, " ") {
-		is[word] = true
-	}
+	is := words(strings.Fields(mode)...)
 	if slices.Contains(os.Args, "debug") {
 		return printModels(is)
 	}
@@ -84,7 +79,10 @@ func runChild(mode string) int {
 	if is["deaf"] || is["stubborn"] {
 		signal.Notify(terminated, syscall.SIGTERM)
 	}
-	answerCalls(is)
+	if err := (&double{is: is, stdout: os.Stdout, calls: make(map[string]int)}).serve(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 5
+	}
 	switch {
 	case is["deaf"]: // to the end of its input
 		<-terminated
@@ -97,82 +95,78 @@ func runChild(mode string) int {
 	return 0
 }
 
-func answerCalls(is map[string]bool) {
-	in := bufio.NewScanner(os.Stdin)
+// words are what an app-server does that is unusual, see serve.
+func words(all ...string) map[string]bool {
+	is := make(map[string]bool)
+	for _, word := range all {
+		is[word] = true
+	}
+	return is
+}
+
+// serve answers what a client needs until the end of the input.
+func (d *double) serve(stdin io.Reader) error {
+	in := bufio.NewScanner(stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
-		var call struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				ThreadID string `json:"threadId"`
-				TurnID   string `json:"turnId"`
-			} `json:"params"`
-		}
-		if err := json.Unmarshal(in.Bytes(), &call); err != nil {
-			fmt.Fprintln(os.Stderr, "unreadable input")
-			os.Exit(5)
-		}
-		if is["dies:"+call.Method] {
+		d.wait()
+		call := gjson.ParseBytes(in.Bytes())
+		method, id := call.Get("method").Str, call.Get("id").Raw
+		d.mu.Lock()
+		d.calls[method]++
+		d.mu.Unlock()
+		if d.is["dies:"+method] {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
-		if is["complains"] {
-			fmt.Fprintln(os.Stderr, "asked for", call.Method)
-			fmt.Println("no message of", call.Method)
+		if d.is["complains"] {
+			fmt.Fprintln(os.Stderr, "asked for", method)
+			d.say("no message of %s", method)
 		}
-		if is["misconfigured"] && call.Method == "initialized" {
-			fmt.Printf(`{"method":"configWarning","params":{"summary":"Invalid configuration; using defaults.","details":"no provider x"}}` + "\n")
+		if d.is["misconfigured"] && method == "initialized" {
+			d.say(`{"method":"configWarning","params":{"summary":"Invalid configuration; using defaults.","details":"no provider x"}}`)
 		}
-		if is["hangs-up:"+call.Method] {
-			_ = os.Stdout.Close()
+		if d.is["hangs-up:"+method] {
+			_ = d.stdout.Close()
 		}
-		if is["refuses:"+call.Method] {
-			fmt.Printf(`{"id":%s,"error":{"code":-32600,"message":"unknown variant"}}`+"\n", call.ID)
+		if id == "" || d.is["mute:"+method] {
 			continue
 		}
-		if refusal := childRefusal(is, call.Method); refusal != "" {
-			fmt.Printf(`{"id":%s,"error":{"code":-32603,"message":%q}}`+"\n", call.ID, refusal)
-			continue
-		}
-		if result := childResult(is, call.Method); result != "" && call.ID != nil {
-			fmt.Printf(`{"id":%s,"result":%s}`+"\n", call.ID, result)
-			if call.Method == methodTurnInterrupt {
-				fmt.Println(turnCompleted(call.Params.ThreadID, call.Params.TurnID, "interrupted"))
-			}
-			if call.Method == methodLoginStart && !is["nobody-signs-in"] {
-				fmt.Printf(`{"method":"account/login/completed","params":{"success":%t,"error":"no such code"}}`+"\n", !is["sign-in-fails"])
-			}
+		d.say(`{"id":%s,%s}`, id, d.answer(method))
+		switch {
+		case method == methodTurnInterrupt:
+			d.say("%s", turnCompleted(call.Get("params.threadId").Str, call.Get("params.turnId").Str, "interrupted"))
+		case method == methodLoginStart && !d.is["nobody-signs-in"]:
+			d.say(`{"method":"account/login/completed","params":{"success":%t,"error":"no such code"}}`, !d.is["sign-in-fails"])
 		}
 	}
-	if err := in.Err(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(5)
-	}
+	d.wait() // a frozen one does not notice the end either
+	return in.Err()
 }
 
-var threadsStarted int
-
-// childRefusal returns the message with which the back end's calls fail; empty: they do not.
-func childRefusal(is map[string]bool, method string) string {
-	switch {
+// answer returns the member of an answer with the result or the error.
+func (d *double) answer(method string) string {
+	failed := func(message string) string { return fmt.Sprintf(`"error":{"code":-32603,"message":%q}`, message) }
+	switch is := d.is; {
+	case is["refuses:"+method]:
+		return `"error":{"code":-32600,"message":"unknown variant"}`
 	case method == methodAccountRead && is["account:failed"]:
-		return "workspace routing discovery failed"
+		return failed("workspace routing discovery failed")
 	case method == methodAccountRead && is["account:refused"]:
-		return "Your refresh token has expired. Please log out and sign in again."
+		return failed("Your refresh token has expired. Please log out and sign in again.")
 	case method == methodRateLimitsRead && is["limits:500"]:
-		return "failed to fetch codex rate limits: GET https://x/wham/usage failed: 500 Internal Server Error; content-type=application/json; body={}"
+		return failed("failed to fetch codex rate limits: GET https://x/wham/usage failed: 500 Internal Server Error; content-type=application/json; body={}")
 	case method == methodRateLimitsRead && is["limits:net"]:
-		return "failed to fetch codex rate limits: error sending request for url (https://x/wham/usage)"
+		return failed("failed to fetch codex rate limits: error sending request for url (https://x/wham/usage)")
+	case method == methodRateLimitsRead && len(d.limits) > 0:
+		next := d.limits[0]
+		d.limits = d.limits[1:]
+		return next
 	}
-	return ""
+	return `"result":` + d.result(method)
 }
 
-// childResult returns the result of a method; empty: the call is not answered.
-func childResult(is map[string]bool, method string) string {
-	if is["mute:"+method] {
-		return ""
-	}
-	switch method {
+func (d *double) result(method string) string {
+	switch is := d.is; method {
 	case methodInitialize:
 		version := "0.169.0"
 		if is["old"] {
@@ -189,21 +183,29 @@ func childResult(is map[string]bool, method string) string {
 	case methodModelList:
 		return `{"data":[]}`
 	case methodThreadStart:
-		threadsStarted++
-		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, threadsStarted)
+		d.threads++
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, d.threads)
 	case methodDiagnostics:
 		memory := 100
 		switch {
 		case is["grows"]:
-			memory += 100 * threadsStarted
+			memory += 100 * d.threads
 		case is["fat"]:
 			memory = 1 << 40
 		}
-		return fmt.Sprintf(`{"process":{"id":0,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, memory, threadsStarted)
+		return fmt.Sprintf(`{"process":{"id":0,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, memory, d.threads)
 	case methodTurnStart:
-		return `{"turn":{"id":"trn-1"}}`
+		return fmt.Sprintf(`{"turn":{"id":"trn-%d"}}`, d.threads)
 	case methodLoginStart:
 		return `{"verificationUrl":"https://issuer.example/device","userCode":"AB-CD"}`
 	}
 	return `{}`
+}
+
+func (d *double) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(d.stdout, format+"\n", args...) // it may have been killed
+}
+
+func turnCompleted(thread, turn, status string) string {
+	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
 }

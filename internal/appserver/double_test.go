@@ -1,7 +1,6 @@
 package appserver
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,24 +8,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // doubles are app-servers within this process, for a Process in virtual time.
 type doubles struct {
 	mu      sync.Mutex
 	started []*double
-	mute    map[string]bool // methods that those started from now on do not answer
-	refuse  map[string]bool // methods that they refuse
+	is      map[string]bool // the words of those that are started from now on
 }
 
-// double is one of them.
+// double is one of them, or the whole of a child, see runChild.
 type double struct {
-	mute, refuse map[string]bool
-	stdout       *io.PipeWriter
-	threads      int      // started; of the goroutine that answers
-	limits       []string // the next answers about the limits, as members of the JSON
+	is      map[string]bool // words that say what it does
+	stdout  io.WriteCloser
+	threads int      // started; of the goroutine that answers
+	limits  []string // the next answers about the limits, as members of the JSON
 
 	end func() // as it ends when it is killed
 
@@ -56,7 +52,7 @@ func (d *doubles) start() (*Program, error) {
 	stderr, complaints := io.Pipe()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	one := &double{mute: d.mute, refuse: d.refuse, stdout: stdout, calls: make(map[string]int)}
+	one := &double{is: d.is, stdout: stdout, calls: make(map[string]int)}
 	d.started = append(d.started, one)
 	one.end = func() {
 		_ = stdin.Close()
@@ -66,7 +62,9 @@ func (d *doubles) start() (*Program, error) {
 	return &Program{
 		Stdin: toProgram, Stdout: fromProgram, Stderr: stderr, PID: len(d.started),
 		Wait: func() string {
-			one.serve(stdin)
+			if err := one.serve(stdin); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				panic(err)
+			}
 			one.end()
 			_ = complaints.Close()
 			return "ended"
@@ -78,52 +76,6 @@ func (d *doubles) start() (*Program, error) {
 		},
 		Kill: one.kill,
 	}, nil
-}
-
-func (d *double) serve(stdin io.Reader) {
-	in := bufio.NewScanner(stdin)
-	for in.Scan() {
-		d.wait()
-		call := gjson.ParseBytes(in.Bytes())
-		method, id := call.Get("method").Str, call.Get("id").Raw
-		d.mu.Lock()
-		d.calls[method]++
-		d.mu.Unlock()
-		switch {
-		case id == "" || d.mute[method]:
-		case method == methodRateLimitsRead && len(d.limits) > 0:
-			d.say(`{"id":%s,%s}`, id, d.limits[0])
-			d.limits = d.limits[1:]
-		case d.refuse[method]:
-			d.say(`{"id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id)
-		default:
-			d.say(`{"id":%s,"result":%s}`, id, d.result(method))
-			if method == methodTurnInterrupt {
-				d.say("%s", turnCompleted(call.Get("params.threadId").Str, call.Get("params.turnId").Str, "interrupted"))
-			}
-		}
-	}
-	if err := in.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		panic(err)
-	}
-	d.wait() // a frozen one does not notice the end either
-}
-
-func (d *double) result(method string) string {
-	switch method {
-	case methodThreadStart:
-		d.threads++
-		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, d.threads)
-	case methodTurnStart:
-		return fmt.Sprintf(`{"turn":{"id":"trn-%d"}}`, d.threads)
-	case methodDiagnostics:
-		return `{"process":{"id":1,"residentMemoryBytes":100}}`
-	}
-	return childResult(nil, method)
-}
-
-func (d *double) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(d.stdout, format+"\n", args...) // it may have been killed
 }
 
 func (d *double) completed(n int) {

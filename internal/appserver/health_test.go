@@ -117,7 +117,7 @@ func TestHungProcessIsReplaced(t *testing.T) {
 func TestRefusedProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
-		d.refuse = map[string]bool{methodDiagnostics: true}
+		d.is = words("refuses:" + methodDiagnostics)
 		p.Start()
 		conn(t, p)
 		time.Sleep(time.Hour)
@@ -163,12 +163,12 @@ func TestMuteMethods(t *testing.T) {
 		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, d := newDoubles(t)
-				d.mute = map[string]bool{method: true}
+				d.is = words("mute:" + method)
 				p.Start()
 				c := conn(t, p)
 				old := d.last()
 				d.mu.Lock()
-				d.mute = nil // of the next one
+				d.is = nil // of the next one
 				d.mu.Unlock()
 				use(t, c)
 				time.Sleep(20 * time.Second) // as long as closing a thread may take
@@ -203,7 +203,7 @@ func startThread(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 func TestUnansweredForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
-		d.mute = map[string]bool{methodThreadStart: true}
+		d.is = words("mute:" + methodThreadStart)
 		p.Start()
 		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
 			if _, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{}); !errors.Is(err, codexrpc.ErrTimeout) && !errors.Is(err, codexrpc.ErrClosed) {
@@ -220,7 +220,7 @@ func TestUnansweredForGood(t *testing.T) {
 func TestMuteProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
-		d.mute = map[string]bool{methodDiagnostics: true}
+		d.is = words("mute:" + methodDiagnostics)
 		p.Start()
 		c := conn(t, p)
 		for range 30 {

@@ -12,7 +12,7 @@ import (
 func TestModelsOfAReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, doubles := newDoubles(t)
-		doubles.mute = map[string]bool{"model/list": true}
+		doubles.is = words("mute:model/list")
 		p.Start()
 		old, err := p.Instance(t.Context())
 		if err != nil {
