@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 // and "done": true. If the turn fails, an object with only the error ends the stream.
 type Encoder struct {
 	api.Events
-	meta Meta
-	timings
+	meta       Meta
+	started    time.Time // when the turn has started
+	firstPiece time.Time // when its first piece came; zero: none has
 
 	// The content of the object, if there are no lines.
 	content, thinking strings.Builder
@@ -29,7 +31,7 @@ func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
 // Begin implements [api.Encoder].
 func (e *Encoder) Begin(emit api.Emit) {
 	e.Events.Begin(emit)
-	e.timings = timings{arrived: e.meta.Arrived, started: time.Now()}
+	e.started = time.Now()
 }
 
 // Write implements [api.Encoder]. It fails if the arguments of a call are not a JSON object.
@@ -38,7 +40,10 @@ func (e *Encoder) Write(_ int, out turn.Output) error {
 		return e.Err()
 	}
 	if out.Kind == turn.OutputFinish {
-		e.writeEnd(&out)
+		if e.End(); e.Streams() {
+			e.Send("", e.appendEnd(e.Take(), new(piece), &out))
+		}
+		e.finish = out
 		return e.Err()
 	}
 	p, apiErr := e.meta.newPiece(&out)
@@ -48,7 +53,9 @@ func (e *Encoder) Write(_ int, out turn.Output) error {
 	if p.isEmpty() {
 		return nil
 	}
-	e.recordFirst()
+	if e.firstPiece.IsZero() {
+		e.firstPiece = time.Now()
+	}
 	if e.Streams() {
 		e.Send("", append(e.meta.appendStart(e.Take(), &p, time.Now()), `,"done":false}`...))
 		return e.Err()
@@ -57,16 +64,6 @@ func (e *Encoder) Write(_ int, out turn.Output) error {
 	e.thinking.WriteString(p.thinking)
 	e.calls = append(e.calls, p.calls...)
 	return nil
-}
-
-// writeEnd ends the answer. out is the last output.
-func (e *Encoder) writeEnd(out *turn.Output) {
-	if e.End(); e.Streams() {
-		now := time.Now()
-		e.Send("", e.meta.appendEnd(e.meta.appendStart(e.Take(), new(piece), now), out, &e.timings, now))
-		return
-	}
-	e.finish = *out
 }
 
 // Form implements [api.Answer]. The keepalive is a line with an empty text, which changes nothing.
@@ -80,7 +77,45 @@ func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", appendE
 
 // JSON implements [api.Encoder].
 func (e *Encoder) JSON() []byte {
-	now := time.Now()
-	all := piece{e.content.String(), e.thinking.String(), e.calls}
-	return e.meta.appendEnd(e.meta.appendStart(nil, &all, now), &e.finish, &e.timings, now)
+	return e.appendEnd(nil, &piece{e.content.String(), e.thinking.String(), e.calls}, &e.finish)
 }
+
+// appendEnd appends the last object, with p, of a turn that has ended with out.
+func (e *Encoder) appendEnd(dst []byte, p *piece, out *turn.Output) []byte {
+	now := time.Now()
+	dst = append(e.meta.appendStart(dst, p, now), `,"done":true,"done_reason":"`...)
+	if e.meta.loadReason != "" {
+		return append(append(dst, e.meta.loadReason...), `"}`...)
+	}
+	reason := out.End.Finish
+	if reason == turn.FinishToolCalls {
+		reason = turn.FinishStop
+	}
+	first := e.firstPiece
+	if first.IsZero() {
+		first = now
+	}
+	input := out.End.Usage.InputTokens
+	if out.End.Estimated && input == 0 {
+		input = e.meta.InputTokens
+	}
+	dst = append(append(dst, reason...), '"')
+	for _, member := range []struct {
+		name  string
+		value int64
+	}{
+		{"total_duration", nanoseconds(e.meta.Arrived, now)},
+		{"load_duration", nanoseconds(e.meta.Arrived, e.started)},
+		{"prompt_eval_count", input},
+		{"prompt_eval_duration", nanoseconds(e.started, first)},
+		{"eval_count", out.End.Usage.OutputTokens},
+		{"eval_duration", nanoseconds(first, now)},
+	} {
+		dst = append(append(append(dst, `,"`...), member.name...), `":`...)
+		dst = strconv.AppendInt(dst, member.value, 10)
+	}
+	return append(dst, '}')
+}
+
+// nanoseconds returns the nanoseconds between two times, at least 1: clients divide by it.
+func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

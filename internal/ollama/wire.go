@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -111,52 +110,3 @@ func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	}
 	return dst
 }
-
-// timings are the arrival of the request, the turn's start, and the first piece (zero: none yet).
-type timings struct{ arrived, started, firstPiece time.Time }
-
-// recordFirst records the time of the first piece. For later ones it does nothing.
-func (c *timings) recordFirst() {
-	if c.firstPiece.IsZero() {
-		c.firstPiece = time.Now()
-	}
-}
-
-// appendEnd appends the members that only the last object has, and the closing brace.
-func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time) []byte {
-	dst = append(dst, `,"done":true,"done_reason":"`...)
-	if m.loadReason != "" {
-		return append(append(dst, m.loadReason...), `"}`...)
-	}
-	reason := out.End.Finish
-	if reason == turn.FinishToolCalls {
-		reason = turn.FinishStop
-	}
-	first := t.firstPiece
-	if first.IsZero() {
-		first = now
-	}
-	input := out.End.Usage.InputTokens
-	if out.End.Estimated && input == 0 {
-		input = m.InputTokens
-	}
-	dst = append(append(dst, reason...), '"')
-	for _, member := range []struct {
-		name  string
-		value int64
-	}{
-		{"total_duration", nanoseconds(t.arrived, now)},
-		{"load_duration", nanoseconds(t.arrived, t.started)},
-		{"prompt_eval_count", input},
-		{"prompt_eval_duration", nanoseconds(t.started, first)},
-		{"eval_count", out.End.Usage.OutputTokens},
-		{"eval_duration", nanoseconds(first, now)},
-	} {
-		dst = append(append(append(dst, `,"`...), member.name...), `":`...)
-		dst = strconv.AppendInt(dst, member.value, 10)
-	}
-	return append(dst, '}')
-}
-
-// nanoseconds returns the nanoseconds between two times, at least 1: clients divide by it.
-func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

@@ -1,12 +1,10 @@
 package responses
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -15,22 +13,11 @@ var API = api.API{
 	Name:   "responses",
 	Images: "input",
 	Routes: []api.Route{
-		{Path: "/v1/responses", Methods: api.Post, Turn: decoder(Decode), Socket: decoder(DecodeCreate)},
+		{Path: "/v1/responses", Methods: api.Post, Turn: api.Decoder(Decode), Socket: api.Decoder(DecodeCreate)},
 		// Counting occupies a slot for turns, since it can take as long as a turn.
-		{Path: "/v1/responses/input_tokens", Methods: api.Post, Turn: decoder(Decode), Count: InputTokens},
+		{Path: "/v1/responses/input_tokens", Methods: api.Post, Turn: api.Decoder(Decode), Count: InputTokens},
 		{Path: "/v1/responses/compact", Methods: api.Post, NoBody: true, Plain: api.Refusal(apierror.NoCompaction)},
 	},
-}
-
-func decoder(decode func([]byte) (*Request, *apierror.Error)) api.Turn {
-	return func(_ api.Server, _ *http.Request, body []byte) (api.Request, *apierror.Error) {
-		decoded, apiErr := decode(body)
-		if apiErr != nil {
-			return nil, apiErr
-		}
-		decoded.Suffix = responseid.NewSuffix(time.Now())
-		return decoded, nil
-	}
 }
 
 // ResponseRequest returns the request itself, for the gateway, which stores its response.

@@ -33,7 +33,7 @@ func TestClientCalls(t *testing.T) {
 		if _, rest, _ := strings.Cut(item, `,`); rest != c.item+"}" {
 			t.Errorf("%s: %s", c.name, item)
 		}
-		output := `{"type":"` + meta.originalTools[c.name].callType + `_output","call_id":"c","status":"failed","output":` + map[string]string{
+		output := `{"type":"` + meta.request.originalTools[c.name].callType + `_output","call_id":"c","status":"failed","output":` + map[string]string{
 			"shell": `[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":1}}]`, "apply_patch": `"no such file"`,
 		}[c.name] + `}`
 		r := responseOf(t, withInput(item+`,`+output))

@@ -142,7 +142,7 @@ func (s *Encoder) endReasoning(out *turn.Output) {
 			return
 		}
 		i := &outputItem{providerID: out.ID}
-		if !s.meta.includeEncrypted {
+		if !s.meta.request.Encrypted {
 			i.index = hidden
 		}
 		s.beginItem(typeReasoning, i)
@@ -155,7 +155,7 @@ func (s *Encoder) addCall(out *turn.Output) {
 	if s.meta.CallsInText {
 		return
 	}
-	tool, ok := s.meta.originalTools[out.Name]
+	tool, ok := s.meta.request.originalTools[out.Name]
 	if !ok {
 		tool = originalTool{callType: typeFunctionCall, name: out.Name}
 	}

@@ -384,7 +384,7 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 // TestEstimatedUsage: usage that was counted here says so.
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
-		body := newStream(Meta{settingsJSON: []byte(`{"model":"m"}`)}, nil)
+		body := newStream(Meta{request: new(Request), settingsJSON: []byte(`{"model":"m"}`)}, nil)
 		_ = body.Write(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: estimated}})
 		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
 			t.Errorf("estimated %t: %s", estimated, body.JSON())

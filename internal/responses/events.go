@@ -101,7 +101,7 @@ func (i *outputItem) event(name string) event {
 // sendItem sends an event with the whole item, unless the item is hidden from the client.
 func (s *Encoder) sendItem(name string, i *outputItem) {
 	if !s.Silent() && i.index != hidden {
-		item := i.asJSON(s.meta.includeEncrypted)
+		item := i.asJSON(s.meta.request.Encrypted)
 		s.send(event{Type: name, OutputIndex: i.index, Item: &item})
 	}
 }

@@ -40,7 +40,7 @@ func (s *Encoder) responseJSON() []byte {
 	state.Output = make([]outputJSON, 0, s.shownCount)
 	for _, i := range s.items {
 		if i.index != hidden {
-			state.Output = append(state.Output, i.asJSON(s.meta.includeEncrypted))
+			state.Output = append(state.Output, i.asJSON(s.meta.request.Encrypted))
 		}
 	}
 	object := wirejson.Append(nil, state)
@@ -113,7 +113,7 @@ func (s *Encoder) storedOutput(object []byte) []json.RawMessage {
 	}
 	items := make([]json.RawMessage, len(s.items))
 	for k, i := range s.items {
-		if i.index == hidden || !s.meta.includeEncrypted && i.encryptedContent != "" {
+		if i.index == hidden || !s.meta.request.Encrypted && i.encryptedContent != "" {
 			items[k] = wirejson.Append(nil, i.asJSON(true))
 		} else {
 			items[k] = shown[i.index]

@@ -8,10 +8,12 @@ package responses
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -26,7 +28,7 @@ type Request struct {
 	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // the client wants no output
 
-	Suffix string // of the ids of the response and its items; set by the caller of Decode
+	Suffix string // of the ids of the response and its items
 
 	instructions wirejson.Value
 	input        []inputItem
@@ -44,14 +46,16 @@ type Request struct {
 
 // Decode reads and checks a body, see [prompt]. The caller fetches [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
-	return field.Body(body, new(Request), (*Request).read)
+	return field.Body(body, newRequest(), (*Request).read)
 }
 
 // DecodeCreate is [Decode] for a message of a WebSocket, which is always answered by a stream. If
 // generate is false, it is a warm-up: the client wants no output.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
-	return field.Body(message, new(Request), (*Request).readCreate)
+	return field.Body(message, newRequest(), (*Request).readCreate)
 }
+
+func newRequest() *Request { return &Request{Suffix: responseid.NewSuffix(time.Now())} }
 
 func (r *Request) readCreate(root wirejson.Value) *field.Error {
 	var kind, generate wirejson.Value

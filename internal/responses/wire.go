@@ -171,16 +171,14 @@ type Meta struct {
 	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
 
-	request          *Request
-	includeEncrypted bool // the client wants the reasoning's encrypted content
-	originalTools    map[string]originalTool
-	settingsJSON     []byte // the members that never change, as an object
+	request      *Request
+	settingsJSON []byte // the members that never change, as an object
 }
 
 // Meta returns the Meta of the response; the caller sets all exported fields except ID. suffix is
 // for the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
-	return Meta{ID: responseid.Prefix + suffix, request: r, includeEncrypted: r.Encrypted, originalTools: r.originalTools, settingsJSON: r.settingsJSON()}
+	return Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON()}
 }
 
 // settingsJSON returns what a Response repeats, as an object. OpenAI's defaults fill the gaps.
