@@ -58,31 +58,6 @@ func TestOrderOfArrival(t *testing.T) {
 	})
 }
 
-// TestOrderOfUsers checks that the users are served in turn: who comes with one function waits for
-// one of each other user, however many these have.
-func TestOrderOfUsers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrder(1)
-		start := time.Now()
-		var all sync.WaitGroup
-		run := func(user string, want time.Duration) {
-			all.Go(func() {
-				inOrder(o, user, time.Now(), func() { time.Sleep(time.Second) })
-				if took := time.Since(start); want > 0 && took != want {
-					t.Errorf("%s was ready after %s, want %s", user, took, want)
-				}
-			})
-			synctest.Wait()
-		}
-		for range 10 {
-			run("a", 0)
-		}
-		run("b", 3*time.Second) // after the one that runs, and one more of a
-		run("c", 4*time.Second)
-		all.Wait()
-	})
-}
-
 // TestSteps checks that others come between the steps of a long function: another user, and other
 // requests of the same one.
 func TestSteps(t *testing.T) {

@@ -195,29 +195,6 @@ func TestHeavyIsNotStarved(t *testing.T) {
 	})
 }
 
-// When the one that others wait behind gives up, they go on.
-func TestGivingUpLetsOthersPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(QueueOptions{Concurrent: 2, Queue: 10, Wait: time.Minute})
-		release := take(t, q, "a", 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			if _, err := q.Acquire(ctx, "b", 2); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}()
-		synctest.Wait()
-		passed := make(chan func(), 1)
-		go func() { passed <- take(t, q, "c", 1) }()
-		synctest.Wait()
-		checkCounts(t, q, 1, 2)
-		cancel()
-		(<-passed)()
-		release()
-		checkCounts(t, q, 0, 0)
-	})
-}
-
 // One user cannot fill the queue for the others: the newest of the longest line
 // makes room, as long as that makes the lines more even.
 func TestFullQueue(t *testing.T) {
