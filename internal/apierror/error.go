@@ -127,7 +127,6 @@ const (
 	CodeResponseCancelled      Code = "response_cancelled"
 	CodeResponseNotCancellable Code = "response_not_cancellable"
 	CodeServerOverloaded       Code = "server_overloaded"
-	CodeTimeout                Code = "codex_timeout"
 	CodeUnauthorized           Code = "codex_unauthorized"
 	CodeUnsupportedParameter   Code = "unsupported_parameter"
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
@@ -185,7 +184,7 @@ var (
 	// RateLimited is the class of requests that exceed a limit. They may succeed later.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
 	// TimedOut is the class of requests whose answer has taken too long.
-	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)
+	TimedOut = NewClass("codex_timeout", http.StatusGatewayTimeout, 0)
 )
 
 // The classes that only this package uses.

@@ -38,7 +38,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	// last events are stored, so the answer stays claimed until then; later, turnContext's removes
 	// the response from the running ones, for which an exiting server waits.
 	background.releaseOnClose(releaseFunc(responder.claim.release))
-	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
+	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
 	// The exchange of this handler, which may follow for long, keeps nothing of the request alive.
 	moved := new(request)
@@ -57,8 +57,8 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
 	ex.releasers = nil
-	background.exit.accepted.Store(true)
-	background.ctx = g.drainer.add(ctx, &background.exit)
+	background.accepted.Store(true)
+	g.drainer.add(ctx, background)
 	background.r = ex.r.Clone(background.ctx)
 	background.r.Body = http.NoBody
 	return background

@@ -35,8 +35,8 @@ func TestExit(t *testing.T) {
 		running, coming, ended := begin(), begin(), begin()
 		defer running.close()
 		defer coming.close()
-		running.exit.accepted.Store(true)
-		ended.exit.accepted.Store(true)
+		running.accepted.Store(true)
+		ended.accepted.Store(true)
 		ended.close()
 		time.Sleep(time.Hour)
 		if running.ctx.Err() != nil || coming.ctx.Err() != nil {
@@ -66,8 +66,8 @@ func TestExit(t *testing.T) {
 		if err := context.Cause(late.ctx); !errors.Is(err, turn.ErrShutdown) {
 			t.Error("a request that came later:", err)
 		}
-		if len(g.drainer.watches) > 0 {
-			t.Errorf("%d requests are kept", len(g.drainer.watches))
+		if len(g.drainer.requests) > 0 {
+			t.Errorf("%d requests are kept", len(g.drainer.requests))
 		}
 	})
 }

@@ -3,18 +3,10 @@ package gateway
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
-
-type exitWatch struct {
-	cancel   context.CancelCauseFunc
-	done     <-chan struct{} // closed when the context of the request has ended
-	accepted atomic.Bool     // true: the request may continue for the drain timeout after the exit has begun; false: it ends immediately
-	drainer  *drainer
-}
 
 // drainer ends all requests when the server exits. It watches exit only while there are requests.
 // Otherwise an idle gateway would stay in memory after a reload has replaced it.
@@ -23,39 +15,37 @@ type drainer struct {
 	drain time.Duration   // how long accepted requests may continue after the exit has begun
 
 	mu           sync.Mutex
-	watches      map[*exitWatch]struct{} // of the requests under way; empty after the exit has begun
-	exiting      bool                    // the exit has begun
-	stopWatching func() bool             // stops watching exit; nil: exit is not watched
+	requests     map[*exchange]struct{} // the requests under way; empty after the exit has begun
+	exiting      bool                   // the exit has begun
+	stopWatching func() bool            // stops watching exit; nil: exit is not watched
 }
 
 func newDrainer(exit context.Context, drain time.Duration) *drainer {
-	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
+	return &drainer{exit: exit, drain: drain, requests: make(map[*exchange]struct{})}
 }
 
 // add registers a request until remove is called. After the exit has begun, it calls endRequest. The
-// returned context of the request ends with ctx, or at the exit.
-func (d *drainer) add(ctx context.Context, w *exitWatch) context.Context {
-	ctx, w.cancel = context.WithCancelCause(ctx)
-	w.done, w.drainer = ctx.Done(), d
+// request gets a context that ends with ctx, or at the exit.
+func (d *drainer) add(ctx context.Context, ex *exchange) {
+	ex.ctx, ex.cancel = context.WithCancelCause(ctx)
+	ex.drainer = d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.exiting {
-		go d.endRequest(w)
-		return ctx
+		go d.endRequest(ex)
+		return
 	}
-	d.watches[w] = struct{}{}
+	d.requests[ex] = struct{}{}
 	if d.stopWatching == nil {
 		d.stopWatching = context.AfterFunc(d.exit, d.endAll)
 	}
-	return ctx
 }
 
-func (w *exitWatch) remove() {
-	d := w.drainer
+func (d *drainer) remove(ex *exchange) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.watches, w)
-	if len(d.watches) == 0 && d.stopWatching != nil {
+	delete(d.requests, ex)
+	if len(d.requests) == 0 && d.stopWatching != nil {
 		d.stopWatching()
 		d.stopWatching = nil
 	}
@@ -66,22 +56,22 @@ func (d *drainer) endAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.exiting = true
-	for w := range d.watches {
-		go d.endRequest(w)
+	for ex := range d.requests {
+		go d.endRequest(ex)
 	}
-	clear(d.watches)
+	clear(d.requests)
 }
 
 // endRequest ends a request with turn.ErrShutdown. A request that is not accepted yet ends
 // immediately; any other request ends after the drain timeout.
-func (d *drainer) endRequest(w *exitWatch) {
-	if w.accepted.Load() {
+func (d *drainer) endRequest(ex *exchange) {
+	if ex.accepted.Load() {
 		timer := time.NewTimer(d.drain)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-w.done:
+		case <-ex.ctx.Done():
 		}
 	}
-	w.cancel(turn.ErrShutdown)
+	ex.cancel(turn.ErrShutdown)
 }

@@ -114,7 +114,7 @@ func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, position int64) requestOutcome {
 	ex := g.newExchange(w, r)
 	defer ex.close()
-	ex.exit.accepted.Store(true)
+	ex.accepted.Store(true)
 	if apiErr := g.claimRequestSlot(ex); apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}

@@ -11,6 +11,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -89,8 +90,10 @@ type Gateway struct {
 	answerBudget *claims.Budget // bytes of answers in memory
 	maxAnswer    int64          // the most bytes of one answer
 	objects      *objects.Objects
-	sockets      *socketServer
+	sockets      *claims.Budget // one for each WebSocket
 	drainer      *drainer
+	closing      context.Context // cancelled by closeSockets
+	closeSockets context.CancelFunc
 }
 
 // New returns a gateway.
@@ -98,21 +101,13 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	if opts.Exit == nil {
 		opts.Exit = context.Background()
 	}
-	if opts.Instructions == "" {
-		opts.Instructions = conversation.InstructionsAuto
-	}
+	opts.Instructions = cmp.Or(opts.Instructions, conversation.InstructionsAuto)
 	if opts.Observer == nil {
 		opts.Observer = unobserved{}
 	}
-	if opts.Running == nil {
-		opts.Running = objects.NewRunning()
-	}
-	if opts.Live == nil {
-		opts.Live = new(status.Set)
-	}
-	if opts.Memory == nil {
-		opts.Memory = claims.NewMemory(defaultMemory)
-	}
+	opts.Running = cmp.Or(opts.Running, objects.NewRunning())
+	opts.Live = cmp.Or(opts.Live, new(status.Set))
+	opts.Memory = cmp.Or(opts.Memory, claims.NewMemory(defaultMemory))
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
 		upstream: upstream,
@@ -132,10 +127,11 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		maxAnswer:    maxAnswer,
 		bodies:       reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
 		objects:      &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
-		sockets:      newSocketServer(opts.MaxBody, crowd),
+		sockets:      claims.NewBudget(maxSockets, 1, crowd),
 		drainer:      newDrainer(opts.Exit, opts.DrainTimeout),
 		overrides:    opts.toolOverrides(),
 	}
+	g.closing, g.closeSockets = context.WithCancel(context.Background())
 	g.planOptions = prompt.Options{
 		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel, Efforts: g.efforts,
 		SerialTools: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
@@ -159,7 +155,7 @@ type Held struct {
 // Held returns how much of each resource that the users share is in use now.
 func (g *Gateway) Held() Held {
 	return Held{
-		Places: g.requestSlots.Held(), Sockets: g.sockets.slots.Held(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
+		Places: g.requestSlots.Held(), Sockets: g.sockets.Held(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
 		Turns: g.queue.Running(), Codex: g.memory.Running(),
 	}
 }

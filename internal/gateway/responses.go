@@ -178,7 +178,7 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
-	apiErr := g.sockets.Serve(w, r, user, func(w *socketWriter, r *http.Request) (usable bool) {
+	apiErr := g.acceptSocket(w, r, user, func(w *socketWriter, r *http.Request) (usable bool) {
 		var outcome requestOutcome
 		count(r, func(r *http.Request) {
 			ex := g.newExchange(w, r)
@@ -196,7 +196,7 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 
 // CloseSockets closes idle WebSockets immediately, and any other WebSocket after its current
 // answer. Clients that connect again reach the next configuration.
-func (g *Gateway) CloseSockets() { g.sockets.stop() }
+func (g *Gateway) CloseSockets() { g.closeSockets() }
 
 // socketSession keeps a WebSocket's last response if it was not stored, for a request to continue.
 type socketSession struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
@@ -25,7 +26,9 @@ type exchange struct {
 	ctx         context.Context // for the work on the request; ends with the context of r, or when the server exits
 	user        string
 	arrived     time.Time
-	exit        exitWatch
+	cancel      context.CancelCauseFunc // of ctx
+	accepted    atomic.Bool             // true: the request may continue for the drain timeout after the exit has begun; false: it ends immediately
+	drainer     *drainer
 	requestSlot claims.Claim   // one slot of Gateway.requestSlots
 	events      events         // where the events of the answer go; nil: to w, as server-sent events
 	session     *socketSession // of the WebSocket from which the request came; nil: it came by HTTP
@@ -56,7 +59,7 @@ func (f releaseFunc) Release() { f() }
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	ex := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
 	ex.releasers = ex.prealloc.releasers[:0]
-	ex.ctx = g.drainer.add(r.Context(), &ex.exit)
+	g.drainer.add(r.Context(), ex)
 	return ex
 }
 
@@ -64,8 +67,8 @@ func (ex *exchange) releaseOnClose(resource releaser) { ex.releasers = append(ex
 
 // close releases all that the exchange holds, even if releasing one of the resources panics.
 func (ex *exchange) close() {
-	defer ex.exit.cancel(nil)
-	defer ex.exit.remove()
+	defer ex.cancel(nil)
+	defer ex.drainer.remove(ex)
 	defer ex.requestSlot.Release()
 	ex.release()
 }
@@ -139,7 +142,7 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 
 // accept receives a request and prepares its turns. It fails if the server's exit has begun or begins.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
-	defer ex.exit.accepted.Store(true)
+	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
 	if apiErr == nil {
 		apiErr = g.prepare(ex, req, decoded)

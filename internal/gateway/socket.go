@@ -12,7 +12,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 const (
@@ -32,27 +31,12 @@ const (
 // socketHandler answers a request. It reports false if the connection cannot be used any more.
 type socketHandler func(*socketWriter, *http.Request) (usable bool)
 
-// socketServer serves requests that come over WebSockets, one after the other. Each message becomes the
-// body of an HTTP request. Each event of the answer becomes a message.
-type socketServer struct {
-	maxMessage int64
-	slots      *claims.Budget  // one unit for each WebSocket
-	closing    context.Context // cancelled by stop
-	stop       context.CancelFunc
-}
-
-// newSocketServer returns a server. maxBody is the most bytes that the body of a request may have; the
-// handlers enforce it. If several users have WebSockets, crowd limits each user to a share of them.
-func newSocketServer(maxBody int64, crowd *claims.Crowd) *socketServer {
-	closing, stop := context.WithCancel(context.Background())
-	return &socketServer{maxMessage: maxBody + maxExcess, slots: claims.NewBudget(maxSockets, 1, crowd), closing: closing, stop: stop}
-}
-
-// Serve accepts a WebSocket of a user. The caller must have checked the origin of the request r.
-// handle answers the requests of the WebSocket until the connection ends. Serve returns an error if
-// there are too many WebSockets.
-func (s *socketServer) Serve(w http.ResponseWriter, r *http.Request, user string, handle socketHandler) *apierror.Error {
-	slot := s.slots.Claim(user)
+// acceptSocket accepts a WebSocket of a user. The caller must have checked the origin of the request r.
+// handle answers the requests of the WebSocket, one after the other, until the connection ends. Each
+// message becomes the body of an HTTP request, each event of the answer a message. acceptSocket
+// returns an error if there are too many WebSockets, here or of the user.
+func (g *Gateway) acceptSocket(w http.ResponseWriter, r *http.Request, user string, handle socketHandler) *apierror.Error {
+	slot := g.sockets.Claim(user)
 	defer slot.Release()
 	if !slot.Grow(1) {
 		return apierror.TooManySockets()
@@ -61,9 +45,9 @@ func (s *socketServer) Serve(w http.ResponseWriter, r *http.Request, user string
 	if err != nil {
 		return nil // Accept has answered the request
 	}
-	ws.SetReadLimit(s.maxMessage)
+	ws.SetReadLimit(g.opts.MaxBody + maxExcess)
 	c := &socketConn{ws: ws, handshake: r, handle: handle, opened: time.Now(), messages: make(chan *socketMessage)}
-	c.serve(s.closing)
+	c.serve(g.closing)
 	return nil
 }
 

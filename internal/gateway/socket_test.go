@@ -14,7 +14,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -61,9 +60,9 @@ func echo(w *socketWriter, r *http.Request) (usable bool) {
 // TestSocketServer: each message is a request, and each event of its answer a message. An answer
 // that is no stream is an error event, and the rest of the refused message is skipped.
 func TestSocketServer(t *testing.T) {
-	server := newSocketServer(1<<20, claims.NewCrowd(nil))
+	g := newGateway(nil, Options{})
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, "a", echo); apiErr != nil {
+		if apiErr := g.acceptSocket(w, r, "a", echo); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -79,7 +78,7 @@ func TestSocketServer(t *testing.T) {
 	if answer := ask(ctx, t, client, "third"); answer != "POST r-3 third" {
 		t.Error(answer)
 	}
-	server.stop()
+	g.CloseSockets()
 	if _, _, err := client.Read(ctx); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("closed with %v", err)
 	}
@@ -87,12 +86,12 @@ func TestSocketServer(t *testing.T) {
 
 // TestTooManySockets: a WebSocket beyond the limit is refused, and its place is not taken.
 func TestTooManySockets(t *testing.T) {
-	server := newSocketServer(1, claims.NewCrowd(nil))
-	others := server.slots.Claim("b")
+	g := newGateway(nil, Options{MaxBody: 1})
+	others := g.sockets.Claim("b")
 	others.Grow(maxSockets)
-	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", echo)
-	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.slots.Held() != maxSockets {
-		t.Errorf("%v, %d are open", apiErr, server.slots.Held())
+	apiErr := g.acceptSocket(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", echo)
+	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || g.sockets.Held() != maxSockets {
+		t.Errorf("%v, %d are open", apiErr, g.sockets.Held())
 	}
 }
 
@@ -117,9 +116,9 @@ func TestOldSocket(t *testing.T) {
 
 // TestLongMessage: a message far above the limit of a body ends the connection.
 func TestLongMessage(t *testing.T) {
-	server := newSocketServer(1, claims.NewCrowd(nil))
+	g := newGateway(nil, Options{MaxBody: 1})
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, "a", echo); apiErr != nil {
+		if apiErr := g.acceptSocket(w, r, "a", echo); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -135,9 +134,9 @@ func TestLongMessage(t *testing.T) {
 // that the client can read. Then the WebSocket ends.
 func TestLateMessage(t *testing.T) {
 	for name, rest := range map[string]string{"silent": "", "at its own pace": "more"} {
-		server := newSocketServer(1<<20, claims.NewCrowd(nil))
+		g := newGateway(nil, Options{})
 		ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-			if apiErr := server.Serve(w, r, "a", func(w *socketWriter, r *http.Request) (usable bool) {
+			if apiErr := g.acceptSocket(w, r, "a", func(w *socketWriter, r *http.Request) (usable bool) {
 				if _, err := io.ReadFull(r.Body, make([]byte, 4)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -158,12 +158,8 @@ func suggestion(name string, options []Option, customOptions map[string]Custom) 
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// editDistance returns how many bytes must be added, removed or replaced to turn a into b. If a is
-// more than twice as long as b, editDistance skips the comparison and returns the length of a.
+// editDistance returns how many bytes must be added, removed or replaced to turn a into b.
 func editDistance(a, b string) int {
-	if len(a) > 2*len(b) {
-		return len(a)
-	}
 	row := make([]int, len(b)+1) // row[j] is the distance from the part of a that was read so far to b[:j]
 	for j := range row {
 		row[j] = j

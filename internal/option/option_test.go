@@ -108,7 +108,7 @@ func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"usge", "usage", 1}, {"usage", "usage", 0}, {"abc", "xyz", 3}, {"kitten", "sitting", 3}, {"abcde", "ab", 5}} {
+	}{{"", "", 0}, {"usge", "usage", 1}, {"usage", "usage", 0}, {"abc", "xyz", 3}, {"kitten", "sitting", 3}, {"abcde", "ab", 3}} {
 		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("from %q to %q: %d, want %d", c.a, c.b, got, c.want)
 		}
