@@ -150,9 +150,9 @@ func systemTrust() *trustStore {
 }
 
 // writeCertificates writes one of the certificates to a file in dir, and returns environment variables
-// that name it and the file of all certificates. With the variables, Codex trusts the same certificates as without them, but
-// reads them in less time. If that is not certain, writeCertificates returns nil. It also returns
-// nil if s is nil, if caVariable is set (even to an empty value), or if it cannot write the files.
+// that name it and the file of all certificates. With them, Codex trusts the same certificates as
+// without, but reads them in less time. writeCertificates returns nil if that is not certain, if s is
+// nil, if caVariable is set (even to an empty value), or if it cannot write the files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
 	values := make(map[string]string)
 	for _, entry := range env {

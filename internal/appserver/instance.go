@@ -202,8 +202,8 @@ func (in *instance) awaitExit() {
 
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited, or that it has not exited. It returns "" if the child exited
-// without an error, or if endChild terminated the child.
+// exitStatus returns how a child exited, or that it has not; "" without an error, or after endChild
+// has terminated it.
 func (in *instance) exitStatus() string {
 	select {
 	case <-in.exited:
@@ -216,9 +216,9 @@ func (in *instance) exitStatus() string {
 	}
 }
 
-// endChild closes the stdin of a child, which asks the child to exit. If the child still runs after
-// closeTimeout, endChild terminates it. If the child still runs after a further terminateTimeout,
-// endChild kills it. When endChild returns nil, the child has exited and its goroutines have ended.
+// endChild closes the stdin of a child, which asks it to exit. After closeTimeout, endChild terminates
+// it, and kills it after a further terminateTimeout. When endChild returns nil, the child has exited
+// and its goroutines have ended.
 func (in *instance) endChild(closeTimeout, terminateTimeout time.Duration) error {
 	_ = in.conn.Close() // closes stdin
 	if !in.exitsWithin(closeTimeout) {

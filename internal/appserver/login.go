@@ -18,8 +18,8 @@ import (
 )
 
 // LoginCommand returns a command of codex with args, such as login or logout, for the login that the
-// app-server uses. The command has the environment of this process, with cfg.Env and the CODEX_HOME of that login.
-// LoginCommand fails for a Command without the argument app-server.
+// app-server uses. It has the environment of this process, with cfg.Env and the CODEX_HOME of that
+// login. LoginCommand fails for a Command without the argument app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, command string, args ...string) (*exec.Cmd, error) {
 	args, err := cfg.argsFor(append([]string{command}, args...)...)
 	if err != nil {

@@ -17,21 +17,15 @@ import (
 type State string
 
 const (
-	// StateNew: the process was never started.
-	StateNew State = ""
-	// StateStarting: the app-server is being started, and its handshake has not ended.
-	StateStarting State = "starting"
-	// StateReady: the app-server accepts turns.
-	StateReady State = "ready"
+	StateNew      State = ""         // the process was never started
+	StateStarting State = "starting" // the app-server is being started, and its handshake has not ended
+	StateReady    State = "ready"    // the app-server accepts turns
 	// StateUnresponsive: the app-server was ready, but no longer answers. If it answers again, it
 	// is ready and keeps its turns; otherwise it is stopped.
 	StateUnresponsive State = "unresponsive"
-	// StateBackoff: a start has failed, and the process waits before the next start.
-	StateBackoff State = "backoff"
-	// StateStopping: the process waits for the exit of an app-server, after its failure or a Stop.
-	StateStopping State = "stopping"
-	// StateStopped: the process was stopped and will not start again.
-	StateStopped State = "stopped"
+	StateBackoff      State = "backoff"  // a start has failed, and the process waits before the next start
+	StateStopping     State = "stopping" // it waits for the exit of an app-server, after its failure or a Stop
+	StateStopped      State = "stopped"  // the process was stopped and will not start again
 )
 
 // String returns the state's word; for StateNew it is "new".

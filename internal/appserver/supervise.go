@@ -66,8 +66,7 @@ func (s *supervisor) restart() error {
 }
 
 // handleStart handles the end of a start; handleReplacement does so for a replacement. A started
-// instance serves. After a failure, a new one is started: immediately if Codex's log was turned on
-// to avoid the failure, else after a pause.
+// instance serves. After a failure, a new one is started after a pause.
 func (s *supervisor) handleStart(in *instance) {
 	if s.serving != nil {
 		s.handleReplacement()
