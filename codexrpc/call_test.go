@@ -163,56 +163,47 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// TestNullErrorIsNone checks that a null error beside a result is ignored.
-func TestNullErrorIsNone(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		done := listModels(t.Context(), c)
-		p.say(`{"id":%s,"result":{"data":[]},"error":null}`, p.hear().ID)
-		must.OK(t, <-done)
-	})
-}
-
-func TestAnswerOfAnotherShape(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, answer := range []string{`{"id":%s,"result":{"data":7}}`, `{"id":%s}`} {
-			c, p := dial(t)
+// TestAnswers checks that a null error beside a result is ignored, and that a result must have the
+// expected shape.
+func TestAnswers(t *testing.T) {
+	for answer, want := range map[string]bool{
+		`{"id":%s,"result":{"data":[]},"error":null}`: true, `{"id":%s,"result":{"data":7}}`: false, `{"id":%s}`: false,
+	} {
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 			done := listModels(t.Context(), c)
 			p.say(answer, p.hear().ID)
-			if err := <-done; err == nil {
-				t.Errorf("%s was taken for an answer", answer)
+			if err := <-done; (err == nil) != want {
+				t.Errorf("%s: %v", answer, err)
 			}
-		}
-	})
+		})
+	}
 }
 
+// TestOverloadIsRetried checks how often a call is tried again, and after which pauses.
 func TestOverloadIsRetried(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		done := listModels(t.Context(), c)
-		begin := time.Now()
-		for range overloadRetries {
-			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
-		}
-		p.answer(p.expect(methodModelList), `{"data":[]}`)
-		must.OK(t, <-done)
-		// The pauses double, with jitter between a half and one and a half.
-		sum := overloadPause * (1<<overloadRetries - 1)
-		if took := time.Since(begin); took < sum/2 || took >= sum*3/2 {
-			t.Errorf("the pauses took %s, want about %s", took, sum)
-		}
-	})
-}
-
-func TestOverloadThatDoesNotEnd(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		done := listModels(t.Context(), c)
-		for range overloadRetries + 1 {
-			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
-		}
-		if err := <-done; !errors.Is(err, ErrOverloaded) {
-			t.Errorf("ended with %v", err)
-		}
-		p.silent()
-	})
+	for _, ends := range []bool{true, false} {
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+			done := listModels(t.Context(), c)
+			begin := time.Now()
+			for range overloadRetries {
+				p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
+			}
+			if last := p.expect(methodModelList); ends {
+				p.answer(last, `{"data":[]}`)
+			} else {
+				p.refuse(last, codeOverloaded, "Server overloaded; retry later.")
+			}
+			if err := <-done; ends && err != nil || !ends && !errors.Is(err, ErrOverloaded) {
+				t.Errorf("ended with %v", err)
+			}
+			p.silent()
+			// The pauses double, with jitter between a half and one and a half.
+			sum := overloadPause * (1<<overloadRetries - 1)
+			if took := time.Since(begin); took < sum/2 || took >= sum*3/2 {
+				t.Errorf("the pauses took %s, want about %s", took, sum)
+			}
+		})
+	}
 }
 
 // The pause before a retry ends with the context and with the connection.

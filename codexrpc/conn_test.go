@@ -47,27 +47,26 @@ func TestServerIDsAreEchoedVerbatim(t *testing.T) {
 	})
 }
 
-// TestApprovalsAreRefused checks that every request for an approval is declined.
-func TestApprovalsAreRefused(t *testing.T) {
-	for method, want := range map[string]string{
-		"applyPatchApproval":                    `{"decision":"abort"}`,
-		"execCommandApproval":                   `{"decision":"abort"}`,
-		"item/commandExecution/requestApproval": `{"decision":"decline"}`,
-		"item/fileChange/requestApproval":       `{"decision":"decline"}`,
-		"item/permissions/requestApproval":      `{"permissions":{},"scope":"turn"}`,
-		"item/tool/requestUserInput":            `{"answers":{}}`,
-		"mcpServer/elicitation/request":         `{"_meta":null,"action":"decline","content":null}`,
-		"item/tool/call":                        `{"contentItems":[],"success":false}`,
-	} {
-		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
-			withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
-				p.say(`{"id":0,"method":%q,"params":{"threadId":"nobody's","turnId":"t"}}`, method)
-				if h := p.hear(); string(h.Result) != want || h.Error != nil {
-					t.Errorf("answered %s (%v), want %s", h.Result, h.Error, want)
-				}
-			})
-		})
-	}
+// TestRequestsAreAnswered checks that every request for an approval is declined, and the time told.
+func TestRequestsAreAnswered(t *testing.T) {
+	withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
+		for method, want := range map[string]string{
+			"applyPatchApproval":                    `{"decision":"abort"}`,
+			"execCommandApproval":                   `{"decision":"abort"}`,
+			"item/commandExecution/requestApproval": `{"decision":"decline"}`,
+			"item/fileChange/requestApproval":       `{"decision":"decline"}`,
+			"item/permissions/requestApproval":      `{"permissions":{},"scope":"turn"}`,
+			"item/tool/requestUserInput":            `{"answers":{}}`,
+			"mcpServer/elicitation/request":         `{"_meta":null,"action":"decline","content":null}`,
+			"item/tool/call":                        `{"contentItems":[],"success":false}`,
+			"currentTime/read":                      fmt.Sprintf(`{"currentTimeAt":%d}`, time.Now().Unix()),
+		} {
+			p.say(`{"id":0,"method":%q,"params":{"threadId":"nobody's","turnId":"t"}}`, method)
+			if h := p.hear(); string(h.Result) != want || h.Error != nil {
+				t.Errorf("%s: answered %s (%v), want %s", method, h.Result, h.Error, want)
+			}
+		}
+	})
 }
 
 // TestHooks checks that a program can answer requests itself, also those that this package does not
@@ -102,18 +101,6 @@ func TestHooks(t *testing.T) {
 		synctest.Wait()
 		if !slices.Equal(notified, []string{"account/updated", `{"a":1}`, "future/notification", `{"b":2}`}) || c.LoginChanges() != 1 {
 			t.Errorf("notified of %s", notified)
-		}
-	})
-}
-
-func TestCurrentTimeIsTold(t *testing.T) {
-	withPeer(t, func(t *testing.T, _ *Conn, p *peer) {
-		p.say(`{"id":0,"method":"currentTime/read","params":{"threadId":"a"}}`)
-		var result struct {
-			CurrentTimeAt int64 `json:"currentTimeAt"`
-		}
-		if err := json.Unmarshal(p.hear().Result, &result); err != nil || result.CurrentTimeAt != time.Now().Unix() {
-			t.Errorf("told %d (%v), want %d", result.CurrentTimeAt, err, time.Now().Unix())
 		}
 	})
 }
@@ -159,19 +146,6 @@ func TestOddLinesAreLogged(t *testing.T) {
 			if n := strings.Count(logged, line); n != want {
 				t.Errorf("%q was logged %d times, want %d", line, n, want)
 			}
-		}
-	})
-}
-
-// The warning of a retry over HTTP, which names no turn, reaches the thread's turn.
-func TestFallbackReachesTheTurn(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		thread := openTurn(t, c, p, "thr-1", "trn-1")
-		p.notify("warning", `{"threadId":"thr-1","message":"Falling back from WebSockets to HTTPS transport. why"}`)
-		synctest.Wait()
-		events, err := thread.Recv()
-		if err != nil || len(events) != 1 || !events[0].WillRetry || events[0].Err.Message != "why" {
-			t.Errorf("took %+v, %v", events, err)
 		}
 	})
 }

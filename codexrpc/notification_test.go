@@ -135,7 +135,7 @@ func TestDecodeNotifications(t *testing.T) {
 		},
 		{
 			"a change of the transport", methodWarning,
-			`{` + ids + `,"message":"Falling back from WebSockets to HTTPS transport. stream disconnected before completion: why"}`,
+			`{"threadId":"thr-1","message":"Falling back from WebSockets to HTTPS transport. stream disconnected before completion: why"}`,
 			Event{Kind: EventError, WillRetry: true, fellBack: true, Err: &TurnError{Message: "stream disconnected before completion: why", Code: "responseStreamDisconnected"}},
 		},
 		{

@@ -202,10 +202,15 @@ func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
 func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 	t.Helper()
 	thread := openThread(t, c, p, id)
+	startTurn(t, p, thread, turn)
+	return thread
+}
+
+func startTurn(t *testing.T, p *peer, thread *Thread, turn string) {
+	t.Helper()
 	done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
 	p.answer(p.expect(methodTurnStart), fmt.Sprintf(`{"turn":{"id":%q}}`, turn))
 	must.OK(t, <-done)
-	return thread
 }
 
 // texts receives events and joins the texts of the deltas with a bar.

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 type prepared struct {
@@ -53,9 +51,7 @@ func TestPrepareThread(t *testing.T) {
 					t.Fatalf("it was told %d times, of %d threads", got.calls, len(got.threads))
 				}
 				for _, thread := range got.threads {
-					done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
-					p.answer(p.expect(methodTurnStart), `{"turn":{"id":"trn-1"}}`)
-					must.OK(t, <-done)
+					startTurn(t, p, thread, "trn-1")
 					p.delta("thr-1", "trn-1", "hello")
 					synctest.Wait()
 					if got := texts(t, thread); got != "hello" {

@@ -26,10 +26,7 @@ func TestNextTurn(t *testing.T) {
 		}
 		p.delta("thr-1", "trn-1", "late")
 		p.completed("thr-1", "trn-1", StatusCompleted)
-		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
-		start := p.expect(methodTurnStart)
-		p.answer(start, `{"turn":{"id":"trn-2"}}`)
-		must.OK(t, <-done)
+		startTurn(t, p, thread, "trn-2")
 		p.delta("thr-1", "trn-2", "new")
 		synctest.Wait()
 		if events, err := thread.Recv(); err != nil || len(events) != 1 || events[0].Text != "new" {

@@ -148,39 +148,31 @@ func TestThreadIDInUse(t *testing.T) {
 	})
 }
 
-// A thread is unloaded if its caller has left during thread/start.
+// A thread is unloaded if its caller has left during thread/start, or the call has timed out.
 func TestLateThreadIsUnloaded(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := async(func() error { return errOf(c.StartThread(ctx, ThreadStartParams{})) })
-		call := p.expect(methodThreadStart)
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("ended with %v", err)
-		}
-		p.answer(call, `{"thread":{"id":"thr-late"}}`)
-		unload := p.expect(methodThreadUnsubscribe)
-		if string(unload.Params) != `{"threadId":"thr-late"}` {
-			t.Errorf("unloaded %s", unload.Params)
-		}
-		p.answer(unload, `{}`)
-		if n := c.Threads(); n != 0 {
-			t.Errorf("%d threads", n)
-		}
-	})
-}
-
-// TestThreadAfterTheTimeoutIsUnloaded is the same after the timeout of the call.
-func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		done := async(func() error { return errOf(c.StartThread(t.Context(), ThreadStartParams{})) })
-		call := p.expect(methodThreadStart)
-		if err := <-done; !errors.Is(err, ErrTimeout) {
-			t.Errorf("ended with %v", err)
-		}
-		p.answer(call, `{"thread":{"id":"thr-late"}}`)
-		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
-	})
+	for _, want := range []error{context.Canceled, ErrTimeout} {
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := async(func() error { return errOf(c.StartThread(ctx, ThreadStartParams{})) })
+			call := p.expect(methodThreadStart)
+			if want == context.Canceled {
+				cancel()
+			}
+			if err := <-done; !errors.Is(err, want) {
+				t.Errorf("ended with %v", err)
+			}
+			p.answer(call, `{"thread":{"id":"thr-late"}}`)
+			unload := p.expect(methodThreadUnsubscribe)
+			if string(unload.Params) != `{"threadId":"thr-late"}` {
+				t.Errorf("unloaded %s", unload.Params)
+			}
+			p.answer(unload, `{}`)
+			if n := c.Threads(); n != 0 {
+				t.Errorf("%d threads", n)
+			}
+		})
+	}
 }
 
 // TestAbandonedCallsAreBounded checks the bound of the abandoned calls that are kept.
@@ -205,28 +197,25 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 	})
 }
 
-// Closing a thread whose turn was refused interrupts nothing.
+// Closing a thread whose turn was refused interrupts nothing. An answer without an id is no turn.
 func TestRefusedTurn(t *testing.T) {
 	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		thread := openThread(t, c, p, "thr-1")
-		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		start := func() <-chan error {
+			return async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		}
+		done := start()
+		p.answer(p.expect(methodTurnStart), `{"turn":null}`)
+		if err := <-done; err == nil {
+			t.Error("it was taken for a turn")
+		}
+		done = start()
 		p.refuse(p.expect(methodTurnStart), -32602, "input too large")
 		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) || refused.Code != -32602 {
 			t.Errorf("ended with %v", err)
 		}
 		thread.Close(nil)
 		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
-	})
-}
-
-func TestTurnWithoutAnID(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		thread := openThread(t, c, p, "thr-1")
-		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
-		p.answer(p.expect(methodTurnStart), `{"turn":null}`)
-		if err := <-done; err == nil {
-			t.Error("it was taken for a turn")
-		}
 	})
 }
 

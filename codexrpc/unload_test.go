@@ -29,34 +29,8 @@ func releasedOnce(t *testing.T, released <-chan struct{}) {
 	}
 }
 
-func TestCloseOfAnIdleThread(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		released := closing(openThread(t, c, p, "thr-1"))
-		unload := p.expect(methodThreadUnsubscribe)
-		if len(released) != 0 || c.Threads() != 1 {
-			t.Error("released before the thread was unloaded")
-		}
-		p.answer(unload, `{}`)
-		releasedOnce(t, released)
-		if n := c.Threads(); n != 0 {
-			t.Errorf("%d threads are left", n)
-		}
-	})
-}
-
-// A turn that has ended is not interrupted, whether or not its last event was received.
-func TestCloseAfterTheTurn(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		thread := openTurn(t, c, p, "thr-1", "trn-1")
-		p.completed("thr-1", "trn-1", StatusCompleted)
-		synctest.Wait()
-		released := closing(thread)
-		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
-		releasedOnce(t, released)
-	})
-}
-
-// A thread whose turn has ended is unloaded and released once, whatever the app-server does.
+// A thread without a turn, or whose turn has ended, is unloaded and released once, whatever the
+// app-server does. Its turn is not interrupted, although nobody has received its last event.
 func TestCloseReleasesOnce(t *testing.T) {
 	for name, end := range map[string]func(c *Conn, p *peer, unload heard){
 		"answered": func(_ *Conn, p *peer, unload heard) { p.answer(unload, `{}`) },
@@ -72,12 +46,16 @@ func TestCloseReleasesOnce(t *testing.T) {
 		},
 		"ended":  func(c *Conn, _ *peer, _ heard) { c.Fail(errors.New("gone")) },
 		"closed": func(c *Conn, _ *peer, _ heard) { _ = c.Close() },
+		"idle":   func(_ *Conn, p *peer, unload heard) { p.answer(unload, `{}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-				thread := openTurn(t, c, p, "thr-1", "trn-1")
-				p.completed("thr-1", "trn-1", StatusCompleted)
-				synctest.Wait()
+				thread := openThread(t, c, p, "thr-1")
+				if name != "idle" {
+					startTurn(t, p, thread, "trn-1")
+					p.completed("thr-1", "trn-1", StatusCompleted)
+					synctest.Wait()
+				}
 				released := closing(thread)
 				unload := p.expect(methodThreadUnsubscribe)
 				if string(unload.Params) != `{"threadId":"thr-1"}` || len(released) != 0 || c.Threads() != 1 {
