@@ -35,22 +35,14 @@ func (c *Choice) countAction(call *callState) (before actionCount, sameStructure
 		after.textual++
 	} else {
 		after.structured++
-		sameStructured = c.opts.Dedup && c.addStructured(call)
+		if c.opts.Dedup {
+			exact := usetool.StructuredAction(call.name, call.args.String())
+			sameStructured = c.structuredActions[exact]
+			c.structuredActions[exact] = true
+		}
 	}
 	c.actions[action], call.counted = after, true
 	return before, sameStructured
-}
-
-// addStructured records a structured call's arguments, and reports whether the tool had them before.
-func (c *Choice) addStructured(call *callState) (repeated bool) {
-	action := usetool.StructuredAction(call.name, call.args.String())
-	if repeated = c.structuredActions[action]; !repeated {
-		if c.structuredActions == nil {
-			c.structuredActions = make(map[usetool.ActionKey]bool)
-		}
-		c.structuredActions[action] = true
-	}
-	return repeated
 }
 
 // isRepeat counts a complete call, and reports whether it repeats an earlier one. A model may write

@@ -70,7 +70,7 @@ func (c *Choice) Reset(opts ChoiceOptions) {
 		c.scanner = NewScanner(*opts.Scanner)
 	}
 	if opts.Dedup {
-		c.actions = make(map[usetool.ActionKey]actionCount)
+		c.actions, c.structuredActions = make(map[usetool.ActionKey]actionCount), make(map[usetool.ActionKey]bool)
 	}
 }
 

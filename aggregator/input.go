@@ -146,14 +146,13 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 		return false, 0
 	}
 	added, longer := strings.CutPrefix(in.Text, current)
-	refused := in.Source <= call.source
-	if refused || !longer && call.source > SourceParsed {
-		note = PartConflict
-	}
-	if refused {
-		return true, note
+	if in.Source <= call.source {
+		return true, PartConflict
 	}
 	if !longer {
+		if call.source > SourceParsed {
+			note = PartConflict
+		}
 		call.discardArguments(c)
 		added = in.Text
 	}

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -163,11 +164,10 @@ func extract(patterns []NamedPattern, text string) []Block {
 			continue
 		}
 		start := int(s.Offset)
-		b := Block{Start: start, End: start + len(s.Text), Name: s.Name, Arguments: strings.Clone(s.Arguments), Pattern: s.Pattern}
-		if b.Pattern == "" {
-			b.Pattern = UseToolPattern
-		}
-		blocks = append(blocks, b)
+		blocks = append(blocks, Block{
+			Start: start, End: start + len(s.Text), Name: s.Name, Arguments: strings.Clone(s.Arguments),
+			Pattern: cmp.Or(s.Pattern, UseToolPattern),
+		})
 	}
 	return blocks
 }

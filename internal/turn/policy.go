@@ -41,7 +41,9 @@ func (p *policy) addText(text string) {
 			p.passThrough = true
 		}
 	default:
-		p.sendWithheld()
+		if p.withheld.Len() > 0 { // asked here, since each delta comes here
+			p.sendWithheld()
+		}
 		p.sendText(text)
 	}
 }
@@ -100,17 +102,10 @@ func (p *policy) sendText(text string) {
 }
 
 func (p *policy) sendWithheld() {
-	if p.withheld.Len() > 0 {
-		p.releaseWithheld()
+	if text := p.withheld.String(); text != "" {
+		p.withheld.Reset()
+		p.sendText(text)
 	}
-}
-
-// releaseWithheld sends the withheld text, which is not empty. It is a function of its own so that the
-// compiler can inline sendWithheld, which each delta needs.
-func (p *policy) releaseWithheld() {
-	text := p.withheld.String()
-	p.withheld.Reset()
-	p.sendText(text)
 }
 
 // blockAborted prepares for the text of a block that is no call. The block and the text before it
