@@ -54,15 +54,6 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	}
 }
 
-// waitsForResults reports whether Codex waits for structured calls' results, when it does not
-// report that the response broke off, and whether earlier events show that it did.
-func (m *Machine) waitsForResults() (waits, brokeOff bool) {
-	return m.structured.hasComplete && !m.structured.refused && !m.done, m.attempt.itemCut
-}
-
-// setCallsRefused records that the calls were answered with a failure, not by the client.
-func (m *Machine) setCallsRefused() { m.structured.refused, m.thread.differs = true, true }
-
 // incompletePrefix precedes the reason in Codex's message about an event response.incomplete.
 const incompletePrefix = "Incomplete response returned, reason: "
 

@@ -129,14 +129,14 @@ const maxCallSilence = 5 * time.Second
 // refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or
 // the model was silent until refuseAt. next is the time at which it has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
-	waits, brokeOff := d.machine.waitsForResults()
+	m := d.machine
 	switch {
-	case !waits:
+	case m.done || !m.structured.hasComplete || m.structured.refused:
 		return never
-	case !brokeOff && now < d.refuseAt:
+	case !m.attempt.itemCut && now < d.refuseAt:
 		return d.refuseAt
 	}
-	d.machine.setCallsRefused()
+	m.structured.refused, m.thread.differs = true, true
 	d.source.RefuseCalls()
 	return never
 }
