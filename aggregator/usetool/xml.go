@@ -1,7 +1,6 @@
 package usetool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,10 +86,7 @@ func (e Escaping) value(p Param) string {
 	if text, ok := wirejson.Value(wirejson.View(p.Value)).AsText(); ok {
 		return e.text(text, p.Name)
 	}
-	if p.Value[0] == '{' || p.Value[0] == '[' {
-		return compactJSON(p.Value)
-	}
-	return p.Value
+	return compactJSON(p.Value)
 }
 
 // text writes a string that stands between an opening and a closing tag with this name.
@@ -103,20 +99,14 @@ func (e Escaping) text(text, name string) string {
 
 // compactJSON writes JSON without white space and tags, with which clients read it as markup.
 func compactJSON(value string) string {
-	var compact, escaped bytes.Buffer
-	// The value is valid JSON, so Compact cannot fail.
-	_ = json.Compact(&compact, []byte(value))
-	json.HTMLEscape(&escaped, compact.Bytes())
-	return escaped.String()
+	compact, _ := json.Marshal(json.RawMessage(value)) // escapes <, > and &; the value is valid JSON
+	return string(compact)
 }
 
 // spaceClosers adds a space to closing tags that for the client would end the parameter, the block
 // around the text, or an earlier tag in it. </b > does not end <b>, as the client sees it. If the
 // text also has a <b >, the tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
-	if !strings.Contains(text, "</") {
-		return text
-	}
 	opened := map[string]bool{name: true, blockTag: true}
 	var out strings.Builder
 	copied := 0
