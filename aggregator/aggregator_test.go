@@ -56,8 +56,7 @@ func feed(a *Aggregator, choice int, events ...string) []Delta {
 	return deltas
 }
 
-// wantCalls checks the names and arguments of a choice's calls, given as
-// alternating name and arguments.
+// wantCalls checks the names and arguments of a choice's calls, given as alternating name and arguments.
 func wantCalls(t testing.TB, a *Aggregator, choice int, want ...string) {
 	t.Helper()
 	var got []string
@@ -309,8 +308,7 @@ func TestLargeArgumentCost(t *testing.T) {
 	}
 }
 
-// TestManyCalls: of 10,000 calls those within the limit are kept, and the rest
-// costs nothing that stays.
+// TestManyCalls: of 10,000 calls those within the limit are kept, and the rest costs nothing that stays.
 func TestManyCalls(t *testing.T) {
 	const calls = 10_000
 	a := New(Options{})

@@ -7,9 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// The reference is the block grammar written a second time, for a whole text at
-// once: regular expressions and as many passes as it likes. It shares nothing
-// with the scanner but usetool.Parse and the constants.
+// The reference is the block grammar written a second time, for a whole text at once: regular expressions
+// and as many passes as it likes. It shares nothing with the scanner but usetool.Parse and the constants.
 
 var (
 	refOpener = regexp.MustCompile(`<use_tool(?:/|[ \t\r\n][^<>]*)?>`)
@@ -63,8 +62,7 @@ func (r *reference) nextOpener(from int) (start, end int) {
 	return -1, -1
 }
 
-// block reads the block whose opening tag is text[start:end], and returns where
-// to look for the next one.
+// block reads the block whose opening tag is text[start:end], and returns where to look for the next one.
 func (r *reference) block(start, end int, reason usetool.AbortReason) int {
 	if strings.HasSuffix(r.text[start:end], "/>") {
 		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortMalformed, Err: errSelfClosed})

@@ -499,8 +499,7 @@ func exact(segments []usetool.Segment) string {
 	return lines.String()
 }
 
-// compareScan checks that a text has the segments of the reference, whole and cut,
-// and returns them.
+// compareScan checks that a text has the segments of the reference, whole and cut, and returns them.
 func compareScan(t *testing.T, text string, sizes []byte, flags byte) []usetool.Segment {
 	t.Helper()
 	opts := fuzzOptions(flags)
@@ -534,8 +533,7 @@ func FuzzScannerTokens(f *testing.F) {
 	})
 }
 
-// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
-// were written as <args>.
+// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they were written as <args>.
 func FuzzBlocks(f *testing.F) {
 	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -71,10 +71,9 @@ func FuzzCuts(f *testing.F) {
 	})
 }
 
-// The reference of stop sequences and of the limit of tokens: the events of the
-// turn are cut beforehand, in the simplest way, and a machine that knows of
-// neither is told that the model ended there. Which tokens a piece of text has, and
-// so where the limit cuts it, is what the tests of tokens check.
+// The reference of stop sequences and of the limit of tokens: the events of the turn are cut beforehand,
+// in the simplest way, and a machine that knows of neither is told that the model ended there. Which
+// tokens a piece of text has, and so where the limit cuts it, is what the tests of tokens check.
 
 // cutter cuts a turn's events. A stretch is text that is looked at in one
 // piece: what a message says up to its end or to a structured call.

@@ -160,9 +160,8 @@ func TestDriveIdle(t *testing.T) {
 	})
 }
 
-// TestDriveRefusesCalls tests that the calls are refused when the model's response broke
-// off after them: at once where that is known, otherwise after a silence that is shorter
-// than the idle timeout.
+// TestDriveRefusesCalls tests that the calls are refused when the model's response broke off after them:
+// at once where that is known, otherwise after a silence that is shorter than the idle timeout.
 func TestDriveRefusesCalls(t *testing.T) {
 	silent := &codexrpc.TurnError{Message: "stream disconnected", Code: "other"}
 	cut := &codexrpc.TurnError{Message: incompletePrefix + "max_output_tokens", Code: "other"}

@@ -11,9 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The reference of what becomes of the text of a turn. A turn is made of tokens
-// of which it is known what they are, so that the reference neither scans nor
-// waits: it looks at all of them at once.
+// The reference of what becomes of the text of a turn. A turn is made of tokens of which it is known what
+// they are, so that the reference neither scans nor waits: it looks at all of them at once.
 
 // tokenKind says what a token is.
 type tokenKind int

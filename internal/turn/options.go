@@ -53,11 +53,10 @@ const DefaultGrace = 300 * time.Millisecond
 // ToolOptions are the settings of tool calls, with the names that they have in
 // Caddy's JSON. A field that is not set has its default.
 type ToolOptions struct {
-	// The form in which clients get tool calls. `openai-json`: as tool_calls, also
-	// those that the model wrote as <use_tool> blocks. `obsidian-xml`: as <use_tool>
-	// blocks in the text, with tool_calls beside them. `auto`: obsidian-xml for a
-	// request that declares no tools and whose instructions contain <use_tool>, else
-	// openai-json. The request header x-proxy-output-mode overrides it. Default:
+	// The form in which clients get tool calls. `openai-json`: as tool_calls, also those that the model
+	// wrote as <use_tool> blocks. `obsidian-xml`: as <use_tool> blocks in the text, with tool_calls
+	// beside them. `auto`: obsidian-xml for a request that declares no tools and whose instructions
+	// contain <use_tool>, else openai-json. The request header x-proxy-output-mode overrides it. Default:
 	// `auto`.
 	OutputMode Mode `json:"output_mode,omitempty" option:"auto|openai-json|obsidian-xml" default:"auto"`
 
@@ -68,9 +67,8 @@ type ToolOptions struct {
 	// the model's response. Default: `burst`.
 	StopAfterTools StopMode `json:"stop_after_tools,omitempty" option:"off|first|burst" default:"burst"`
 
-	// Whether text after the last tool call is dropped. If this text contains a block that is not a
-	// call, the text up to the end of the block is kept, since a client may run the block. Default:
-	// true.
+	// Whether text after the last tool call is dropped. If this text contains a block that is not a call,
+	// the text up to the end of the block is kept, since a client may run the block. Default: true.
 	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty" option:"on|off" default:"on"`
 
 	// Which <use_tool> blocks in the model's text are calls. `auto`: all of them in
@@ -91,13 +89,11 @@ type ToolOptions struct {
 	// obsidian-xml. Default: none.
 	ToolBlockDelimiter string `json:"tool_block_delimiter,omitempty" option:"<text>"`
 
-	// Whether a turn may have several tool calls, if the client does not say
-	// otherwise. Default: true.
+	// Whether a turn may have several tool calls, if the client does not say otherwise. Default: true.
 	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty" option:"on|off" default:"on"`
 
-	// How values are written in <use_tool> blocks that are made of structured calls:
-	// `literal`, as Obsidian Copilot reads them, or `entities`, with &lt;, &gt; and
-	// &amp;. Default: `literal`.
+	// How values are written in <use_tool> blocks that are made of structured calls: `literal`, as
+	// Obsidian Copilot reads them, or `entities`, with &lt;, &gt; and &amp;. Default: `literal`.
 	XMLEscape usetool.Escaping `json:"xml_escape,omitempty" option:"literal|entities" default:"literal"`
 }
 

@@ -84,9 +84,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestPictureAskedAgain checks that a turn for a picture uses the budget for a further response, but
-// only if Codex has made no picture, and that the usage lacks the input of such a response if it
-// breaks off.
+// TestPictureAskedAgain checks that a turn for a picture uses the budget for a further response, but only
+// if Codex has made no picture, and that the usage lacks the input of such a response if it breaks off.
 func TestPictureAskedAgain(t *testing.T) {
 	stray := codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: "s", Name: "mine", Text: "{}"}
 	for name, test := range map[string]struct {

@@ -19,8 +19,7 @@ func block(q string) string {
 	return "<use_tool><name>find</name><q>" + q + "</q></use_tool>"
 }
 
-// written expands [x] to a block that the model wrote, and (x) to one that is
-// made of a structured call.
+// written expands [x] to a block that the model wrote, and (x) to one that is made of a structured call.
 func written(text string) string {
 	for _, q := range []string{"1", "2", "3", "4", "5"} {
 		text = strings.ReplaceAll(text, "["+q+"]", block(q))
@@ -325,8 +324,7 @@ func TestNoGrace(t *testing.T) {
 	}
 }
 
-// TestFirst: the client gets the first call and nothing after it; what else the model
-// said is counted.
+// TestFirst: the client gets the first call and nothing after it; what else the model said is counted.
 func TestFirst(t *testing.T) {
 	tail := " and so on"
 	for name, c := range map[string]struct {
