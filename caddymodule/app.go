@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -49,7 +50,9 @@ func init() {
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
-		storeLateCounts()
+		usageKeeper.Flush()
+		keyLedgerKeeper.Flush()
+		storemodules.StoreLateCounts()
 		supervisor.Stop()
 	})
 }

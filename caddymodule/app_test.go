@@ -2,19 +2,15 @@ package caddymodule
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
-	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
@@ -113,40 +109,6 @@ func TestReloadThatFailsToStart(t *testing.T) {
 			supervisor.Wait()
 			if n := pooled(); n != 1 || pid(t, u) != before {
 				t.Fatalf("%s: %d processes, process %d instead of %d", name, n, pid(t, u), before)
-			}
-		}
-	}
-}
-
-// Two sites, loaded twice: nothing is registered a second time, and one process serves both.
-func TestTwoSites(t *testing.T) {
-	server := fakeServer(t, "two sites")
-	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\n}\n}\n", server.Command[0], fakeserver.NameEnv)
-	address := freeAddress(t)
-	_, port, err := net.SplitHostPort(address)
-	must.OK(t, err)
-	text := "{\nadmin off\npersist_config off\nauto_https off\n}\n" +
-		"http://one.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n" +
-		"http://two.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n"
-	for range 2 {
-		load(t, adapt(t, text))
-		if n := pooled(); n != 1 {
-			t.Errorf("%d processes for two sites", n)
-		}
-		for _, host := range []string{"one.test", "two.test"} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/models", nil)
-			must.OK(t, err)
-			request.Host, request.Close = host, true
-			response, err := http.DefaultClient.Do(request)
-			for range 3 {
-				if err != nil { // Caddy's old server may have accepted the connection while it ended
-					time.Sleep(100 * time.Millisecond) // it has the same socket until it has ended
-					response, err = http.DefaultClient.Do(request)
-				}
-			}
-			must.OK(t, err)
-			if response.Body.Close(); response.StatusCode != http.StatusOK {
-				t.Errorf("%s answers %s", host, response.Status)
 			}
 		}
 	}

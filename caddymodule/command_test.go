@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"bytes"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,27 +79,6 @@ func TestCommandStatusWithoutCaddy(t *testing.T) {
 	}
 	if output, err := runCommand(t, "status", "--address", unanswered); err == nil {
 		t.Errorf("an address without an answer made\n%s", output)
-	}
-}
-
-// TestCommandStatus checks what the status says of a Caddy that runs.
-func TestCommandStatus(t *testing.T) {
-	c := provision(t, fakeHandler(t, "shown"))
-	c.start(t)
-	pid(t, sole(t, c.handlers[0]))
-	admin := http.NewServeMux()
-	for _, route := range (Admin{}).Routes() {
-		admin.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := route.Handler.ServeHTTP(w, r); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	server := httptest.NewServer(admin)
-	defer server.Close()
-	output, err := runCommand(t, "status", "--address", strings.TrimPrefix(server.URL, "http://"))
-	if err != nil || !strings.Contains(output, sole(t, c.handlers[0]).ID()+": ready\n") || !strings.Contains(output, "codex 0.169.0") || !strings.Contains(output, "login: ") {
-		t.Error(err, output)
 	}
 }
 

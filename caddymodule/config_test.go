@@ -18,23 +18,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
+// TestDefaults checks those of an app-server, [TestDocumentedDefaults] the others.
 func TestDefaults(t *testing.T) {
 	h := provision(t, new(Handler)).handlers[0]
 	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute)}
 	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{Conversations: kept}) {
 		t.Errorf("app_servers: %+v", h.AppServers)
-	}
-	if h.MaxBody != 32<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {
-		t.Errorf("max_body %d, max_concurrent %d", h.MaxBody, h.MaxConcurrent)
-	}
-	if *h.MaxQueue != 128 || time.Duration(h.MaxQueueWait) != 10*time.Second {
-		t.Errorf("max_queue %d, wait %v", *h.MaxQueue, time.Duration(h.MaxQueueWait))
-	}
-	if time.Duration(h.IdleTimeout) != 6*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
-		t.Errorf("idle_timeout %v, keepalive %v", time.Duration(h.IdleTimeout), time.Duration(h.Keepalive))
-	}
-	if time.Duration(h.DrainTimeout) != 10*time.Second {
-		t.Errorf("drain_timeout %v", time.Duration(h.DrainTimeout))
 	}
 	cfg := resolved(t, h.AppServers[0])
 	if cfg.MaxMemory != 1<<30 {

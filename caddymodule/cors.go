@@ -34,18 +34,12 @@ var exposedHeaders = strings.Join([]string{
 
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors lists the origins whose pages may use the API. A nil cors allows only the API's own.
-type cors struct {
-	allowsAny bool
-	origins   []string // in the form that browsers send
-}
+// cors lists the origins whose pages may use the API, in the form that browsers send, or is anyOrigin
+// alone. A nil cors allows only the API's own.
+type cors []string
 
 // newCORS resolves and checks the configured origins. If there are none, it returns nil.
-func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
-	if len(origins) == 0 {
-		return nil, nil
-	}
-	c := new(cors)
+func newCORS(origins []string, repl *caddy.Replacer) (c cors, _ error) {
 	for _, given := range origins {
 		origin, err := repl.ReplaceOrErr(given, true, true)
 		if err == nil && origin != anyOrigin {
@@ -54,9 +48,9 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cors: %w", err)
 		}
-		c.origins = append(c.origins, origin)
+		c = append(c, origin)
 	}
-	if c.allowsAny = slices.Contains(c.origins, anyOrigin); c.allowsAny && len(c.origins) > 1 {
+	if slices.Contains(c, anyOrigin) && len(c) > 1 {
 		return nil, fmt.Errorf("cors: %s lets every origin in; it stands alone", anyOrigin)
 	}
 	return c, nil
@@ -76,7 +70,7 @@ func canonicalOrigin(origin string) (string, error) {
 
 // serve sets headers that let a page read the answer, even an error, if it may use the API. It
 // returns true for a preflight, which it answers. The key is checked later: preflights have none.
-func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
+func (c cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false
 	}
@@ -92,7 +86,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return true
 	case !allowed:
 		return false
-	case c.allowsAny:
+	case c[0] == anyOrigin:
 		header.Set("Access-Control-Allow-Origin", anyOrigin)
 	default: // only a listed origin may send credentials
 		header.Set("Access-Control-Allow-Origin", origin)
@@ -124,8 +118,8 @@ func answerPreflight(answer, request http.Header) {
 	answer.Set("Access-Control-Max-Age", "7200") // two hours in seconds; the maxima of browsers are between two hours and a day
 }
 
-func (c *cors) allows(origin string) bool {
-	return c != nil && (c.allowsAny || slices.Contains(c.origins, origin))
+func (c cors) allows(origin string) bool {
+	return slices.Contains(c, anyOrigin) || slices.Contains(c, origin)
 }
 
 // simpleTypes need no preflight for any origin (Fetch standard, CORS-safelisted request headers).
@@ -137,7 +131,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 // isForged reports whether a request comes from a page that may not use the API, and is of a kind
 // that browsers send without a preflight. The page could not read the answer, but the turn would
 // use up the plan. Browsers mark such requests by headers that programs do not send.
-func (c *cors) isForged(r *http.Request) bool {
+func (c cors) isForged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // nearly all programs send this; browsers send a preflight before it
 		return false

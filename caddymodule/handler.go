@@ -189,7 +189,7 @@ type Handler struct {
 	refusals      *refusalSample
 	gateway       *gateway.Gateway
 	releases      []func() // called by Cleanup
-	cors          *cors
+	cors          cors
 	hosts         *hosts
 	realmSuffix   string // @ and the option realm; empty: the realm of the site is used
 	pool          *pool.Pool

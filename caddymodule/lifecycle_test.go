@@ -1,10 +1,7 @@
 package caddymodule
 
 import (
-	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"runtime"
 	"testing"
 
@@ -14,7 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
@@ -115,42 +111,5 @@ func TestCleanups(t *testing.T) {
 	c.cleanup()
 	if now := nowRegistered(); now != (registered{}) {
 		t.Errorf("left at the end: %+v", now)
-	}
-}
-
-// The API may be served below a path, with handle_path; HEAD has no body.
-func TestBelowAPath(t *testing.T) {
-	address := freeAddress(t)
-	_, port, err := net.SplitHostPort(address)
-	must.OK(t, err)
-	program := fakeServer(t, "").Command[0]
-	pid(t, load(t, adapt(t, "{\nadmin off\npersist_config off\nauto_https off\n}\nhttp://:"+port+` {
-		bind 127.0.0.1
-		handle_path /ai/* {
-			codex {
-				app_server {
-					command "`+program+`" app-server
-					env `+fakeserver.NameEnv+` below
-				}
-			}
-			respond "below" 418
-		}
-		respond "elsewhere" 418
-	}`)))
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		for path, want := range map[string]int{
-			"/ai/v1/models": 200, "/ai/healthz": 200, "/ai/readyz": 200, "/ai/v1/usage": 200, "/ai/v1/none": 404, "/ai/x": 418, "/v1/models": 418,
-		} {
-			request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, nil)
-			must.OK(t, err)
-			request.Close = true
-			response, err := http.DefaultClient.Do(request)
-			must.OK(t, err)
-			body, err := io.ReadAll(response.Body)
-			_ = response.Body.Close()
-			if err != nil || response.StatusCode != want || (len(body) == 0) != (method == http.MethodHead) {
-				t.Errorf("%s %s: %s %q, %v", method, path, response.Status, body, err)
-			}
-		}
 	}
 }

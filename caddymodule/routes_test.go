@@ -589,10 +589,7 @@ func TestRefusedUnread(t *testing.T) {
 // the connection, if it does not arrive. If it arrives it does not matter.
 func TestUnusedBody(t *testing.T) {
 	h := started(t)
-	var err error
-	if h.cors, err = newCORS([]string{"https://app.example"}, caddy.NewReplacer()); err != nil {
-		t.Fatal(err)
-	}
+	h.cors = cors{"https://app.example"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = h.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, nil), nil)
 	}))

@@ -99,6 +99,9 @@ func TestHosts(t *testing.T) {
 	_, port, err := net.SplitHostPort(address)
 	must.OK(t, err)
 	pid(t, load(t, adapt(t, fmt.Sprintf(hostSites, port, fakeServer(t, "").Command[0], fakeserver.NameEnv))))
+	if n := pooled(); n != 1 {
+		t.Errorf("%d processes for sites with the same app-server", n)
+	}
 	for host, want := range map[string]int{
 		"site.example": 200, "SITE.example:1": 200, "a.sites.example": 200, "b.any.sites.example": 200, "site.example/ai": 200,
 		"matched.example": 200, "listed.example:8080": 200, "LISTED.EXAMPLE": 200, "x.wild.example": 200, "from-env.example": 200,

@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -49,13 +48,6 @@ func (a *App) keepBooks() {
 	if a.hasKeyFile {
 		keep(keyLedgerKeeper, "keys")
 	}
-}
-
-// storeLateCounts stores, at the exit, what was counted after the end of its configuration.
-func storeLateCounts() {
-	usageKeeper.Flush()
-	keyLedgerKeeper.Flush()
-	storemodules.StoreLateCounts()
 }
 
 // addUsage adds a turn or a refusal. shared is nil without a usage of all nodes.
