@@ -141,10 +141,7 @@ const maxErrorText = 16 << 10
 
 // truncate returns a copy of text, cut at maxBytes bytes and then ended with an ellipsis.
 func truncate(text string, maxBytes int) string {
-	if len(text) <= maxBytes {
-		return strings.Clone(text)
-	}
-	return strings.ToValidUTF8(text[:maxBytes], "") + "…"
+	return strings.Clone(wirejson.Truncate(text, maxBytes))
 }
 
 // timeoutError is the error of a call of this method that was not answered in time.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Program is a started app-server: a process group, or a part of this process (see [Config].Start).
@@ -239,7 +241,7 @@ func (r *catalogueRun) wait() ([]byte, error) {
 func (r *catalogueRun) explainError(err error) error {
 	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
 	stderr, _, _ := strings.Cut(r.stderr.content.String(), "Stack backtrace:")
-	if stderr = truncate(strings.Join(strings.Fields(stderr), " "), keptLineBytes); stderr != "" {
+	if stderr = wirejson.Truncate(strings.Join(strings.Fields(stderr), " "), keptLineBytes); stderr != "" {
 		err = fmt.Errorf("%w; it said: %s", err, stderr)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // So many last lines and bytes of each explain an exit; maxLogLine bounds a logged line, in bytes.
@@ -128,7 +129,7 @@ func (s *stderrLog) addLastLine(line string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastLines = append(s.lastLines, truncate(logPrefix.ReplaceAllString(line, ""), keptLineBytes))
+	s.lastLines = append(s.lastLines, wirejson.Truncate(logPrefix.ReplaceAllString(line, ""), keptLineBytes))
 	s.lastLines = s.lastLines[max(0, len(s.lastLines)-keptLines):]
 }
 
@@ -136,14 +137,6 @@ func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lastLines, " | ")
-}
-
-// truncate cuts a longer text off after this many bytes, and adds an ellipsis.
-func truncate(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
 // HeededLog is a value of RUST_LOG. It makes Codex log what no message of the protocol reports: the

@@ -84,13 +84,15 @@ func clientMessage(err error, e *apierror.Error) string {
 	case e.Code == internal.Code:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest && e.Code != promptRefused.Code:
-		return withoutURLs(truncate(e.Message)) // with paths: the provider may name a field as a path
+		return withoutURLs(wirejson.Truncate(e.Message, maxClientMessage)) // with paths: the provider may name a field as a path
 	}
 	return Redact(e.Message)
 }
 
 // Redact returns a text as a client may see it: shortened, without URLs, addresses and paths.
-func Redact(text string) string { return withoutPaths(withoutURLs(truncate(text))) }
+func Redact(text string) string {
+	return withoutPaths(withoutURLs(wirejson.Truncate(text, maxClientMessage)))
+}
 
 // classify returns the error for a failure. The error's message is the whole text of the failure;
 // APIError then removes what clients must not see.
@@ -211,11 +213,4 @@ func withoutPaths(text string) string {
 		return quoted[:1] + "[path]" + quoted[:1]
 	})
 	return barePaths.ReplaceAllString(text, "${1}[path]")
-}
-
-func truncate(text string) string {
-	if len(text) <= maxClientMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxClientMessage], "") + "…"
 }

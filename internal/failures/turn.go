@@ -288,14 +288,8 @@ func RejectsRequest(failure error) bool {
 		return false
 	}
 	apiErr := fromTurn(e)
-	if apiErr.Status != http.StatusBadRequest {
-		return false
-	}
-	switch apiErr.Code {
-	case apierror.ContextTooLong.Code, contentRefused.Code, promptRefused.Code:
-		return false
-	}
-	return true
+	others := []apierror.Code{apierror.ContextTooLong.Code, contentRefused.Code, promptRefused.Code}
+	return apiErr.Status == http.StatusBadRequest && !slices.Contains(others, apiErr.Code)
 }
 
 // RetryAfter returns how long the provider asks to wait after a failure, or 0.
@@ -310,14 +304,8 @@ func RetryAfter(e *codexrpc.TurnError) time.Duration {
 // attempt may succeed soon. Neither a rate limit nor an unknown account counts.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	if !ok || LacksAccount(e) {
-		return false
-	}
-	switch fromTurn(e).Code {
-	case overloaded.Code, upstreamError.Code, disconnected.Code, apierror.TimedOut.Code:
-		return true
-	}
-	return false
+	transient := []apierror.Code{overloaded.Code, upstreamError.Code, disconnected.Code, apierror.TimedOut.Code}
+	return ok && !LacksAccount(e) && slices.Contains(transient, fromTurn(e).Code)
 }
 
 // deniesModel reports whether a text says that this account has no such model.

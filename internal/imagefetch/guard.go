@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // guardian refuses IANA's special-purpose addresses, IPv6 outside global unicast, and ports but 443.
@@ -115,8 +117,5 @@ func redactURL(text string) string {
 }
 
 func truncate(text string) string {
-	if len(text) <= maxURLInMessage {
-		return strings.ToValidUTF8(text, "")
-	}
-	return strings.ToValidUTF8(text[:maxURLInMessage], "") + "…"
+	return wirejson.Truncate(strings.ToValidUTF8(text, ""), maxURLInMessage)
 }

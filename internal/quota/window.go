@@ -16,6 +16,13 @@ const (
 	month = "month"
 )
 
+// periods have the length of their parts, and how long a store keeps the count of a part.
+var periods = map[string]struct{ part, keep time.Duration }{
+	day:   {time.Hour, 25 * time.Hour},
+	week:  {6 * time.Hour, 8 * 24 * time.Hour},
+	month: {24 * time.Hour, 32 * 24 * time.Hour},
+}
+
 // The shortest and the longest window that slides.
 const (
 	minLength = time.Second
@@ -36,7 +43,7 @@ type Window struct {
 
 // ParseWindow reads day, week or month, or a length in the form of [time.ParseDuration].
 func ParseWindow(text string) (Window, error) {
-	if text == day || text == week || text == month {
+	if _, ok := periods[text]; ok {
 		return Window{period: text}, nil
 	}
 	length, err := time.ParseDuration(text)
@@ -59,13 +66,8 @@ func (w Window) String() string {
 
 // partLength is in whole microseconds. A period of the calendar is a whole number of parts.
 func (w Window) partLength() time.Duration {
-	switch w.period {
-	case day:
-		return time.Hour
-	case week:
-		return 6 * time.Hour
-	case month:
-		return 24 * time.Hour
+	if w.period != "" {
+		return periods[w.period].part
 	}
 	const unit = partsPerWindow * time.Microsecond
 	return (w.length + unit - 1) / unit * time.Microsecond
@@ -73,13 +75,8 @@ func (w Window) partLength() time.Duration {
 
 // keepTime returns how long a store keeps a part's count. No limit needs it after that.
 func (w Window) keepTime() time.Duration {
-	switch w.period {
-	case day:
-		return 25 * time.Hour
-	case week:
-		return 8 * 24 * time.Hour
-	case month:
-		return 32 * 24 * time.Hour
+	if w.period != "" {
+		return periods[w.period].keep
 	}
 	return (partsPerWindow + 2) * w.partLength()
 }

@@ -3,6 +3,7 @@ package wirejson
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -24,6 +25,14 @@ func OrNull[S ~string](s S) *S {
 		return nil
 	}
 	return &s
+}
+
+// Truncate returns text or, if that has more bytes than most, its beginning with an ellipsis.
+func Truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // Quote returns s as a JSON string without the escapes that only HTML needs.
