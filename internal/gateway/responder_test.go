@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -345,49 +344,17 @@ func TestWayOfARequest(t *testing.T) {
 	if !found || !ended || len(lines) < 40 {
 		t.Fatalf("the way has %d functions", len(lines))
 	}
-	packages := make(map[string]map[string]bool)
+	packages := make(map[string]map[string]*ast.FuncDecl)
 	for _, line := range lines {
-		name, function := line[1], line[2]
+		name := line[1]
 		if packages[name] == nil {
-			packages[name] = functionsOf(t, root, name)
-		}
-		if !packages[name][function] {
-			t.Errorf("there is no %s.%s", name, function)
-		}
-	}
-}
-
-// functionsOf returns the names of a package's functions, and TYPE.METHOD of its methods.
-func functionsOf(t *testing.T, root, name string) map[string]bool {
-	t.Helper()
-	functions := make(map[string]bool)
-	for _, parent := range []string{"", "internal", "codexrpc", "aggregator"} {
-		files, err := filepath.Glob(filepath.Join(root, parent, name, "*.go"))
-		must.OK(t, err)
-		for _, file := range files {
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			must.OK(t, err)
-			for _, declaration := range parsed.Decls {
-				if f, ok := declaration.(*ast.FuncDecl); ok {
-					functions[receiverOf(f)+f.Name.Name] = true
-				}
+			packages[name] = make(map[string]*ast.FuncDecl)
+			for _, parent := range []string{"", "internal", "codexrpc", "aggregator"} {
+				maps.Copy(packages[name], functionsOf(t, filepath.Join(root, parent, name)))
 			}
 		}
+		if function := name + "." + line[2]; packages[name][function] == nil {
+			t.Errorf("there is no %s", function)
+		}
 	}
-	return functions
-}
-
-// receiverOf returns the type of a method's receiver and a dot, or an empty string.
-func receiverOf(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	receiver := f.Recv.List[0].Type
-	if pointer, ok := receiver.(*ast.StarExpr); ok {
-		receiver = pointer.X
-	}
-	if named, ok := receiver.(*ast.Ident); ok {
-		return named.Name + "."
-	}
-	return ""
 }

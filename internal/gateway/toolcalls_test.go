@@ -2,14 +2,16 @@ package gateway
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -95,32 +97,17 @@ func deltas(t *testing.T, stream string) string {
 	var all []string
 	for e, err := range sse.Read(strings.NewReader(stream)) {
 		must.OK(t, err)
-		if e.Data == "[DONE]" {
-			continue
-		}
-		var chunk struct {
-			Choices []struct {
-				Delta struct {
-					Content   string
-					ToolCalls []struct {
-						Index    int
-						ID       string
-						Function struct{ Name, Arguments string }
-					} `json:"tool_calls"`
-				}
+		for _, choice := range gjson.Get(e.Data, "choices").Array() {
+			if text := choice.Get("delta.content").String(); text != "" {
+				all = append(all, strconv.Quote(text))
 			}
-		}
-		must.OK(t, json.Unmarshal([]byte(e.Data), &chunk))
-		for _, choice := range chunk.Choices {
-			if choice.Delta.Content != "" {
-				all = append(all, fmt.Sprintf("%q", choice.Delta.Content))
-			}
-			for _, call := range choice.Delta.ToolCalls {
-				if call.ID != "" {
-					all = append(all, fmt.Sprintf("%d:%s:%s", call.Index, suffix.ReplaceAllString(call.ID, "$1"), call.Function.Name))
+			for _, call := range choice.Get("delta.tool_calls").Array() {
+				index := call.Get("index").Int()
+				if id := call.Get("id").String(); id != "" {
+					all = append(all, fmt.Sprintf("%d:%s:%s", index, suffix.ReplaceAllString(id, "$1"), call.Get("function.name")))
 				}
-				if call.Function.Arguments != "" {
-					all = append(all, fmt.Sprintf("%d+%s", call.Index, call.Function.Arguments))
+				if arguments := call.Get("function.arguments").String(); arguments != "" {
+					all = append(all, fmt.Sprintf("%d+%s", index, arguments))
 				}
 			}
 		}
@@ -133,127 +120,91 @@ func deltas(t *testing.T, stream string) string {
 func TestToolCallsOfCodex(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
-		want  string
+		text  string   // before the calls
+		calls []string // name and arguments
 	}{
 		"AC01 partials": {[]string{callBegun("c", "f"), argumentsPart("c", `{"q":`), argumentsPart("c", `1}`), rawCall("i", "c", "f", `{"q":1}`)},
-			`0:tool_0_0:f 0+{"q":1}`},
+			"", []string{`f {"q":1}`}},
 		"AC04 order": {[]string{rawCall("i", "c", "g", "{}"), rawCall("j", "d", "f", "[]")},
-			`0:tool_0_0:g 0+{} 1:tool_0_1:f 1+[]`},
+			"", []string{`g {}`, `f []`}},
 		"AC04 an item of its own": {[]string{rawCall("i", "c", "f", "{}"), rawCall("j", "c", "f", "{}")},
-			`0:tool_0_0:f 0+{} 1:tool_0_1:f 1+{}`},
+			"", []string{`f {}`, `f {}`}},
 		"AC04 arguments of its own": {[]string{rawCall("", "c", "f", `{"q":0}`), rawCall("", "c", "f", `{"q":1}`)},
-			`0:tool_0_0:f 0+{"q":0} 1:tool_0_1:f 1+{"q":1}`},
+			"", []string{`f {"q":0}`, `f {"q":1}`}},
 		"AC06 a block": {[]string{textPart("Hm <use_tool><name>f</name>"), textPart("<q>1</q></use_tool> so")},
-			`"Hm " 0:tool_0_0:f 0+{"q":"1"}`},
+			"Hm ", []string{`f {"q":"1"}`}},
 		"AC06 its twin": {[]string{textPart("<use_tool><name>f</name><q>1</q></use_tool>"), rawCall("i", "c", "f", `{"q": 1}`)},
-			`0:tool_0_0:f 0+{"q":"1"}`},
+			"", []string{`f {"q":"1"}`}},
 		"AC06 mixed content": {[]string{textPart("<use_tool><name>f</name><content>Use <b>bold</b> text</content></use_tool>")},
-			`0:tool_0_0:f 0+{"content":"Use <b>bold</b> text"}`},
+			"", []string{`f {"content":"Use <b>bold</b> text"}`}},
 		"AC07 noise": {[]string{`item/unheardOf {"x":1}`, argumentsPart("nobody", "x"), rawCall("i", "c", "f", `{"never": closed`)},
-			`0:tool_0_0:f 0+{"never": closed`},
+			"", []string{`f {"never": closed`}},
 		"AC09 an id like ours": {[]string{rawCall("i", "c", "f", "{}"), rawCall("j", "tool_0_0", "f", "{}")},
-			`0:tool_0_0:f 0+{} 1:tool_0_1:f 1+{}`},
+			"", []string{`f {}`, `f {}`}},
 		"AC11 repeated": {[]string{rawCall("i", "c", "f", "{}"), rawCall("i", "c", "f", "{}"), rawCall("", "d", "f", ""), rawCall("", "d", "f", "")},
-			`0:tool_0_0:f 0+{} 1:tool_0_1:f`},
+			"", []string{`f {}`, `f `}},
 		"AC12 name first": {[]string{callBegun("c", "f"), rawCall("i", "c", "f", "{}")},
-			`0:tool_0_0:f 0+{}`},
+			"", []string{`f {}`}},
 		"AC13 interleaved": {[]string{callBegun("c", "f"), callBegun("d", "g"), argumentsPart("d", "[1"), argumentsPart("c", "{"), argumentsPart("d", "]"), argumentsPart("c", "}"),
 			rawCall("i", "c", "f", "{}"), rawCall("j", "d", "g", "[1]")},
-			`0:tool_0_0:f 0+{} 1:tool_0_1:g 1+[1]`},
+			"", []string{`f {}`, `g [1]`}},
 		"AC14 verbatim": {[]string{rawCall("i", "c", "f", `{"a": 1,  "a":2}`+"\u2028")},
-			`0:tool_0_0:f 0+{"a": 1,  "a":2}` + "\u2028"},
+			"", []string{`f {"a": 1,  "a":2}` + "\u2028"}},
 		"AC15 the order of their items": {[]string{callBegun("c", "f"), callBegun("d", "g"), rawCall("j", "d", "g", "[]"), rawCall("i", "c", "f", "{}")},
-			`0:tool_0_0:g 0+[] 1:tool_0_1:f 1+{}`},
+			"", []string{`g []`, `f {}`}},
 		"AC16 begun behind its item": {[]string{rawCall("i", "c", "f", "{}"), callBegun("c", "f"), argumentsPart("c", "{}")},
-			`0:tool_0_0:f 0+{}`},
+			"", []string{`f {}`}},
 		"AC17 equal fragments": {[]string{callBegun("c", "f"), argumentsPart("c", "a"), argumentsPart("c", "a"), argumentsPart("c", "aa"), rawCall("i", "c", "f", "aaaa")},
-			`0:tool_0_0:f 0+aaaa`},
+			"", []string{`f aaaa`}},
 		"AC18 the item has the rest": {[]string{argumentsPart("c", "{"), callBegun("c", "f"), rawCall("i", "c", "f", "{}")},
-			`0:tool_0_0:f 0+{}`},
+			"", []string{`f {}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			var chunks, names, parts, whole []string
+			if c.text != "" {
+				chunks = []string{strconv.Quote(c.text)}
+			}
+			for i, call := range c.calls {
+				name, arguments, _ := strings.Cut(call, " ")
+				names, chunks = append(names, name), append(chunks, fmt.Sprintf("%d:tool_0_%d:%s", i, i, name))
+				if arguments != "" {
+					parts, chunks = append(parts, arguments), append(chunks, fmt.Sprintf("%d+%s", i, arguments))
+				}
+			}
 			u, options := calling(t, c.lines...), turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: turn.ModeJSON}
 			got := deltas(t, askCalls(t, u, options, chatPath, fmt.Sprintf(chatCalls, true)).Body.String())
-			if got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
+			if want := strings.Join(chunks, " "); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			body := askCalls(t, u, options, chatPath, fmt.Sprintf(chatCalls, false)).Body.String()
-			checkSameCalls(t, body, c.want)
+			for _, call := range gjson.Get(body, "choices.0.message.tool_calls.#.function").Array() {
+				whole = append(whole, call.Get("name").String()+" "+call.Get("arguments").String())
+			}
+			if !slices.Equal(whole, c.calls) {
+				t.Errorf("the body has %q, want %q", whole, c.calls)
+			}
 			stream := askCalls(t, u, options, responsesPath, fmt.Sprintf(responsesCalls, true)).Body.String()
-			checkEvents(t, stream, c.want)
+			if gotNames, gotParts := callEvents(t, stream); !slices.Equal(gotNames, names) || !slices.Equal(gotParts, parts) {
+				t.Errorf("the events have %q %q, want %q %q", gotNames, gotParts, names, parts)
+			}
 		})
 	}
 }
 
-// checkSameCalls wants the names of the calls in a body that is not streamed.
-func checkSameCalls(t *testing.T, body, line string) {
+// callEvents returns the names of the calls in a Responses stream, and the arguments of each event.
+func callEvents(t *testing.T, stream string) (names, parts []string) {
 	t.Helper()
-	var read struct {
-		Choices []struct {
-			Message struct {
-				ToolCalls []struct {
-					Function struct{ Name, Arguments string }
-				} `json:"tool_calls"`
-			}
+	for e, err := range sse.Read(strings.NewReader(stream)) {
+		must.OK(t, err)
+		event := gjson.Parse(e.Data)
+		switch kind := event.Get("type").String(); {
+		case kind == "response.output_item.added" && event.Get("item.type").String() == "function_call":
+			names = append(names, event.Get("item.name").String())
+		case kind == "response.function_call_arguments.delta":
+			parts = append(parts, event.Get("delta").String())
 		}
 	}
-	must.OK(t, json.Unmarshal([]byte(body), &read))
-	var all []string
-	for i, call := range read.Choices[0].Message.ToolCalls {
-		all = append(all, fmt.Sprintf("%d:tool_0_%d:%s", i, i, call.Function.Name))
-		if call.Function.Arguments != "" {
-			all = append(all, fmt.Sprintf("%d+%s", i, call.Function.Arguments))
-		}
-	}
-	if got := strings.Join(all, " "); got != wholeCalls(line) {
-		t.Errorf("the body has %s, want %s", got, wholeCalls(line))
-	}
-}
-
-// wholeCalls joins the fragments in a line of deltas, and leaves the content out.
-func wholeCalls(line string) string {
-	line = regexp.MustCompile(`"[^"]*" (\d+:tool)`).ReplaceAllString(line, "$1")
-	for i := range 2 {
-		first := fmt.Sprintf("%d+", i)
-		head, rest, _ := strings.Cut(line, first)
-		line = head + first + strings.ReplaceAll(rest, " "+first, "")
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(line, "1+"), " 0+")
-}
-
-// checkEvents wants an event of a Responses stream for each fragment.
-func checkEvents(t *testing.T, stream, line string) {
-	t.Helper()
-	var names, parts []string
-	for _, data := range regexp.MustCompile(`(?m)^data: (.*)$`).FindAllStringSubmatch(stream, -1) {
-		var event struct {
-			Type  string
-			Delta string
-			Item  struct{ Type, Name string }
-		}
-		must.OK(t, json.Unmarshal([]byte(data[1]), &event))
-		switch {
-		case event.Type == "response.output_item.added" && event.Item.Type == "function_call":
-			names = append(names, event.Item.Name)
-		case event.Type == "response.function_call_arguments.delta":
-			parts = append(parts, event.Delta)
-		}
-	}
-	var wantNames, wantParts []string
-	for _, word := range regexp.MustCompile(`(?:^| )(\d+(?::tool_0_\d+:|\+))`).FindAllStringSubmatchIndex(line, -1) {
-		end := len(line)
-		if next := regexp.MustCompile(` \d+(:tool_0_\d+:|\+)`).FindStringIndex(line[word[3]:]); next != nil {
-			end = word[3] + next[0]
-		}
-		if text := line[word[3]:end]; strings.HasSuffix(line[word[2]:word[3]], "+") {
-			wantParts = append(wantParts, text)
-		} else {
-			wantNames = append(wantNames, text)
-		}
-	}
-	if fmt.Sprint(names, parts) != fmt.Sprint(wantNames, wantParts) {
-		t.Errorf("the events have %q %q, want %q %q", names, parts, wantNames, wantParts)
-	}
+	return names, parts
 }
 
 // TestAfterCalls: what becomes of text and blocks behind a call, and whether there was too much,
@@ -282,11 +233,7 @@ func TestAfterCalls(t *testing.T) {
 		for mode, want := range map[turn.Mode]string{turn.ModeJSON: c.json, turn.ModeXML: c.xml} {
 			u := calling(t, textPart(c.text))
 			w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: mode, ToolBlockMax: c.max}, chatPath, fmt.Sprintf(chatCalls, false))
-			var body struct {
-				Choices []struct{ Message struct{ Content string } }
-			}
-			must.OK(t, json.Unmarshal(w.Body.Bytes(), &body))
-			if got, truncated := body.Choices[0].Message.Content, w.Header().Get(truncatedHeader); got != want || truncated != c.truncated {
+			if got, truncated := content(w.Body.String()), w.Header().Get(truncatedHeader); got != want || truncated != c.truncated {
 				t.Errorf("%s, %s: %q, truncated %s; want %q, %s", name, mode, got, truncated, want, c.truncated)
 			}
 		}
@@ -298,22 +245,14 @@ func TestAfterCalls(t *testing.T) {
 func TestMessagesAfterCalls(t *testing.T) {
 	const first, second = "<use_tool><name>h</name></use_tool>", "<use_tool><name>i</name></use_tool>"
 	u := calling(t, rawCall("i", "c", "f", `{"q":1}`), textPart(first), strings.Replace(textPart(second+" so"), `"m"`, `"n"`, 1))
-	var body struct {
-		Output []struct {
-			Type    string
-			Content []struct{ Text string }
-		}
-	}
 	w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualAuto}, responsesPath, fmt.Sprintf(responsesCalls, false))
-	must.OK(t, json.Unmarshal(w.Body.Bytes(), &body))
+	output := gjson.GetBytes(w.Body.Bytes(), "output")
 	var texts []string
-	for _, item := range body.Output {
-		for _, part := range item.Content {
-			texts = append(texts, part.Text)
-		}
+	for _, text := range output.Get("#.content|@flatten|#.text").Array() {
+		texts = append(texts, text.String())
 	}
-	if want := []string{first, second}; len(body.Output) != 3 || !slices.Equal(texts, want) {
-		t.Errorf("%d items, %q; want a call and %q", len(body.Output), texts, want)
+	if want := []string{first, second}; len(output.Array()) != 3 || !slices.Equal(texts, want) {
+		t.Errorf("%s; want a call and %q", output, want)
 	}
 }
 
@@ -376,27 +315,18 @@ func TestCallsInText(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			body := strings.ReplaceAll(fmt.Sprintf(chatCalls, stream), `"name":"f"`, `"name":"`+c.tool+`"`)
 			answer := askCalls(t, u, options, chatPath, body).Body.String()
-			if want := "<use_tool>\n<name>" + c.tool + "</name>\n" + c.want + "\n</use_tool>"; strings.Count(content(t, answer), want) != 1 {
-				t.Errorf("%s, stream %t: got %q, want %q", name, stream, content(t, answer), want)
+			if want := "<use_tool>\n<name>" + c.tool + "</name>\n" + c.want + "\n</use_tool>"; strings.Count(content(answer), want) != 1 {
+				t.Errorf("%s, stream %t: got %q, want %q", name, stream, content(answer), want)
 			}
 		}
 	}
 }
 
 // content returns the text of an answer to a chat completion, whole or streamed.
-func content(t *testing.T, answer string) (text string) {
-	t.Helper()
+func content(answer string) (text string) {
 	for _, line := range strings.Split(answer, "\n") {
-		data := strings.TrimPrefix(line, "data: ")
-		if !strings.HasPrefix(data, "{") {
-			continue
-		}
-		var read struct {
-			Choices []struct{ Message, Delta struct{ Content string } }
-		}
-		must.OK(t, json.Unmarshal([]byte(data), &read))
-		for _, choice := range read.Choices {
-			text += choice.Message.Content + choice.Delta.Content
+		for _, choice := range gjson.Get(strings.TrimPrefix(line, "data: "), "choices").Array() {
+			text += choice.Get("message.content").String() + choice.Get("delta.content").String()
 		}
 	}
 	return text

@@ -214,10 +214,26 @@ var writes = []string{"Write", "WriteString", "WriteData", "WriteEvent", "WriteT
 
 func writersIn(t *testing.T, dir string) (functions []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(len(files), err)
+	for name, function := range functionsOf(t, dir) {
+		ast.Inspect(function, func(node ast.Node) bool {
+			if call, ok := node.(*ast.CallExpr); ok {
+				if method, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(writes, method.Sel.Name) {
+					functions = append(functions, name)
+				}
+			}
+			return true
+		})
 	}
+	return functions
+}
+
+// functionsOf returns the functions of a directory's package, each as PACKAGE.FUNCTION or as
+// PACKAGE.TYPE.METHOD. There are none if there is no such directory.
+func functionsOf(t *testing.T, dir string) map[string]*ast.FuncDecl {
+	t.Helper()
+	functions := make(map[string]*ast.FuncDecl)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	must.OK(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -225,21 +241,25 @@ func writersIn(t *testing.T, dir string) (functions []string) {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		must.OK(t, err)
 		for _, declared := range file.Decls {
-			function, ok := declared.(*ast.FuncDecl)
-			if !ok {
-				continue
+			if function, ok := declared.(*ast.FuncDecl); ok {
+				functions[file.Name.Name+"."+receiverOf(function)+function.Name.Name] = function
 			}
-			ast.Inspect(function, func(node ast.Node) bool {
-				call, ok := node.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				if method, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(writes, method.Sel.Name) {
-					functions = append(functions, file.Name.Name+"."+receiverOf(function)+function.Name.Name)
-				}
-				return true
-			})
 		}
 	}
 	return functions
+}
+
+// receiverOf returns the type of a method with a dot behind it, or "" for a function.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	receiver := f.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	if named, ok := receiver.(*ast.Ident); ok {
+		return named.Name + "."
+	}
+	return ""
 }
