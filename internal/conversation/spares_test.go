@@ -184,29 +184,6 @@ func TestSpareParameters(t *testing.T) {
 	})
 }
 
-// Each spare thread waits as long as the others, whenever these have come or were used.
-func TestSpareThreadsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, on := newAppServer(t)
-		c := newTestThreads(t, 3)
-		for _, instructions := range []string{"a", "a", "b"} {
-			request(t, c, on, instructions)
-		}
-		time.Sleep(time.Minute)
-		request(t, c, on, "b") // there are one of a and, a minute later, one of b
-		for _, step := range []struct {
-			after time.Duration
-			want  int
-		}{{spareLife - time.Minute - 1, 2}, {1, 1}, {time.Minute - 1, 1}, {1, 0}} {
-			time.Sleep(step.after)
-			synctest.Wait()
-			if got := c.Stats().Spare; got != step.want {
-				t.Errorf("%d threads wait, want %d", got, step.want)
-			}
-		}
-	})
-}
-
 // TestSpareThreadsAtOnce checks that one thread waits for requests that come at once.
 func TestSpareThreadsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,12 +211,18 @@ func TestSpareThreadsAtOnce(t *testing.T) {
 }
 
 // TestSpareThreadsAreDropped checks that spare threads end with their connection, with the
-// conversations, and if there is little memory, and that those that arrive later are unloaded.
+// conversations, and if fewer may wait, and that those that arrive later are unloaded. One waits and one
+// is being started when this happens.
 func TestSpareThreadsAreDropped(t *testing.T) {
-	for name, drop := range map[string]func(*Threads, *codexrpc.Conn){
-		"replaced": func(c *Threads, other *codexrpc.Conn) { c.Follow(other) },
-		"closed":   func(c *Threads, _ *codexrpc.Conn) { c.Close() },
-		"off":      func(c *Threads, _ *codexrpc.Conn) { c.SetLimits(Limits{}) },
+	for name, test := range map[string]struct {
+		drop func(*Threads, *codexrpc.Conn)
+		left int
+	}{
+		"replaced":    {func(c *Threads, other *codexrpc.Conn) { c.Follow(other) }, 0},
+		"closed":      {func(c *Threads, _ *codexrpc.Conn) { c.Close() }, 0},
+		"off":         {func(c *Threads, _ *codexrpc.Conn) { c.SetLimits(Limits{}) }, 0},
+		"one may":     {func(c *Threads, _ *codexrpc.Conn) { c.SetLimits(Limits{Max: 10, Spares: 1}) }, 1},
+		"as many may": {func(c *Threads, _ *codexrpc.Conn) { c.SetLimits(Limits{Max: 10, Spares: 2}) }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -254,40 +237,16 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 				if !c.reserveSpare(s.kind) {
 					t.Fatal("no thread is wanted")
 				}
-				drop(c, other)
+				test.drop(c, other)
 				if !on.PrepareThread(encoded(t, s), func(thread *codexrpc.Thread) { c.addSpare(s.kind, on, thread) }) {
 					t.Fatal("the call was not written")
 				}
-				if started, loaded := a.counts(); c.Stats().Spare != 0 || started != 4 || loaded != 2 {
-					t.Errorf("%d wait; of %d threads that were started, %d are loaded", c.Stats().Spare, started, loaded)
-				}
-				if c.spares != 0 {
-					t.Errorf("%d are counted", c.spares)
+				if started, loaded := a.counts(); c.Stats().Spare != test.left || started != 4 || loaded != 2+test.left || c.spares != test.left {
+					t.Errorf("%d wait, %d are counted; of %d threads that were started, %d are loaded", c.Stats().Spare, c.spares, started, loaded)
 				}
 			})
 		})
 	}
-}
-
-// TestFewerSpareThreads checks that no more threads wait than may from now on.
-func TestFewerSpareThreads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, on := newAppServer(t)
-		c := newTestThreads(t, 3)
-		for _, settings := range []string{"a", "a", "b", "b"} {
-			request(t, c, on, settings)
-		}
-		for spares, want := range map[int]int{3: 2, 2: 2} {
-			c.SetLimits(Limits{Max: 10, Spares: spares})
-			if got := c.Stats().Spare; got != want {
-				t.Errorf("%d wait, of %d that may", got, spares)
-			}
-		}
-		c.SetLimits(Limits{Max: 10, Spares: 1})
-		if got := c.Stats().Spare; got > 1 {
-			t.Errorf("%d wait, of 1 that may", got)
-		}
-	})
 }
 
 // Threads which are being started when fewer may wait are unloaded.

@@ -110,8 +110,8 @@ type attempt struct {
 	threads            *Threads         // where the thread may be kept later; nil: the thread will not be kept
 	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
-	hasOtherLogins bool       // there are app-servers with another login
-	onClose        func()     // is called when the thread is kept or unloaded
+	hasOtherLogins bool   // there are app-servers with another login
+	onClose        func() // is called when the thread is kept or unloaded
 }
 
 // Origin says where the thread of a turn comes from.
