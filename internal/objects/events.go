@@ -41,11 +41,16 @@ func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.C
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
 	}
-	entry, apiErr := o.object(r, id)
+	_, apiErr := o.withResponse(r, id, func(ctx context.Context) ([]byte, error) {
+		entry, err := o.find(ctx, r, id, o.Store.GetObject)
+		if err == nil {
+			entry.Release()
+		}
+		return nil, err
+	})
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	entry.Release()
 	missing := apierror.NoEvents("stream", ": they are kept of background responses, and for a while after their ends")
 	if o.backgroundStore() == nil {
 		return nil, missing

@@ -157,28 +157,3 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())
 	}
 }
-
-// endCheckPause is the pause between two checks whether another node has ended a response.
-const endCheckPause = 250 * time.Millisecond
-
-// cancelAndWait asks the node that makes a response to cancel it, and waits until the response has
-// ended.
-func (o *Objects) cancelAndWait(ctx context.Context, user, id string) (*Entry, error) {
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	if err := o.backgroundStore().Cancel(ctx, user, id); err != nil {
-		return nil, err
-	}
-	for {
-		e, err := o.Store.GetObject(ctx, user, id)
-		if err != nil || !e.Running {
-			return e, err
-		}
-		e.Release()
-		select {
-		case <-time.After(endCheckPause):
-		case <-ctx.Done():
-			return nil, apierror.CancelPending(id)
-		}
-	}
-}

@@ -130,16 +130,6 @@ func (o *Objects) listInput(r *http.Request, id string, claimMemory Hold,
 	})
 }
 
-// object reads a stored response of the caller without its items. The entry of a running one has no
-// Response.
-func (o *Objects) object(r *http.Request, id string) (entry *Entry, apiErr *apierror.Error) {
-	_, apiErr = o.withResponse(r, id, func(ctx context.Context) (_ []byte, err error) {
-		entry, err = o.find(ctx, r, id, o.Store.GetObject)
-		return nil, err
-	})
-	return entry, apiErr
-}
-
 // find reads an entry of the caller. That of a running response has neither Response nor Output. It
 // looks in o.Running first, then in the store: a response is stored before it leaves o.Running.
 func (o *Objects) find(ctx context.Context, r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, error) {
@@ -202,21 +192,34 @@ func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory Hold) (
 	return response, nil
 }
 
-// cancelElsewhere cancels a response of the caller that another node makes, and returns the
-// cancelled response.
-func (o *Objects) cancelElsewhere(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
-	entry, apiErr := o.object(r, id)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	entry.Release()
-	if !entry.Running {
-		return nil, apierror.NotCancellable(id)
-	}
-	entry, err := o.cancelAndWait(r.Context(), o.User(r), id)
-	if apiErr := o.apiError(r, err, apierror.ResponseNotFound(id)); apiErr != nil {
-		return nil, apiErr
-	}
-	entry.Release()
-	return entry.Response, nil
+// endCheckPause is the pause between two checks whether another node has ended a response.
+const endCheckPause = 250 * time.Millisecond
+
+// cancelElsewhere asks the node that makes a response of the caller to cancel it. It waits until the
+// response has ended, and returns it.
+func (o *Objects) cancelElsewhere(r *http.Request, id string) ([]byte, *apierror.Error) {
+	return o.withResponse(r, id, func(ctx context.Context) ([]byte, error) {
+		for asked := false; ; asked = true {
+			entry, err := o.find(ctx, r, id, o.Store.GetObject)
+			if err != nil {
+				return nil, err
+			}
+			entry.Release()
+			switch {
+			case !entry.Running && !asked:
+				return nil, apierror.NotCancellable(id)
+			case !entry.Running:
+				return entry.Response, nil
+			case !asked:
+				if err := o.Store.Cancel(ctx, o.User(r), id); err != nil {
+					return nil, err
+				}
+			}
+			select {
+			case <-time.After(endCheckPause):
+			case <-ctx.Done():
+				return nil, apierror.CancelPending(id)
+			}
+		}
+	})
 }
