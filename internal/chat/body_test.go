@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -15,7 +14,7 @@ func bodyOf(t *testing.T, outs []turn.Output) *Encoder {
 func bodyOfAll(t *testing.T, meta Meta, all []said) *Encoder {
 	t.Helper()
 	b := newBody(meta)
-	for _, o := range all {
+	for _, o := range append(all, late(0)...) {
 		_ = b.Write(o.choice, o.out)
 	}
 	return b
@@ -28,8 +27,9 @@ func TestChatBody(t *testing.T) {
 			`"prompt_tokens_details":{"cached_tokens":3,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":2}}}`
 	}
 	for name, c := range map[string]struct {
-		outs []turn.Output
-		want string
+		functions bool
+		outs      []turn.Output
+		want      string
 	}{
 		"text": {
 			outs: []turn.Output{textOut("a\n"), textOut("a\n"), finishOut(turn.FinishStop)},
@@ -52,10 +52,26 @@ func TestChatBody(t *testing.T) {
 			want: body(`{"role":"assistant","content":"ok","refusal":null,"annotations":[],"reasoning_content":"hm","tool_calls":[`+
 				`{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "tool_calls"),
 		},
+		"a call of a function": {
+			functions: true,
+			outs:      []turn.Output{callOut(0, "c", "f", `{"a":1}`), finishOut(turn.FinishToolCalls)},
+			want:      body(`{"role":"assistant","content":null,"refusal":null,"annotations":[],"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, "function_call"),
+		},
+		"one of two calls of functions": {
+			functions: true,
+			outs:      []turn.Output{textOut("x"), callOut(0, "c", "f", ""), callOut(1, "d", "g", "{}"), finishOut(turn.FinishToolCalls)},
+			want:      body(`{"role":"assistant","content":"x","refusal":null,"annotations":[],"function_call":{"name":"f","arguments":""}}`, "function_call"),
+		},
+		"no call of a function": {
+			functions: true,
+			outs:      []turn.Output{textOut("x"), finishOut(turn.FinishStop)},
+			want:      body(`{"role":"assistant","content":"x","refusal":null,"annotations":[]}`, "stop"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bodyOf(t, c.outs)
-			if got := string(b.JSON()); got != c.want {
+			meta := testMeta
+			meta.LegacyFunctions = c.functions
+			if got := string(bodyOfAll(t, meta, alone(c.outs)).JSON()); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
@@ -67,7 +83,7 @@ func TestChatBodyChoices(t *testing.T) {
 	meta.Choices = 3
 	b := bodyOfAll(t, meta, []said{
 		{2, callOut(0, "c", "f", "{}")}, {1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
-		{1, textOut("late")}, {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+		late(1)[0], {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
 	})
 	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"aa","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"},` +
@@ -76,46 +92,5 @@ func TestChatBodyChoices(t *testing.T) {
 		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}}`
 	if got := string(b.JSON()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestChatBodyFunctions(t *testing.T) {
-	meta := testMeta
-	meta.LegacyFunctions = true
-	for name, c := range map[string]struct {
-		outs            []turn.Output
-		message, reason string
-	}{
-		"a call": {
-			[]turn.Output{callOut(0, "c", "f", `{"a":1}`), finishOut(turn.FinishToolCalls)},
-			`{"role":"assistant","content":null,"refusal":null,"annotations":[],"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, "function_call",
-		},
-		"one of two": {
-			[]turn.Output{textOut("x"), callOut(0, "c", "f", ""), callOut(1, "d", "g", "{}"), finishOut(turn.FinishToolCalls)},
-			`{"role":"assistant","content":"x","refusal":null,"annotations":[],"function_call":{"name":"f","arguments":""}}`, "function_call",
-		},
-		"none": {
-			[]turn.Output{textOut("x"), finishOut(turn.FinishStop)},
-			`{"role":"assistant","content":"x","refusal":null,"annotations":[]}`, "stop",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := bodyOfAll(t, meta, alone(c.outs))
-			want := `"choices":[{"index":0,"message":` + c.message + `,"logprobs":null,"finish_reason":"` + c.reason + `"}]`
-			if got := string(b.JSON()); !strings.Contains(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
-
-func TestChatBodyAfterTheEnd(t *testing.T) {
-	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
-	before := string(b.JSON())
-	for _, out := range []turn.Output{textOut("y"), callOut(0, "c", "f", "")} {
-		_ = b.Write(0, out)
-	}
-	if got := string(b.JSON()); got != before {
-		t.Errorf("the body became\n%s", got)
 	}
 }

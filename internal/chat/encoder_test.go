@@ -76,7 +76,18 @@ func chunksOf(t *testing.T, meta Meta, all []said) []string {
 	if !s.Done() {
 		t.Fatal("not done after the last output")
 	}
+	count := len(frames)
+	for _, o := range append(late(0), said{0, failureOut(turn.ErrIdle)}) {
+		if must.OK(t, write(s, o.choice, o.out)); len(frames) > count {
+			t.Errorf("%+v after the end: %s", o, frames[count:])
+		}
+	}
 	return frames
+}
+
+// late returns outputs that are ignored after the end of their choice.
+func late(choice int) []said {
+	return []said{{choice, textOut("late")}, {choice, callOut(9, "late", "late", "")}, {choice, finishOut(turn.FinishStop)}}
 }
 
 func TestChatStream(t *testing.T) {
@@ -179,10 +190,10 @@ func TestChatStreamChoices(t *testing.T) {
 		frames []string
 	}{
 		"interleaved": {
-			all: []said{
-				{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, callOut(0, "c", "f", "{}")},
-				{0, textOut("a")}, {2, callOut(1, "d", "g", "")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
-			},
+			all: slices.Concat(
+				[]said{{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, callOut(0, "c", "f", "{}")}}, late(1),
+				[]said{{0, textOut("a")}, {2, callOut(1, "d", "g", "")}, {2, finishOut(turn.FinishToolCalls)}}, late(2), []said{{0, finishOut(turn.FinishStop)}},
+			),
 			frames: []string{
 				delta("1", role), delta("1", `{"content":"b"}`), delta("0", role), delta("0", `{"content":"a"}`), last("1", "length"),
 				delta("2", roleNull), delta("2", `{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
@@ -219,48 +230,6 @@ func TestChatStreamChoices(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
 			}
 		})
-	}
-}
-
-// TestChatStreamAfterAChoice: a choice that has finished says nothing more, while others do.
-func TestChatStreamAfterAChoice(t *testing.T) {
-	count := 0
-	meta := testMeta
-	meta.Choices = 2
-	s := newStream(meta, func([]byte) error { count++; return nil })
-	for _, o := range []struct {
-		said
-		frames int
-	}{
-		{said{0, finishOut(turn.FinishStop)}, 2},
-		{said{0, textOut("x")}, 2},
-		{said{0, finishOut(turn.FinishStop)}, 2},
-		{said{1, textOut("x")}, 4},
-		{said{1, finishOut(turn.FinishStop)}, 5},
-	} {
-		if s.Done() {
-			t.Fatalf("done before %+v", o)
-		}
-		if err := write(s, o.choice, o.out); err != nil || count != o.frames {
-			t.Errorf("%+v: %d frames, %v", o, count, err)
-		}
-	}
-	if !s.Done() {
-		t.Error("not done")
-	}
-}
-
-func TestChatStreamAfterTheEnd(t *testing.T) {
-	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
-		count := 0
-		s := newStream(testMeta, func([]byte) error { count++; return nil })
-		must.OK(t, write(s, 0, last))
-		before := count
-		for _, out := range []turn.Output{textOut("x"), callOut(0, "c", "f", ""), last} {
-			if err := write(s, 0, out); err != nil || count != before {
-				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
-			}
-		}
 	}
 }
 
