@@ -282,56 +282,31 @@ func TestKeepalive(t *testing.T) {
 	})
 }
 
-// TestPing checks that keepalives are events if the client expects such.
-func TestPing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newResponse()
-		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
-		w.SetPing("ping", []byte("{}"))
-		time.Sleep(time.Second)
-		wantKeepalive(t, w, time.Second)
-		if got := string(r.body); got != "event: ping\ndata: {}\n\n" {
-			t.Errorf("wrote %q", got)
-		}
-	})
-}
-
-// TestLines checks a stream of JSON lines, in which nothing but data is written.
-func TestLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newResponse()
-		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
-		w.SetLines([]byte(`{"a":""}`))
-		for _, write := range []func() error{
-			func() error { return w.WriteData([]byte(`{"a":1}`)) },
-			func() error { return w.WriteComment("a") },
-			w.Flush,
-		} {
-			must.OK(t, write())
-		}
-		time.Sleep(time.Second)
-		wantKeepalive(t, w, time.Second)
-		if got := string(r.body); got != "{\"a\":1}\n{\"a\":\"\"}\n" {
-			t.Errorf("wrote %q", got)
-		}
-		if got := r.Header().Get("Content-Type"); got != sse.LinesContentType {
-			t.Errorf("the type %q", got)
-		}
-	})
-}
-
-// TestKeepaliveFlushes checks that frames in the buffer replace the comment.
-func TestKeepaliveFlushes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newResponse()
-		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
-		must.OK(t, w.WriteData([]byte("x")))
-		time.Sleep(time.Second)
-		wantKeepalive(t, w, time.Second)
-		if got := string(r.body); got != "data: x\n\n" {
-			t.Errorf("wrote %q", got)
-		}
-	})
+// TestKeepaliveForms checks what a keepalive is: an event if the client expects such, a line in a
+// stream of JSON lines, in which no comment is written either, or the frames in the buffer.
+func TestKeepaliveForms(t *testing.T) {
+	for want, prepare := range map[string]func(*sse.Writer) error{
+		"event: ping\ndata: {}\n\n": func(w *sse.Writer) error { w.SetPing("ping", []byte("{}")); return nil },
+		"{\"a\":1}\n{\"a\":\"\"}\n": func(w *sse.Writer) error {
+			w.SetLines([]byte(`{"a":""}`))
+			return errors.Join(w.WriteData([]byte(`{"a":1}`)), w.WriteComment("a"), w.Flush())
+		},
+		"data: x\n\n": data("x"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newResponse()
+			w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+			must.OK(t, prepare(w))
+			time.Sleep(time.Second)
+			wantKeepalive(t, w, time.Second)
+			if got := string(r.body); got != want {
+				t.Errorf("wrote %q, want %q", got, want)
+			}
+			if got := r.Header().Get("Content-Type"); (got == sse.LinesContentType) != strings.HasPrefix(want, "{") {
+				t.Errorf("%q has the type %q", want, got)
+			}
+		})
+	}
 }
 
 // TestKeepaliveLoop runs the loop in the documentation of Keepalive.
