@@ -56,6 +56,17 @@ type pendingCall struct {
 	abandoned  bool       // the caller has left without the answer
 }
 
+// Call calls a method for which this package has no function, and decodes the answer into an R.
+// [Conn.Initialize] must come first. Call waits while too many calls are in flight, tries again if
+// the app-server is overloaded, and gives up after 30 seconds. An error is a [*CallError], matches
+// [ErrClosed] or [ErrTimeout], is the cause of the end of ctx, or says that params cannot be
+// encoded or the answer cannot be decoded.
+func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, error) {
+	var result R
+	err := c.call(ctx, call{method: method, params: params, result: &result})
+	return result, err
+}
+
 // call calls a method. Unless the call is urgent, it waits for a free slot, and tries again if the
 // app-server is overloaded. It gives up when ctx ends or at spec.deadline. Its errors are those of
 // Call.

@@ -252,3 +252,24 @@ func TestCallThatWasNeverSent(t *testing.T) {
 		}
 	})
 }
+
+func TestCall(t *testing.T) {
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+		type answer struct{ Name string }
+		var got answer
+		done := async(func() (err error) {
+			got, err = Call[answer](t.Context(), c, "some/method", map[string]int{"n": 1})
+			return err
+		})
+		h := p.expect("some/method")
+		p.answer(h, `{"name":"x","more":2}`)
+		if err := <-done; err != nil || got.Name != "x" || string(h.Params) != `{"n":1}` {
+			t.Errorf("%+v, %v, called with %s", got, err, h.Params)
+		}
+		done = async(func() error { return errOf(Call[answer](t.Context(), c, "some/method", nil)) })
+		p.refuse(p.expect("some/method"), -32601, "there is none")
+		if refused, ok := errors.AsType[*CallError](<-done); !ok || refused.Code != -32601 {
+			t.Errorf("%+v", refused)
+		}
+	})
+}

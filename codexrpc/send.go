@@ -69,6 +69,16 @@ func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	}
 }
 
+// Notify sends a notification, which has no answer. params may be nil. An error matches
+// [ErrClosed], is the cause of the end of ctx, or says that params cannot be encoded.
+func (c *Conn) Notify(ctx context.Context, method string, params any) error {
+	message, err := encode(outgoing{Method: method, Params: params})
+	if err != nil {
+		return err
+	}
+	return c.send(ctx, message)
+}
+
 // answer queues an answer for the app-server without waiting: a full queue ends the connection. Only
 // the reading goroutine calls it.
 func (c *Conn) answer(o outgoing) {

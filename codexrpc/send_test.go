@@ -1,6 +1,7 @@
 package codexrpc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -31,4 +32,20 @@ func TestSentAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func TestNotify(t *testing.T) {
+	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
+		for params, want := range map[any]string{nil: "", 7: "7"} {
+			done := async(func() error { return c.Notify(t.Context(), "some/event", params) })
+			h := p.expect("some/event")
+			if err := <-done; err != nil || string(h.Params) != want || h.ID != nil {
+				t.Errorf("%+v, %v", h, err)
+			}
+		}
+		_ = c.Close()
+		if err := c.Notify(t.Context(), "some/event", nil); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
 }

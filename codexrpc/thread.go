@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxParked bounds the parked (unanswered) tool calls of one turn. Further calls are refused
@@ -61,6 +63,27 @@ func (c *Conn) ResumeThread(ctx context.Context, id string) (*Thread, error) {
 // ForkThread starts a thread with the history of a stored thread, which stays as it is.
 func (c *Conn) ForkThread(ctx context.Context, id string) (*Thread, error) {
 	return c.startThread(ctx, call{method: methodThreadFork, params: &Thread{id: id}})
+}
+
+// PrepareThread starts a thread in the background, with params from [ThreadStartParams.AppendJSON].
+// It returns false, and starts nothing, if too many calls are in flight. Otherwise ready is called
+// after the start, with the thread, or nil if the start has failed.
+func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
+	select {
+	case c.calls.slots <- struct{}{}:
+	default:
+		return false
+	}
+	var t *Thread
+	c.background(func(deadline time.Time) {
+		defer func() { <-c.calls.slots }()
+		var err error
+		// The call is urgent, so that it takes no second slot and is not retried.
+		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, deadline: deadline, urgent: true}); err != nil {
+			c.opts.Logger().Debug("preparing a thread", "error", err)
+		}
+	}, func() { ready(t) })
+	return true
 }
 
 // startThread opens a thread with a call of thread/start, thread/resume or thread/fork.
@@ -239,6 +262,34 @@ func (t *Thread) Recv() ([]Event, error) {
 		}
 		if events = eventsOfTurn(events, turnID); len(events) > 0 {
 			return events, nil
+		}
+	}
+}
+
+// Events returns the events of the turn. It waits for each event, and ends after
+// [EventTurnCompleted], which a failed turn has, too. If [Thread.Recv] fails before that, the last
+// element has its error instead of an event. If ctx ends before that, the last element has the
+// cause. Only one goroutine may read a turn: with Events, or with [Thread.Ready] and [Thread.Recv].
+func (t *Thread) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			events, err := t.Recv()
+			for _, e := range events {
+				if !yield(e, nil) || e.Kind == EventTurnCompleted {
+					return
+				}
+			}
+			if err == nil && len(events) == 0 {
+				select {
+				case <-t.Ready():
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
 		}
 	}
 }
