@@ -28,7 +28,7 @@ type Instance struct {
 	settings   providerSettings // valid since the instance began to serve
 	list       modelList
 	acceptance Acceptance
-	wait       askedWait
+	wait       atomic.Pointer[askedWait] // the last one; nil: there was none
 }
 
 // Conn returns the connection to the app-server.

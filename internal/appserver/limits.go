@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -25,7 +24,7 @@ func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	case turnErr.Code == codexrpc.CodeUsageLimit:
 		at = in.planResetTime(ctx, turnErr)
 	case turnErr.HTTPStatus == http.StatusTooManyRequests, turnErr.HTTPStatus == http.StatusServiceUnavailable, turnErr.Code == "serverOverloaded":
-		at = in.wait.recent(ctx)
+		at = in.recentWait(ctx)
 	}
 	if at.IsZero() {
 		return err
@@ -77,28 +76,21 @@ func parseResetTime(message string, now time.Time) (time.Time, bool) {
 const (
 	// maxWaitAge is how long a wait that the provider has asked for explains the failures after it.
 	maxWaitAge = time.Second
-	// logLag is how long recent waits for the log line that explains a failure. It looks every logPoll.
+	// logLag is how long recentWait waits for the log line that explains a failure. It looks every logPoll.
 	logLag, logPoll = 100 * time.Millisecond, 10 * time.Millisecond
 )
 
-// askedWait is the last time that the model's provider has refused a request and asked to wait. Only
-// the app-server's log reports that.
-type askedWait struct {
-	last atomic.Pointer[struct{ askedAt, until time.Time }] // nil: it has never asked
-}
+// askedWait is that the model's provider has refused a request and asked to wait. Only the app-server's
+// log reports that.
+type askedWait struct{ askedAt, until time.Time }
 
-func (w *askedWait) record(d time.Duration) {
-	now := time.Now()
-	w.last.Store(&struct{ askedAt, until time.Time }{now, now.Add(d)})
-}
-
-// recent returns the time until which the provider has asked to wait; zero: the provider has not
-// asked within the last maxWaitAge. If it has not, recent waits up to logLag for a call of record,
-// since the log line behind that call may be read after the failure.
-func (w *askedWait) recent(ctx context.Context) time.Time {
+// recentWait returns the time until which the provider has asked to wait; zero: the provider has not
+// asked within the last maxWaitAge. If it has not, recentWait waits up to logLag for that, since the
+// log line may be read after the failure.
+func (in *Instance) recentWait(ctx context.Context) time.Time {
 	for end := time.Now().Add(logLag); ; time.Sleep(logPoll) {
-		if last := w.last.Load(); last != nil && time.Since(last.askedAt) < maxWaitAge {
-			return last.until
+		if wait := in.wait.Load(); wait != nil && time.Since(wait.askedAt) < maxWaitAge {
+			return wait.until
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
 			return time.Time{}

@@ -51,7 +51,7 @@ func TestExplainWait(t *testing.T) {
 			want  bool
 		}{"before": {-time.Second / 2, true}, "after": {logLag / 2, true}, "long before": {-2 * maxWaitAge, false}, "too late": {2 * logLag, false}} {
 			in, failed := new(Instance), time.Now().Add(time.Hour)
-			time.AfterFunc(time.Until(failed.Add(c.asked)), func() { in.wait.record(time.Minute) })
+			time.AfterFunc(time.Until(failed.Add(c.asked)), func() { in.wait.Store(&askedWait{time.Now(), time.Now().Add(time.Minute)}) })
 			time.Sleep(time.Until(failed))
 			got, _ := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), &codexrpc.TurnError{HTTPStatus: http.StatusTooManyRequests}))
 			if want := failed.Add(c.asked + time.Minute); got.ResetsAt.Equal(want) != c.want || !c.want && !got.ResetsAt.IsZero() {

@@ -187,7 +187,8 @@ func (in *instance) handleLogLine(line string, fail func(thread string, failure 
 	case answerLine.MatchString(line):
 		if found := retryAfterPattern.FindStringSubmatch(line); found != nil {
 			seconds, _ := strconv.Atoi(found[1]) // it has nine digits at most
-			in.wait.record(time.Duration(seconds) * time.Second)
+			now := time.Now()
+			in.wait.Store(&askedWait{now, now.Add(time.Duration(seconds) * time.Second)})
 		}
 		return true
 	case requestLine.MatchString(line):

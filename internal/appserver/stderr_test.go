@@ -183,7 +183,7 @@ func TestHeed(t *testing.T) {
 				t.Errorf("%q: %v", line, failure)
 			}
 		})
-		if read != want.read || (in.wait.last.Load() != nil) != want.waits || (failed == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want.refused != nil) {
+		if read != want.read || (in.wait.Load() != nil) != want.waits || (failed == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want.refused != nil) {
 			t.Errorf("%q: %t, thread %q", line, read, failed)
 		}
 	}
