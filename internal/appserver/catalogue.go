@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -267,15 +268,12 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	return entry
 }
 
-// efforts are the reasoning efforts that a request may ask for, the lowest first. "ultra" is
-// missing: with that effort a model delegates to agents, which are switched off here.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-
-// effortsOf returns the lowest and the highest effort that a model accepts; empty: none is known.
+// effortsOf returns the lowest and the highest effort that a model accepts, of those that a request may
+// ask for; empty: none is known.
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)
-	for _, effort := range efforts {
+	for _, effort := range prompt.Efforts {
 		for _, a := range accepted {
 			if a.Effort == effort {
 				least, most = cmp.Or(least, effort), effort

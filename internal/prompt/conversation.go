@@ -142,7 +142,8 @@ func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// Efforts lists the values of reasoning_effort (ReasoningEffort in OpenAI's API).
+// Efforts lists the values of reasoning_effort (ReasoningEffort in OpenAI's API), the lowest first.
+// Codex's "ultra" is missing: with it, a model delegates to agents, which are switched off here.
 var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 var verbosities = []string{"low", "medium", "high"}
