@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/docfields"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 )
@@ -221,4 +222,9 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadersAreDocumented looks for each field that is read in the tables of fields.
+func TestReadersAreDocumented(t *testing.T) {
+	docfields.Read(t, "../../docs/images.md", "## Requests", readers)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/docfields"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 )
 
@@ -237,4 +238,10 @@ func TestRefusals(t *testing.T) {
 	if _, apiErr := DecodeGenerate([]byte(`{"model":"m","prompt":"p","suffix":"s"}`)); apiErr == nil || !strings.Contains(apiErr.Message, "does not support insert") {
 		t.Error(apiErr)
 	}
+}
+
+// TestReadersAreDocumented looks for each field that is read in the tables of fields.
+func TestReadersAreDocumented(t *testing.T) {
+	docfields.Read(t, "../../docs/ollama.md", "## POST /api/chat", chatReaders)
+	docfields.Read(t, "../../docs/ollama.md", "## POST /api/generate", generateReaders)
 }

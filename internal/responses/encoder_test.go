@@ -407,3 +407,9 @@ func TestLost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+const pngURL = "data:image/png;base64,iVBORw0KGgo="
+
+var textOut, callOut, finishOut = outputs.Text, outputs.Call, outputs.Finish
+
+func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }

@@ -25,14 +25,10 @@ func (s *Encoder) emitData(name string, data []byte) {
 
 func (s *Encoder) sendResponse(name string, object []byte) {
 	if !s.Silent() {
-		s.emitData(name, appendResponseEvent(s.Take(), name, s.sequence, object))
+		buf := append(append(append(s.Take(), `{"type":"`...), name...), `","sequence_number":`...)
+		buf = append(strconv.AppendInt(buf, s.sequence, 10), `,"response":`...)
+		s.emitData(name, append(append(buf, object...), '}'))
 	}
-}
-
-func appendResponseEvent(buf []byte, name string, sequence int64, object []byte) []byte {
-	buf = append(append(append(buf, `{"type":"`...), name...), `","sequence_number":`...)
-	buf = append(strconv.AppendInt(buf, sequence, 10), `,"response":`...)
-	return append(append(buf, object...), '}')
 }
 
 // textEvents are the events about a text. In messages and reasoning it has parts: partAdded begins

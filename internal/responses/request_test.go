@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/test/docfields"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -515,4 +516,9 @@ func BenchmarkRequest(b *testing.B) {
 			b.Fatal(apiErr)
 		}
 	}
+}
+
+// TestReadersAreDocumented looks for each field that is read in the table of fields.
+func TestReadersAreDocumented(t *testing.T) {
+	docfields.Read(t, "../../docs/responses.md", "## POST /v1/responses", readers)
 }

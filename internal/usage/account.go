@@ -38,17 +38,22 @@ func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
 	a.Buffers.add(b.Buffers)
-	for model, t := range b.Models {
-		entryOf(&a.Models, model, maxModels, otherModel).add(*t)
-	}
-	for user, t := range b.Users {
-		entryOf(&a.Users, user, maxUsers, othersAccount).add(*t)
-	}
+	addAll(&a.Models, b.Models, maxModels, otherModel)
+	addAll(&a.Users, b.Users, maxUsers, othersAccount)
 	for _, s := range b.Hours.dropFuture(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
 	}
 	for _, s := range b.Days.dropFuture(days, now) {
 		a.Days = a.Days.add(days, s.Start, s.Totals)
+	}
+}
+
+// addAll adds entries, of which those that were stored may be nil, to others, see [entryOf].
+func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest string) {
+	for name, t := range entries {
+		if t != nil {
+			entryOf(to, name, most, rest).add(*t)
+		}
 	}
 }
 

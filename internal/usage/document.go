@@ -2,7 +2,6 @@ package usage
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,26 +16,6 @@ type document struct {
 	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
 	Entries  []Entry             `json:"entries"` // the newest first
-}
-
-// decode reads a document. It returns an error if any part cannot be read.
-func decode(content []byte) (*document, error) {
-	d := new(document)
-	if err := json.Unmarshal(content, d); err != nil {
-		return nil, err
-	}
-	for user, a := range d.Accounts {
-		if a == nil {
-			return nil, fmt.Errorf("the account %q is null", user)
-		}
-		a.Users = nil // only a sum has them
-		for model, t := range a.Models {
-			if t == nil {
-				return nil, fmt.Errorf("the account %q has null for the model %q", user, model)
-			}
-		}
-	}
-	return d, nil
 }
 
 // Document implements [quota.Book]. It holds the lock only while it copies the book.
@@ -62,8 +41,8 @@ func (b *Book) Document(since uint64) (any, uint64) {
 // Restore implements [quota.Book]. It adds the counts of a document to those of the book. So
 // if the document was made from this book, its turns count twice.
 func (b *Book) Restore(content []byte) error {
-	d, err := decode(content)
-	if err != nil {
+	var d document
+	if err := json.Unmarshal(content, &d); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -74,7 +53,9 @@ func (b *Book) Restore(content []byte) error {
 	}
 	now := time.Now().Unix()
 	for user, a := range d.Accounts {
-		b.account(user).add(a, now)
+		if a != nil {
+			b.account(user).add(a, now)
+		}
 	}
 	older := append(b.newestEntries(func(*Entry) bool { return true }), d.Entries...)
 	b.entries, b.refused = nil, nil

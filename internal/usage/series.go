@@ -56,15 +56,8 @@ func (s series) dropFuture(by span, now int64) series {
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start, or the index at which to insert it. It
-// looks at the last part first: most turns belong to it or to a later part.
+// find returns the index of the part that begins at start, or the index at which to insert it.
 func (s series) find(start int64) (i int, found bool) {
-	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
-		if s[last].Start == start {
-			return last, true
-		}
-		return last + 1, false
-	}
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 

@@ -156,8 +156,9 @@ func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	a, _, err := s.read(ctx, user)
-	now := time.Now().Unix()
-	return a.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
+	sum, now := new(account), time.Now().Unix()
+	sum.add(a.account, now)
+	return sum.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
 // Raw returns a user's turns among the last ones of all nodes, or all of them for [Everybody].
