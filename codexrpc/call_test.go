@@ -151,16 +151,15 @@ func TestRefusedCall(t *testing.T) {
 // TestAnswerBeforeTheEnd checks that a caller gets an answer that came before the end
 // of the connection, in whichever order it notices them.
 func TestAnswerBeforeTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for range 50 {
-			c, p := dial(t)
+	for range 50 {
+		withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 			done := listModels(t.Context(), c)
 			id := p.hear().ID
 			p.say(`{"id":%s,"result":{"data":[]}}`, id)
 			close(p.toClient)
 			must.OK(t, <-done)
-		}
-	})
+		})
+	}
 }
 
 // TestAnswers checks that a null error beside a result is ignored, and that a result must have the

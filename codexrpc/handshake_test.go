@@ -80,16 +80,7 @@ func TestHandshakeMisconfigured(t *testing.T) {
 	}
 }
 
-func TestHandshakeRefused(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		done := async(func() error { return errOf(c.Initialize(t.Context(), ClientInfo{})) })
-		p.refuse(p.expect(methodInitialize), -32600, "no")
-		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) {
-			t.Errorf("ended with %v", err)
-		}
-	})
-}
-
+// TestInitializeParams checks what Initialize asks for, and that it can be refused.
 func TestInitializeParams(t *testing.T) {
 	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
 		done := async(func() error {
@@ -104,8 +95,10 @@ func TestInitializeParams(t *testing.T) {
 		if !slices.Contains(params.Capabilities.OptOutNotificationMethods, "thread/started") {
 			t.Error("opted out of nothing")
 		}
-		p.refuse(call, -32600, "enough")
-		<-done
+		p.refuse(call, -32600, "no")
+		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) {
+			t.Errorf("ended with %v", err)
+		}
 	})
 }
 

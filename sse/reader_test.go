@@ -62,12 +62,12 @@ func (e endless) Read(p []byte) (int, error) { return copy(p, e), nil }
 // TestReadFails checks the errors of a stream that breaks, and of one with an endless event.
 func TestReadFails(t *testing.T) {
 	broken := errors.New("broken")
-	for want, rest := range map[error]io.Reader{broken: iotest.ErrReader(broken), sse.ErrEventTooLarge: endless(strings.Repeat("data: c\n", 1000))} {
+	for want, rest := range map[error]io.Reader{broken: iotest.ErrReader(broken), sse.ErrEventTooLarge: endless("data: " + strings.Repeat("c", 10_000) + "\n")} {
 		if events, err := read(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), rest)); len(events) != 1 || !errors.Is(err, want) {
 			t.Errorf("%q, %v", events, err)
 		}
 	}
-	if _, err := read(endless(strings.Repeat("x", 1000))); !errors.Is(err, sse.ErrEventTooLarge) {
+	if _, err := read(endless(strings.Repeat("x", 10_000))); !errors.Is(err, sse.ErrEventTooLarge) {
 		t.Errorf("an endless line: %v", err)
 	}
 }
