@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestInstall: `make deps` installs Chromium if there is none and it can, or says what is missing.
@@ -25,9 +27,7 @@ func TestInstall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, script := range c.programs {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 			}
 			cmd := exec.CommandContext(t.Context(), "/bin/sh", "../../../scripts/chromium")
 			cmd.Env = []string{"PATH=" + dir, c.env}

@@ -5,15 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // Named returns the first columns of the tables in the page's section with this heading.
 func Named(t testing.TB, page, heading string) map[string]bool {
 	t.Helper()
 	all, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, section, ok := strings.Cut(string(all), heading+"\n")
 	if !ok {
 		t.Errorf("%s has no section %s", page, heading)

@@ -132,37 +132,6 @@ type APIError struct {
 	} `json:"error"`
 }
 
-// CheckEnvelope checks OpenAI's error object with all its keys.
-func CheckEnvelope(t *testing.T, response *http.Response, text, param string) {
-	t.Helper()
-	var keys struct{ Error map[string]json.RawMessage }
-	var e APIError
-	if err := json.Unmarshal([]byte(text), &keys); err != nil || json.Unmarshal([]byte(text), &e) != nil {
-		t.Fatalf("not an error object: %s", text)
-	}
-	for _, key := range []string{"message", "type", "param", "code"} {
-		if _, ok := keys.Error[key]; !ok {
-			t.Errorf("no %s in %s", key, text)
-		}
-	}
-	if got := response.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("content type %s", got)
-	}
-	if text := response.Header.Get("X-Request-Id"); text == "" {
-		t.Error("no request id")
-	}
-	if e.Error.Message == nil || *e.Error.Message == "" || !strings.HasPrefix(value(e.Error.Param), param) || (param == "") != (e.Error.Param == nil) {
-		t.Errorf("param %q, want %q: %s", value(e.Error.Param), param, text)
-	}
-}
-
-func value(p *string) string {
-	if p == nil {
-		return ""
-	}
-	return *p
-}
-
 // BeginHanging begins a stream that says "Half" and then hangs until ctx ends.
 func (s *Site) BeginHanging(ctx context.Context) {
 	s.T.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openai/openai-go/v3"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -49,9 +50,7 @@ func (s *Site) CheckModel(model string, ask func(openai.ChatCompletionNewParams)
 	params.Model = model
 	params.Tools = []openai.ChatCompletionToolUnionParam{SearchTool("localSearch")}
 	got, err := ask(params)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	if len(got.Calls) != 1 || got.Finish != "tool_calls" || got.Content != "" {
 		s.T.Fatalf("got %+v; want a call", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -91,7 +92,5 @@ func OverOne(t *testing.T, over scriptedmodel.Transport) {
 func WriteHome(t testing.TB, dir, baseURL string, opts codexhome.Options) {
 	t.Helper()
 	opts.WebSockets = Transport == scriptedmodel.WebSocket
-	if err := codexhome.Write(dir, baseURL, opts); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, codexhome.Write(dir, baseURL, opts))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
 
@@ -43,9 +44,7 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	addr, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return addr
 }
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // NameEnv makes the test binary a fake app-server, named so that its configuration is its own.
@@ -39,9 +41,7 @@ func Main() {
 func Command(t testing.TB, name string) (command []string, env map[string]string) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Under the race detector a program otherwise sleeps before it exits.
 	return []string{program, "app-server"}, map[string]string{NameEnv: name, "GORACE": "atexit_sleep_ms=0"}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -45,9 +46,7 @@ func Check(t testing.TB, p *prompt.Plan) {
 	}
 	for _, params := range []any{p.Thread, p.Turn} {
 		line, err := json.Marshal(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if v, err := wirejson.Parse(line); err != nil || !bytes.Equal(v, line) {
 			t.Fatalf("parameters %q: %v", line, err)
 		}

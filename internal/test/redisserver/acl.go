@@ -4,15 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // AddNode adds the user "node", whose password is "secret", with the rights that a page describes.
 func (s *Server) AddNode(t testing.TB, page string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, rules, found := strings.Cut(string(text), "ACL SETUSER node on >{password} ")
 	rules, _, ended := strings.Cut(rules, "\n\n")
 	if !found || !ended {

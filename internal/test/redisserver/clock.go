@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
@@ -44,9 +45,7 @@ time_t time(time_t *result) {
 func StartAhead(t testing.TB, by time.Duration, settings ...string) *Server {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "clock.c")
-	if err := os.WriteFile(source, []byte(clockText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(source, []byte(clockText), 0o600))
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
 		needs.Missing(t, "there is no C compiler: install gcc")

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // Proxy is a network between a server and its clients.
@@ -20,9 +22,7 @@ type Proxy struct {
 func (s *Server) NewProxy(t testing.TB) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := &Proxy{Addr: listener.Addr().String()}
 	var all sync.WaitGroup
 	var mu sync.Mutex

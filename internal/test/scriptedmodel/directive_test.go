@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestSplitDirectives(t *testing.T) {
@@ -82,9 +84,7 @@ func TestScripts(t *testing.T) {
 func decoded(t *testing.T, body string) Request {
 	t.Helper()
 	req, err := decode(nil, []byte(body), Delivery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return req
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 var (
@@ -48,9 +49,7 @@ func runSeeds(t *testing.T, work string) {
 func loadRecordings(t *testing.T) *fakecodex.Transcripts {
 	t.Helper()
 	recordings, err := fakecodex.Load(filepath.Join("..", "..", "..", "testdata", "transcripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return recordings
 }
 

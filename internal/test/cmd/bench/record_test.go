@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestRecords: records are read however cut, and a lost, doubled or damaged one is noticed.
@@ -20,9 +22,7 @@ func TestRecords(t *testing.T) {
 			heard := 0
 			r := records{size: size, heard: func(time.Duration) { heard++ }}
 			for from := 0; from < len(text); from += piece {
-				if err := r.add(text[from:min(from+piece, len(text))], time.Now().UnixNano()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, r.add(text[from:min(from+piece, len(text))], time.Now().UnixNano()))
 			}
 			if r.next != n || size >= stamped && heard != n {
 				t.Fatalf("in pieces of %d: %d records, %d of them with a time", piece, r.next, heard)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
@@ -224,9 +225,7 @@ func checkUntold(t *testing.T, s *e2e.Site, prompt string) {
 func TestMachineUntold(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'token s3cret in /home/me' >&2\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, []byte("#!/bin/sh\necho 'token s3cret in /home/me' >&2\nexit 3\n"), 0o700))
 	admin := s.WithAdmin(s.Caddyfile(""))
 	for command, says := range map[string]struct{ everybody, operator string }{
 		"/no/such/codex app-server":          {"cannot be started", "/no/such/codex"},

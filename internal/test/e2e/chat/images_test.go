@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -62,9 +63,7 @@ func TestRemoteImageRefused(t *testing.T) {
 // TestRemoteImageFetched: the model gets the image, here of this machine, which no option allows.
 func TestRemoteImageFetched(t *testing.T) {
 	var encoded bytes.Buffer
-	if err := png.Encode(&encoded, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, png.Encode(&encoded, image.NewGray(image.Rect(0, 0, 8, 8))))
 	images := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/old.png" {
 			http.Redirect(w, r, "/new.png", http.StatusFound)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -205,9 +206,7 @@ func noise(t *testing.T) string {
 		picture.Pix[i] = byte(random.Uint32())
 	}
 	var encoded bytes.Buffer
-	if err := png.Encode(&encoded, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, png.Encode(&encoded, picture))
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(encoded.Bytes())
 }
 

@@ -48,58 +48,6 @@ func testWhatTheModelIsOffered(t *testing.T) {
 	e2e.CheckNothingOfTheHost(t, request)
 }
 
-func TestToolChoice(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	two := []any{e2e.Tool("localSearch"), e2e.Tool("readNote")}
-	for name, c := range map[string]struct {
-		choice any
-		want   []string
-	}{
-		"auto":     {"auto", []string{"localSearch", "readNote"}},
-		"none":     {"none", nil},
-		"required": {"required", []string{"localSearch", "readNote"}},
-		"named":    {map[string]any{"type": "function", "function": map[string]any{"name": "readNote"}}, []string{"readNote"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s.At(t).Post(e2e.ChatBody("say:ok", map[string]any{"tools": two, "tool_choice": c.choice}), nil)
-			request, _ := s.Model.Last()
-			e2e.CheckTools(t, request.Tools, c.want...)
-			told := strings.Contains(string(request.Body), "must call")
-			if wanted := name == "required" || name == "named"; told != wanted {
-				t.Errorf("the model is told to call a tool: %t; want %t", told, wanted)
-			}
-		})
-	}
-}
-
-// optionalSchema cannot be enforced by OpenAI: some properties are optional, others are allowed.
-const optionalSchema = `{"type":"object","properties":{"title":{"type":"string"},"count":{"type":"integer","minimum":1}},"required":["title"]}`
-
-// TestSchemaFormats: a schema is enforced if the client sets strict, else described to the model.
-func TestSchemaFormats(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for name, strict := range map[string]string{"absent": "", "null": `"strict":null,`, "false": `"strict":false,`, "true": `"strict":true,`} {
-		t.Run(name, func(t *testing.T) {
-			s := s.At(t)
-			format := `"name":"form","description":"A form to fill in.",` + strict + `"schema":` + optionalSchema
-			for path, body := range map[string]string{
-				"/v1/chat/completions": `{"model":"gpt-5","messages":[{"role":"user","content":"say:{}"}],"response_format":{"type":"json_schema","json_schema":{` + format + `}}}`,
-				"/v1/responses":        `{"model":"gpt-5","input":"say:{}","text":{"format":{"type":"json_schema",` + format + `}}}`,
-			} {
-				if response, text := s.Call(http.MethodPost, path, body, nil); response.StatusCode != http.StatusOK {
-					t.Fatal(text)
-				}
-				request, _ := s.Model.Last()
-				enforced := request.Text.Format.Type == "json_schema" && request.Text.Format.Strict
-				told := strings.Contains(strings.Join(e2e.Describe(request), "\n"), "A form to fill in.\n\n"+optionalSchema)
-				if wanted := name == "true"; enforced != wanted || told == wanted {
-					t.Errorf("%s: the schema is enforced: %t, told: %t", path, enforced, told)
-				}
-			}
-		})
-	}
-}
-
 // awkward are tools' names that Codex refuses, reserves or never offers. Clients can use them all.
 var awkward = []string{"mcp", "mcp__vault__search", "exec_command", "shell_command", "request_user_input", "shell", "apply_patch", "update_plan", "view_image", "web_search"}
 
@@ -146,39 +94,6 @@ func TestManyToolsAtOnce(t *testing.T) {
 	request, _ := s.Model.Last()
 	if got := len(request.Tools); got < len(tools) {
 		t.Errorf("%d tools offered of %d", got, len(tools))
-	}
-}
-
-// TestUnknownToolGoesOn: Codex answers a call of an undeclared tool, and the turn continues.
-func TestUnknownToolGoesOn(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-		got, err := ask(e2e.UserSays(`tool:nobodysTool {"a":1}; then; say:Without it then.`))
-		must.OK(t, err)
-		if got.Content != "Without it then." || len(got.Calls) != 0 || got.Finish != "stop" {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// TestIncomplete: incomplete responses have a usage, which Codex only adds to the thread's total.
-func TestIncomplete(t *testing.T) { e2e.OverBoth(t, testIncomplete) }
-
-func testIncomplete(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for reason, finish := range map[string]string{"max_output_tokens": "length", "content_filter": "content_filter"} {
-		t.Run(reason, func(t *testing.T) {
-			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-				got, err := ask(e2e.UserSays("usage:10,0,5,0; say:It stops be; incomplete:" + reason))
-				must.OK(t, err)
-				if got.Content != "It stops be" || got.Finish != finish {
-					t.Errorf("%+v", got)
-				}
-				if reason == "max_output_tokens" {
-					e2e.CheckUsage(t, got.Usage, scriptedmodel.Usage{Input: 10, Output: 5})
-				}
-			})
-		})
 	}
 }
 

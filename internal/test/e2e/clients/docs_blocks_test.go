@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 type block struct {
@@ -36,9 +37,7 @@ func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 func pages(t *testing.T) (found []string) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
 		paths, err := filepath.Glob(filepath.Join("../../../..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found = append(found, paths...)
 	}
 	if len(found) < 10 {

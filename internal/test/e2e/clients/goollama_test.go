@@ -10,14 +10,13 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // runGoOllama runs the cases with Ollama's own client, like clients/run.js for the clients in Node.
 func runGoOllama(s *e2e.Site) []seen {
 	at, err := url.Parse(s.URL)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	client := goOllama{s, api.NewClient(at, http.DefaultClient)}
 	var all []seen
 	for way, stream := range map[string]bool{"Chat": false, "Chat, stream": true} {

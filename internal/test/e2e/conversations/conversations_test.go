@@ -497,27 +497,6 @@ func testSpareThreads(t *testing.T) {
 	}
 }
 
-// TestSpareThreadsOfOthers checks that conversations with other settings do not get a spare thread.
-func TestSpareThreadsOfOthers(t *testing.T) {
-	s, stats := spareSite(t)
-	begin := func(change func(*talk)) {
-		t.Helper()
-		one := talk{user: "ann", system: "You are short.", messages: []chatMessage{{"role": "user", "content": "say: x"}}}
-		change(&one)
-		sayIn(t, s, &one, false)
-	}
-	for range 2 {
-		begin(func(*talk) {})
-	}
-	e2e.WaitFor(t, "a spare thread", func() bool { return stats().Spare == 1 })
-	begin(func(one *talk) { one.system = "You are long." })
-	begin(func(one *talk) { one.model = "gpt-5.1" })
-	begin(func(one *talk) { one.plain = true })
-	if got := stats(); got.Prepared != 0 || got.Spare != 1 {
-		t.Errorf("others got spare threads: %+v", got)
-	}
-}
-
 // TestSpareThreadIsGone: a request is answered though a spare thread's app-server and model ended.
 func TestSpareThreadIsGone(t *testing.T) { e2e.OverBoth(t, testSpareThreadIsGone) }
 

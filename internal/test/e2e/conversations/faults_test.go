@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,31 +105,6 @@ func testConversationsThatCannotGoOn(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestConversationsAtOnce: of equal follow-ups one continues the thread, and all are answered.
-func TestConversationsAtOnce(t *testing.T) {
-	s := e2e.NewSite(t, "api_key ann-key ann\napi_key bob-key bob")
-	s.WaitReadyAs(e2e.Bearer("ann-key"))
-	one, _ := calling(t, s, "ann")
-	before := lastKey(s)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			key := "ann-key"
-			if i%2 == 1 {
-				key = "bob-key"
-			}
-			response, text := s.Post(one.body(false), e2e.Bearer(key))
-			if response.StatusCode != http.StatusOK || !strings.Contains(text, `"done"`) {
-				t.Errorf("%s %s", response.Status, text)
-			}
-		})
-	}
-	all.Wait()
-	if n := answeredWith(s, before); n != 2 { // the question and one follow-up
-		t.Errorf("%d requests were made in the thread", n)
 	}
 }
 

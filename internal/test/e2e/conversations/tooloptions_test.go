@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/toolcall"
 )
 
-// TestToolGrace: a turn is interrupted a moment after a block, unless the model may finish.
+// TestToolGrace: a turn is interrupted a moment after a block. TestGrace of internal/turn has all moments.
 func TestToolGrace(t *testing.T) {
 	s := e2e.NewSite(t, "stop_after_tools burst 50ms")
 	for _, stream := range []bool{false, true} {
@@ -26,21 +26,6 @@ func TestToolGrace(t *testing.T) {
 			t.Error("the turn was not interrupted:", err)
 		}
 	}
-	// A block that has begun is waited for, however long it takes.
-	slow := e2e.Question{Prompt: "chunk=20; delay=120ms; verbatim:" + useTool("localSearch", "1") + "<use_tool>" + useTool("localSearch", "2")[len("<use_tool>"):], System: e2e.Taught}
-	content := useTool("localSearch", "1") + useTool("localSearch", "2")
-	e2e.CheckReply(t, s.Ask(slow, true), &content, e2e.Searches("1", "2"), "tool_calls")
-
-	// With openai-json, an open block that does not grow ends like silence.
-	open := "<use_tool>\n<name>localSearch</name>"
-	stuck := e2e.Question{Prompt: "chunk=all; say:" + useTool("localSearch", "1") + open + "; hang", Tools: true, Mode: e2e.ModeJSON}
-	content = open
-	e2e.CheckReply(t, s.Ask(stuck, true), &content, e2e.Searches("1"), "tool_calls")
-
-	patient := e2e.Question{Prompt: `delay=400ms; chunk=all; usetool:localSearch {"query":"1"}; say:Done.`, System: e2e.Taught}
-	patient.Config = reload(s, "stop_after_tools off\nsuppress_tail_after_tools off")
-	content = useTool("localSearch", "1") + "\n\nDone."
-	e2e.CheckReply(t, s.Ask(patient, true), &content, e2e.Searches("1"), "tool_calls")
 }
 
 // TestToolReload checks that changed options apply to later requests only.

@@ -2,7 +2,6 @@ package conversations
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -27,38 +26,6 @@ func TestToolAuto(t *testing.T) {
 	check(e2e.ModeXML, &block, e2e.Searches("a"), "tool_calls")
 	q.System, q.Tools = "", true
 	check(e2e.ModeJSON, nil, e2e.Searches("a"), "tool_calls")
-}
-
-// TestToolHeaders checks the headers of answers, and an invalid mode.
-func TestToolHeaders(t *testing.T) {
-	s := e2e.NewSite(t, "tool_block_max 1")
-	for _, stream := range []bool{false, true} {
-		q := e2e.Question{Prompt: `tool:2 localSearch {"query":"%d"}`, Tools: true}
-		header := http.Header{"X-Request-Id": {"req-2.12"}, "X-Proxy-Output-Mode": {e2e.ModeXML}}
-		response, text := s.Call(http.MethodPost, "/v1/chat/completions", q.Body(stream), header)
-		want := map[string]string{
-			"X-Request-Id": "req-2.12", "X-Proxy-Output-Mode": e2e.ModeXML, "X-Codex-Stop-After-Tools-Mode": "burst",
-			"X-Codex-Tool-Call-Count": "1", "X-Codex-Tool-Call-Truncated": "true",
-		}
-		if stream {
-			want["X-Codex-Tool-Call-Count"], want["X-Codex-Tool-Call-Truncated"] = "", ""
-			if !strings.HasSuffix(text, "\n\n: tool_calls=1 truncated=true\n\ndata: [DONE]\n\n") {
-				t.Errorf("the end is %q", text)
-			}
-		}
-		for name, value := range want {
-			if got := response.Header.Get(name); got != value {
-				t.Errorf("stream %t: %s is %q, not %q", stream, name, got, value)
-			}
-		}
-	}
-	for _, mode := range []string{"xml", "auto", "Obsidian-XML", "obsidian-xml, openai-json"} {
-		response, text := s.Post(e2e.ChatBody("say:ok", nil), http.Header{"X-Proxy-Output-Mode": {mode}})
-		if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, "x-proxy-output-mode") {
-			t.Errorf("%q: %s %s", mode, response.Status, text)
-		}
-		e2e.CheckEnvelope(t, response, text, "")
-	}
 }
 
 // TestToolCut checks the finish reason of an incomplete answer.

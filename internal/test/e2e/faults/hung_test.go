@@ -66,28 +66,6 @@ func TestCodexHangs(t *testing.T) {
 	e2e.WaitFor(t, "all of the old codex to be gone", e2e.AllGone(all))
 }
 
-// TestOneOfAPoolHangs checks that new turns go to the other process.
-func TestOneOfAPoolHangs(t *testing.T) {
-	s := e2e.NewPoolSite(t, "processes 2", 2)
-	before := e2e.AppServers()
-	if err := syscall.Kill(before[0], syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	e2e.WaitFor(t, "one to be unresponsive", func() bool {
-		status, body := s.Readiness()
-		states := ""
-		for _, m := range body.AppServers {
-			states += m.AppServer
-		}
-		return status == 200 && strings.Contains(states, "unresponsive")
-	})
-	for range 6 {
-		s.Served("say:on the other")
-	}
-	_ = syscall.Kill(before[0], syscall.SIGCONT) // on a busy machine it was killed by now
-	s.WaitMembers(2)
-}
-
 // TestCodexKilled: turns of a killed codex end with an error that can be retried, and another codex
 // serves. A command may be a launcher whose child outlives it; neither is left when one is killed.
 func TestCodexKilled(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -204,9 +205,7 @@ func newStorm(s *e2e.Site) *storm {
 func (st *storm) reload(caddyfile string) {
 	t := st.site.T
 	t.Helper()
-	if err := e2e.LoadCaddyfile(caddyfile); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e2e.LoadCaddyfile(caddyfile))
 	e2e.WaitFor(t, "the app-server", func() bool {
 		response, err := st.http.Get(st.site.URL + "/readyz")
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestAdminStatus checks that the status has the processes and no secrets.
@@ -71,9 +72,7 @@ func TestRequestsUnderWay(t *testing.T) {
 	s.WaitReadyAs(e2e.Bearer("sk-a"))
 	public := func(key string) (status e2e.AdminStatus) {
 		response := s.Do(http.MethodGet, "/codex/status", nil, e2e.Bearer(key))
-		if err := json.Unmarshal([]byte(s.Read(response)), &status); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(s.Read(response)), &status))
 		return status
 	}
 	s.Post(e2e.ChatBody(`tool:find {"q":1}`, e2e.Fields{"tools": []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "find"}}}}), e2e.Bearer("sk-b"))

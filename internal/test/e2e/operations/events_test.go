@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
@@ -114,9 +115,7 @@ func TestEventsOfUse(t *testing.T) {
 	for _, e := range eventsOf(witness) {
 		told[e.name]++
 		data, err := json.Marshal(e.data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		e2e.WaitFor(t, "the post of "+e.name+string(data), func() bool { return posted.take(e.name + string(data)) })
 	}
 	if told["codex.key_used"] != 2 || told["codex.plan_used"] != 2 {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestTurnLog checks that the log of turns has a line for each turn, nothing else and no content.
@@ -193,9 +194,7 @@ func TestPlaceholders(t *testing.T) {
 
 	ctx, leave := context.WithCancel(e2e.Context(t))
 	response, err := s.Chat(ctx, e2e.ChatBody("say:one two; hang", e2e.Fields{"stream": true}), header("left"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e2e.ReadUntil(t, response.Body, "two")
 	leave()
 	response.Body.Close()

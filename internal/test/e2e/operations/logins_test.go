@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -383,9 +384,7 @@ var loginTroubles = []struct {
 	}, false},
 	{"A company's proxy reads what is sent.", "failing", loginstate.TLSRefused, func(s *e2e.Site) func(*testing.T) {
 		trusted, err := s.Plan.Intercept()
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		return ending(trusted)
 	}, false},
 	{"The account has left the workspace.", "failing", loginstate.WorkspaceGone, func(s *e2e.Site) func(*testing.T) {

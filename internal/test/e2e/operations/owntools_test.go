@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -21,9 +22,7 @@ func TestOwnTools(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
 	catalogue, err := planbackend.Catalogue(e2e.CodexBinary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files, err := filepath.Glob(filepath.Join(privateDirs(t)[0], "home-*", "model-*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no entries of models (%v)", err)

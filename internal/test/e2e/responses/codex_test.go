@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -31,9 +32,7 @@ func codexExecOver(s *e2e.Site, opts codexhome.Options, dir, model, prompt strin
 func codexHome(s *e2e.Site, opts codexhome.Options) string {
 	s.T.Helper()
 	home := s.T.TempDir()
-	if err := codexhome.Write(home, s.URL+"/v1", opts); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, codexhome.Write(home, s.URL+"/v1", opts))
 	return home
 }
 

@@ -160,62 +160,6 @@ func TestNodesRolling(t *testing.T) {
 	}
 }
 
-// TestRedisOutages kills, pauses and empties Redis: stored ids are a 503 meanwhile and never a 404,
-// chats go on, and everything comes back by itself.
-func TestRedisOutages(t *testing.T) {
-	server := redisserver.Start(t)
-	s := e2e.NewSite(t, "store redis "+server.URL("")+"?read_timeout=500ms&dial_timeout=500ms")
-	kept := s.Respond(e2e.Asks("say:Kept.", nil), nil)
-	store := func() string {
-		var body struct{ Status, Store string }
-		s.GetJSON("/readyz", &body)
-		return body.Status + " " + body.Store
-	}
-	outage := func(what string) {
-		t.Helper()
-		for path, want := range map[string]int{"/v1/responses/" + kept.ID: 503, "/v1/responses/" + kept.ID + "/input_items": 503} {
-			if status, body := s.Get(path); status != want || !strings.Contains(body, "response_store_unavailable") {
-				t.Errorf("%s, %s: %d %s", what, path, status, body)
-			}
-		}
-		if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"previous_response_id": kept.ID}), nil); *refused.Error.Code != "response_store_unavailable" {
-			t.Errorf("%s: %s", what, e2e.EncodeJSON(refused))
-		}
-		if got, err := s.Stream(e2e.UserSays("say:chats go on")); err != nil || got.Content != "chats go on" {
-			t.Errorf("%s: %v %v", what, got, err)
-		}
-		e2e.WaitFor(t, "/readyz to say it", func() bool { return store() == "ready unavailable" })
-	}
-	back := func(what string) {
-		t.Helper()
-		e2e.WaitFor(t, "the end of the outage", func() bool {
-			status, _ := s.Get("/v1/responses/" + kept.ID)
-			if status == http.StatusNotFound {
-				t.Fatal(what, "404")
-			}
-			return status == http.StatusOK && store() == "ready "
-		})
-		if next := s.Respond(e2e.Asks("say:More.", e2e.Fields{"previous_response_id": kept.ID}), nil); next.Text() != "More." {
-			t.Errorf("%s: %+v", what, next)
-		}
-	}
-	server.Kill()
-	outage("killed")
-	server.Restart()
-	back("killed")
-	server.Pause()
-	outage("paused")
-	server.Resume()
-	back("paused")
-	server.Do("FLUSHALL")
-	if status, body := s.Get("/v1/responses/" + kept.ID); status != http.StatusNotFound {
-		t.Errorf("emptied: %d %s", status, body)
-	}
-	if next := s.Respond(e2e.Asks("say:New.", nil), nil); next.Text() != "New." {
-		t.Errorf("%+v", next)
-	}
-}
-
 // TestDiskKilled: after a kill of Caddy, what was answered is there, and what was under way failed.
 func TestDiskKilled(t *testing.T) {
 	s := e2e.NewUnstarted(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -92,9 +93,7 @@ func TestWebSearchInChat(t *testing.T) {
 	params := e2e.UserSays("q")
 	params.WebSearchOptions = openai.ChatCompletionNewParamsWebSearchOptions{SearchContextSize: "high"}
 	completion, err := s.NewCompletion(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, citations := completion.Choices[0].Message.Content, completion.Choices[0].Message.Annotations
 	if text != "Ich prüfe.\n\n"+cited || len(citations) != 1 {
 		t.Fatalf("%q %+v", text, citations)
