@@ -194,8 +194,8 @@ var handlersInUse list[*Handler]
 // queueTotals returns sums over the handlers in use; bodyBytes are request bodies in memory.
 func queueTotals() (running, waiting int, bodyBytes int64) {
 	for _, h := range handlersInUse.all() {
-		r, w := h.gateway.Queue()
-		running, waiting, bodyBytes = running+r, waiting+w, bodyBytes+h.gateway.Held().Bodies
+		held := h.gateway.Held()
+		running, waiting, bodyBytes = running+held.Turns, waiting+held.Waiting, bodyBytes+held.Bodies
 	}
 	return running, waiting, bodyBytes
 }

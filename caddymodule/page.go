@@ -100,7 +100,8 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 // statusDocument returns the state of the app-servers and the queue, and a user's requests.
 func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	body := statusOf(r, h.pool.Processes(), user)
-	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
+	held := h.gateway.Held()
+	body.Turns.Running, body.Turns.Waiting = held.Turns, held.Waiting
 	return body
 }
 

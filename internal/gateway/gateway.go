@@ -139,9 +139,6 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	return g
 }
 
-// Queue returns how many turns run and how many requests wait.
-func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
-
 // Held is what requests hold now.
 type Held struct {
 	Places  int64 // requests that are being served
@@ -149,6 +146,7 @@ type Held struct {
 	Bodies  int64 // bytes of bodies, and of what they refer to
 	Answers int64 // bytes of answers
 	Turns   int   // turns that run
+	Waiting int   // requests that wait until their turns may run
 	Codex   int   // MiB of memory in app-servers
 }
 
@@ -156,6 +154,6 @@ type Held struct {
 func (g *Gateway) Held() Held {
 	return Held{
 		Places: g.requestSlots.Held(), Sockets: g.sockets.Held(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
-		Turns: g.queue.Running(), Codex: g.memory.Running(),
+		Turns: g.queue.Running(), Waiting: g.queue.Len(), Codex: g.memory.Running(),
 	}
 }

@@ -40,16 +40,16 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	var earlier []json.RawMessage
 	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
 		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
-			return a.previousError(ex, previousID, &objects.MissingError{ID: previousID})
+			return a.readError(ex, previousID, &objects.MissingError{ID: previousID})
 		}
 		var err error
 		if earlier, err = stored.Chain(ctx, previousID); err != nil {
-			return a.previousError(ex, previousID, err)
+			return a.readError(ex, previousID, err)
 		}
 	}
 	referenced, err := a.references(ctx, stored)
 	if err != nil {
-		return a.referenceError(ex, err)
+		return a.readError(ex, "", err)
 	}
 	apiErr := q.Resolve(earlier, referenced)
 	remembered := a.session != nil && !q.Store
@@ -76,38 +76,28 @@ func (a *keptResponse) references(ctx context.Context, stored *objects.Reader) (
 	return stored.Items(ctx, named, objects.ItemID)
 }
 
-func (a *keptResponse) referenceError(ex *exchange, err error) *apierror.Error {
-	if missing, ok := errors.AsType[*objects.MissingError](err); ok {
-		return a.q.ItemNotFound(missing.ID)
-	}
-	if errors.Is(err, objects.ErrTooLong) {
-		return apierror.ReferencesTooLong()
-	}
-	return a.g.storeReadError(ex, err)
-}
-
-// previousError converts an error of reading id, the response or conversation that is continued.
-func (a *keptResponse) previousError(ex *exchange, id string, err error) *apierror.Error {
+// readError converts an error of reading id, the response or conversation that is continued, or, if id
+// is empty, of reading the items that the input refers to.
+func (a *keptResponse) readError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*objects.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, objects.ErrTooLong), a.q.ConversationID != ""
 	switch {
+	case isMissing && id == "":
+		return a.q.ItemNotFound(missing.ID)
 	case isMissing && inConversation:
 		return apierror.ConversationNotFound(id)
 	case isMissing:
 		return apierror.PreviousNotFound(id, missing.ID)
+	case isTooLong && id == "":
+		return apierror.ReferencesTooLong()
 	case isTooLong && inConversation:
 		return apierror.ConversationTooLong()
 	case isTooLong:
 		return apierror.PreviousTooLong()
 	case errors.Is(err, objects.ErrInConversation):
 		return apierror.InConversation(id)
-	}
-	return a.g.storeReadError(ex, err)
-}
-
-func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
-	if errors.Is(err, objects.ErrNoMemory) {
+	case errors.Is(err, objects.ErrNoMemory):
 		return apierror.BodyMemory()
 	}
-	return g.objects.Failed(ex.ctx, ex.r, err)
+	return a.g.objects.Failed(ex.ctx, ex.r, err)
 }

@@ -16,20 +16,26 @@ import (
 
 // TestCut: the writer is not touched any more once close has returned.
 func TestCut(t *testing.T) {
-	w := &slowDeadlines{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), 0}
+	entered, goOn, set := make(chan struct{}), make(chan struct{}), 0
+	w := deadlineWriter{httptest.NewRecorder(), func() {
+		close(entered)
+		<-goOn
+		time.Sleep(time.Millisecond)
+		set++
+	}}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	c := new(bodyReader)
 	c.begin(ctx, w, http.NoBody)
 	go c.check()
-	<-w.entered
-	go close(w.leave)
-	if !c.close() || w.set != 1 {
+	<-entered
+	go close(goOn)
+	if !c.close() || set != 1 {
 		t.Error("a running cut was not waited for")
 	}
 	c.check()
-	if w.set != 1 {
-		t.Errorf("the deadline was set %d times", w.set)
+	if set != 1 {
+		t.Errorf("the deadline was set %d times", set)
 	}
 	c.begin(t.Context(), w, http.NoBody)
 	if c.check(); c.close() {
@@ -37,18 +43,14 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// slowDeadlines takes a while to set a deadline.
-type slowDeadlines struct {
+// deadlineWriter is a response writer that calls a function for each read deadline.
+type deadlineWriter struct {
 	*httptest.ResponseRecorder
-	entered, leave chan struct{}
-	set            int
+	set func()
 }
 
-func (w *slowDeadlines) SetReadDeadline(time.Time) error {
-	close(w.entered)
-	<-w.leave
-	time.Sleep(time.Millisecond)
-	w.set++
+func (w deadlineWriter) SetReadDeadline(time.Time) error {
+	w.set()
 	return nil
 }
 

@@ -26,9 +26,6 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the body is not %s: %v", e.Encoding, e.cause)
 }
 
-// Unwrap returns the decoder's error.
-func (e *CorruptError) Unwrap() error { return e.cause }
-
 // Encoding returns the Content-Encoding of a request, or several joined with commas.
 func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")

@@ -97,29 +97,18 @@ func TestSlowBodies(t *testing.T) {
 func TestPaceStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, r := time.Now(), new(bodyReader)
-		w := &checkTimes{ResponseRecorder: httptest.NewRecorder()}
-		r.begin(t.Context(), w, http.NoBody)
+		var cut time.Time
+		r.begin(t.Context(), deadlineWriter{httptest.NewRecorder(), func() { cut = time.Now() }}, http.NoBody)
 		for i := range 50 {
 			r.deadline.Store(int64(maxSilence + time.Duration(i)*time.Millisecond))
 			time.Sleep(maxSilence/50 + time.Millisecond)
 		}
 		time.Sleep(minCheckInterval)
 		synctest.Wait()
-		if want := maxSilence + minCheckInterval; w.cut.Sub(start) != want || !r.close() {
-			t.Errorf("cut after %s, want %s", w.cut.Sub(start), want)
+		if want := maxSilence + minCheckInterval; cut.Sub(start) != want || !r.close() {
+			t.Errorf("cut after %s, want %s", cut.Sub(start), want)
 		}
 	})
-}
-
-// checkTimes records when a deadline is set.
-type checkTimes struct {
-	*httptest.ResponseRecorder
-	cut time.Time
-}
-
-func (w *checkTimes) SetReadDeadline(time.Time) error {
-	w.cut = time.Now()
-	return nil
 }
 
 // piece is a part of a body after a pause.
@@ -155,17 +144,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 }
 
 func (b *slowBody) writer() http.ResponseWriter {
-	return &expiring{httptest.NewRecorder(), b.expired}
-}
-
-type expiring struct {
-	*httptest.ResponseRecorder
-	expired chan struct{}
-}
-
-func (w *expiring) SetReadDeadline(time.Time) error {
-	close(w.expired)
-	return nil
+	return deadlineWriter{httptest.NewRecorder(), func() { close(b.expired) }}
 }
 
 // TestBodyMemory: a body that finds no room is refused, before it is read if its length is known,
