@@ -30,13 +30,6 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records that the login has no pictures left, if the turn's failure shows this.
-func (t *Turn) recordPicture(failure error) {
-	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
-		t.current.member.Login.SpendPictures(refused.ResetsAt)
-	}
-}
-
 // avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the
 // login has none left, or the provider refuses the model to the login. refusal is the failure of the
 // turn with which the provider has refused the model.

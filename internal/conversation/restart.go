@@ -228,7 +228,9 @@ func (t *Turn) tryRemedies(ctx context.Context, f *turnFailure) (started bool, e
 // recordFailure records that for later requests, even if this turn cannot be started again.
 func (t *Turn) recordFailure(failure error) turnFailure {
 	f := turnFailure{err: failure, instructionsRefused: t.instructionsRefused(failure)}
-	t.recordPicture(failure)
+	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
+		t.current.member.Login.SpendPictures(refused.ResetsAt)
+	}
 	cause := loginstate.CauseOf(failure)
 	if cause.OfLogin() {
 		serving := t.current.place.Process.Serving() // new turns run on it

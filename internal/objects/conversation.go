@@ -72,7 +72,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c NewItems, claimMemory H
 		if err := o.Store.AddItems(ctx, o.User(r), id, items); err != nil {
 			return nil, err
 		}
-		return addedList(items, claimMemory)
+		return itemList(items, page{limit: len(items), ascending: true}, claimMemory)
 	})
 }
 

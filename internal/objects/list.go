@@ -56,7 +56,7 @@ func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, error) {
 		slices.Reverse(items)
 	}
 	if p.after != "" {
-		at := findItem(items, p.after)
+		at := slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == p.after })
 		if at < 0 {
 			return nil, field.NotFound("there is no item %.128q in this list", p.after).In("after").APIError()
 		}
@@ -118,14 +118,4 @@ func deleted(id, object string) []byte {
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`
 	}{id, object, true})
-}
-
-// addedList returns the list of items that were added to a conversation.
-func addedList(items []json.RawMessage, hold Hold) ([]byte, error) {
-	return itemList(items, page{limit: max(1, len(items)), ascending: true}, hold)
-}
-
-// findItem returns the index of the item with an id, or -1.
-func findItem(items []json.RawMessage, id string) int {
-	return slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == id })
 }

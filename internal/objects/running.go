@@ -93,13 +93,10 @@ func (r *Running) IsDeleted(id string) (isDeleted bool) {
 // return it. The result is nil if the register has no such response, or if the response will not be
 // stored.
 func (r *Running) markDeleted(user, id string) *running {
-	one := r.find(user, id)
-	if one == nil || !one.Stored {
-		return nil
+	one := r.findStored(user, id)
+	if one != nil {
+		r.look(id, func(one *running) { one.isDeleted = true })
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	one.isDeleted = true
 	return one
 }
 
