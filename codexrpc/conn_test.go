@@ -292,6 +292,7 @@ func TestTooLargeMessageEndsItsTurn(t *testing.T) {
 		"message of the user":     {`{"method":"item/completed","params":{"item":{"type":"userMessage","content":[{"type":"text","text":"` + long + `"}]},` + own + `}}`, false},
 		"raw message":             {`{"method":"rawResponseItem/completed","params":{` + own + `,"item":{"type":"message","role":"user","content":"` + long + `"}}}`, false},
 		"raw call":                {`{"method":"rawResponseItem/completed","params":{` + own + `,"item":{"type":"function_call","arguments":"` + long + `"}}}`, true},
+		"raw call with ids":       {`{"method":"rawResponseItem/completed","params":{` + own + `,"item":{"type":"function_call","more":{` + strange + `},"arguments":"` + long + `"}}}`, true},
 		"raw call of a history":   {`{"method":"rawResponseItem/completed","params":{` + other + `,"item":{"type":"function_call","arguments":"` + long + `"}}}`, false},
 		"no ids":                  {`{"result":"` + long + `"}`, false},
 	} {

@@ -203,9 +203,10 @@ func (e *tooLargeError) Write(part []byte) (int, error) {
 }
 
 // findID returns the id in the member of this name, or "" if it is in neither end of the message.
-// The ids stand after an item, but before the text of a delta.
+// The ids stand after an item of Codex, but before a raw item or the text of a delta.
 func (e *tooLargeError) findID(member string) string {
-	return cmp.Or(lastID(e.tail, member), lastID(e.head, member))
+	beforeItem, _, _ := bytes.Cut(e.head, []byte(`"item":`))
+	return cmp.Or(lastID(e.tail, member), lastID(beforeItem, member))
 }
 
 // handleTooLarge fails the running turn that a skipped message belongs to, since the client would
