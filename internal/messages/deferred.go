@@ -14,9 +14,8 @@ import (
 // another one would need a new thread. So the model calls all of them through one function, and a
 // reference becomes a text about the tool.
 type deferredTools struct {
-	functionName string // the name of this function; empty: there are no deferred tools
-	tools        map[string]prompt.Tool
-	described    map[string]bool // by name: whether the conversation already describes the tool
+	functionName string                 // the name of this function; empty: there are no deferred tools
+	tools        map[string]prompt.Tool // by name; without a schema if the conversation already describes the tool
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -93,13 +92,10 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 // about a tool has its description and schema, since many results may refer to it.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
-	if !ok || d.described[name] {
+	if !ok || t.Schema == nil {
 		return "The tool " + name + " can be called now."
 	}
-	if d.described == nil {
-		d.described = make(map[string]bool)
-	}
-	d.described[name] = true
+	d.tools[name] = prompt.Tool{}
 	text := "The tool " + name + " can be called now, with " + d.functionName + "."
 	if t.Description != "" {
 		text += "\n\n" + t.Description

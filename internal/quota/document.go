@@ -90,11 +90,21 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 	return d, l.changes
 }
 
-// Restore implements [Book].
+// Restore implements [Book]. In the document, the counts of a window may be in any order.
 func (l *Ledger) Restore(content []byte) error {
-	d, err := decode(content)
-	if err != nil {
+	var d document
+	if err := json.Unmarshal(content, &d); err != nil {
 		return err
+	}
+	if len(d.Accounts) > maxAccounts {
+		return fmt.Errorf("it has %d accounts", len(d.Accounts))
+	}
+	for _, used := range d.Accounts {
+		for m, c := range used {
+			if len(c) > maxParts {
+				return fmt.Errorf("%s has %d parts", m, len(c))
+			}
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,23 +116,4 @@ func (l *Ledger) Restore(content []byte) error {
 		}
 	}
 	return nil
-}
-
-// decode reads a document. In the result, the counts of a window may be in any order.
-func decode(content []byte) (*document, error) {
-	d := new(document)
-	if err := json.Unmarshal(content, d); err != nil {
-		return nil, err
-	}
-	if len(d.Accounts) > maxAccounts {
-		return nil, fmt.Errorf("it has %d accounts", len(d.Accounts))
-	}
-	for _, used := range d.Accounts {
-		for m, c := range used {
-			if len(c) > maxParts {
-				return nil, fmt.Errorf("%s has %d parts", m, len(c))
-			}
-		}
-	}
-	return d, nil
 }

@@ -104,9 +104,6 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request may continue that err left uncounted.
-func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
-
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	result, err := r.limits.engine.Do(ctx, r.key, o)
 	if result.snapshot != nil {
@@ -168,7 +165,7 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 		o.Kind = Undo
 		r.limits.settleLater(r.key, o) // later, so that the client need not wait for a second timeout
 	}
-	uncounted := r.limits.allowsUncounted(err)
+	uncounted := r.limits.failOpen && errors.Is(err, ErrUnavailable) // the request may continue
 	if err != nil && !uncounted {
 		r.refuse(err)
 		return err

@@ -38,7 +38,7 @@ type Request struct {
 	echoed       responseSettings // what the Response repeats of the request
 
 	skippedToolError *field.Error            // the error for the first of skippedTools; nil: there are none; check returns it unless isCodex
-	searchIndexes    *toolIndexes            // the place of the tool for web searches; nil: there is none
+	searchTool       wirejson.Value          // the tool for web searches; nil: there is none
 	skippedTools     []string                // the paths of the declared tools that cannot run here
 	originalTools    map[string]originalTool // the tools as the client declared them, by the names of their functions
 	inputTools       []declaredTool          // the tools that items of the input declare

@@ -38,7 +38,7 @@ type declaredTool struct {
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools, r.originalTools, r.echoed.Tools = nil, nil, nil
-	r.skippedToolError, r.skippedTools, r.Search, r.searchIndexes = nil, nil, nil, nil
+	r.skippedToolError, r.skippedTools, r.Search, r.searchTool = nil, nil, nil, nil
 	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclaredTool)
 }
 
@@ -48,7 +48,7 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 		var kind wirejson.Value
 		v.Pick(wirejson.Into("type", &kind))
 		if prompt.IsWebSearch(kind.Text()) {
-			return r.readWebSearch(v, i)
+			return r.readWebSearch(v)
 		}
 		r.skipHostedTool(f.At(i).In("tools"))
 		return nil

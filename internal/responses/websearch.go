@@ -13,15 +13,12 @@ import (
 // typeWebSearch is the type of the items for web searches. The provider runs them, not the client.
 const typeWebSearch = "web_search_call"
 
-// toolIndexes are a tool's indexes in the tools of the request and in those of the Response.
-type toolIndexes struct{ request, response int }
-
-// readWebSearch reads the tool for web searches, whose index in the request's tools is index.
-func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
-	if r.searchIndexes != nil {
+// readWebSearch reads the tool for web searches.
+func (r *Request) readWebSearch(v wirejson.Value) (f *field.Error) {
+	if r.searchTool != nil {
 		return field.Invalid("there is such a tool already").In("type")
 	}
-	r.searchIndexes = &toolIndexes{index, len(r.echoed.Tools)}
+	r.searchTool = v
 	r.echoed.Tools = append(r.echoed.Tools, v)
 	r.Search, f = prompt.ReadWebSearch(v)
 	return f
@@ -30,17 +27,16 @@ func (r *Request) readWebSearch(v wirejson.Value, index int) (f *field.Error) {
 // WithoutSearch is called if the operator allows no web searches. It removes the request's for
 // Codex, which works without it, and fails for other clients that have one.
 func (r *Request) WithoutSearch() *apierror.Error {
-	indexes := r.searchIndexes
-	if indexes == nil {
+	if r.searchTool == nil {
 		return nil
 	}
-	path := (&field.Error{}).At(indexes.request).In("tools").Path
+	path := field.PathOf(r.Body, r.searchTool)
 	if !r.isCodex {
 		return field.Unsupported("is a web search, which is off on this server; its operator can allow it with the option web_search").In("type").In(path).APIError()
 	}
 	r.Search = nil
 	r.Ignore(path)
-	r.echoed.Tools[indexes.response] = nil // settingsJSON leaves out tools that are nil
+	r.echoed.Tools = slices.DeleteFunc(r.echoed.Tools, r.searchTool.IsSame)
 	return nil
 }
 

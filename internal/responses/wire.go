@@ -190,7 +190,7 @@ func (r *Request) settingsJSON() []byte {
 	e.Reasoning.Effort, e.Reasoning.Summary = wirejson.OrNull(r.Effort), wirejson.OrNull(r.Summary)
 	e.ToolChoice, e.Text.Format = orElse(e.ToolChoice, `"auto"`), orElse(e.Text.Format, `{"type":"text"}`)
 	e.Metadata, e.Temperature, e.TopP = orElse(e.Metadata, "{}"), orElse(e.Temperature, "1"), orElse(e.TopP, "1")
-	e.Tools = slices.DeleteFunc(append([]wirejson.Value{}, e.Tools...), func(v wirejson.Value) bool { return v == nil })
+	e.Tools = append([]wirejson.Value{}, e.Tools...)
 	if r.ConversationID != "" {
 		e.Conversation = &conversation{r.ConversationID}
 	}
