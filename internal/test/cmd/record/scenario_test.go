@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
 

@@ -14,6 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
+
 // signalAll sends a signal to all native processes of the app-servers.
 func signalAll(t *testing.T, signal syscall.Signal) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
@@ -429,5 +430,32 @@ func TestCache(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLimits: the limits of a key in Anthropic's headers, in answers and in the refusal of one
+// request too many, at which its clients do not try for an hour.
+func TestLimits(t *testing.T) {
+	s := e2e.NewSite(t, "api_keys_file "+e2e.NewKeyFile(t, map[string]string{"sk-a": "requests 2 1h\ntokens 100000 1h"}).Path)
+	began := time.Now().Truncate(time.Second)
+	for i, want := range []string{"1", "0", "0"} {
+		response, text := s.PostMessage(e2e.MessageBody("say:a", e2e.Fields{"stream": i == 0}), http.Header{"X-Api-Key": {"sk-a"}})
+		header := response.Header
+		resets, err := time.Parse(time.RFC3339, header.Get("Anthropic-Ratelimit-Requests-Reset"))
+		if in := resets.Sub(began); err != nil || in <= 0 || in > time.Hour*21/20+2*e2e.Deadline {
+			t.Errorf("%d: %v, it resets in %s", i, err, in)
+		}
+		if header.Get("Anthropic-Ratelimit-Requests-Limit") != "2" || header.Get("Anthropic-Ratelimit-Requests-Remaining") != want || header.Get("Request-Id") == "" {
+			t.Errorf("%d: %v", i, header)
+		}
+		for name := range header {
+			if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ratelimit") || strings.Contains(lower, "tokens") {
+				t.Errorf("%d: the header %s", i, name)
+			}
+		}
+		if refused := i == 2; refused != (response.StatusCode == http.StatusTooManyRequests) ||
+			refused && (!strings.Contains(text, `"type":"rate_limit_error"`) || header.Get("X-Should-Retry") != "false" || header.Get("Retry-After") == "") {
+			t.Errorf("%d: %s %v %s", i, response.Status, header, text)
+		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
+
 // run starts the built Caddy.
 func run(t *testing.T) *e2e.Running {
 	t.Helper()

@@ -56,20 +56,6 @@ var (
 	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
 )
 
-// TestLeftWorkspace: clients do not notice that one of two logins' accounts has left its workspace.
-func TestLeftWorkspace(t *testing.T) {
-	e2e.WithLogin(t)
-	left, works := newAccount(t, nil), newAccount(t, nil)
-	left.Login.LeaveWorkspace()
-	s := e2e.NewSite(t, left.block+works.block)
-	s.WaitReady()
-	for range 16 {
-		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok") {
-			t.Errorf("%s %s", response.Status, text)
-		}
-	}
-}
-
 // TestFailedProvider checks that a turn whose provider fails before there is any output moves
 // to another login, once, and what the client gets if that fails as well.
 func TestFailedProvider(t *testing.T) {

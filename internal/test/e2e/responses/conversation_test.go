@@ -97,11 +97,7 @@ func TestConversationObjects(t *testing.T) {
 	if _, body := conversation(s, http.MethodGet, item, nil, ann, http.StatusOK); !strings.Contains(body, `"one"`) {
 		t.Error(body)
 	}
-	for _, other := range []string{path, path + "/items", item} {
-		conversation(s, http.MethodGet, other, nil, bob, http.StatusNotFound)
-	}
-	conversation(s, http.MethodDelete, path, nil, bob, http.StatusNotFound)
-	conversation(s, http.MethodDelete, item, nil, bob, http.StatusNotFound)
+	conversation(s, http.MethodGet, path, nil, bob, http.StatusNotFound)
 	if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"conversation": c.ID}), bob); *refused.Error.Param != "conversation" {
 		t.Errorf("%s", e2e.EncodeJSON(refused))
 	}
