@@ -34,23 +34,20 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error
 			t.closeThread(t.current.onClose)
 		}
 	}()
+	f := turnFailure{opening: &opening{lease: lease, useSpare: true}}
 	if !t.startOnKept(ctx, lease) {
-		f := turnFailure{opening: &opening{lease: lease, useSpare: true}}
 		f.err = t.startOnLeastBusy(ctx, f.opening)
 		for started := true; started && f.err != nil && ctx.Err() == nil; {
 			started, f.err = t.tryRemedies(ctx, &f)
 		}
-		if f.err != nil && t.current.thread == nil {
-			return nil, f.err
-		}
-		if f.err != nil {
-			opened = true
-			return t, f.err
-		}
 	}
-	t.prepareToRun()
-	opened = true
-	return t, nil
+	if f.err == nil {
+		t.prepareToRun()
+	}
+	if opened = t.current.thread != nil; !opened {
+		return nil, f.err
+	}
+	return t, f.err
 }
 
 type opening struct {

@@ -105,8 +105,8 @@ func (n *nodes) newLost(t *testing.T) (id string) {
 	_, ordinary := call(t, http.MethodPost, n.urls[0], `{"model":"m","input":"x","background":true}`, -1)
 	ended(t, n.urls[0]+"/"+idIn(t, ordinary))
 	id = responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &objects.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
-	must.OK(t, n.stores[0].Begin(t.Context(), id, entry))
+	entry := &objects.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	must.OK(t, n.stores[0].Put(t.Context(), id, entry))
 	return id
 }
 

@@ -39,13 +39,13 @@ func (o *Objects) Begin(ctx context.Context, response Response) error {
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	return stored.Begin(ctx, response.ID, response.runningEntry())
+	return stored.Put(ctx, response.ID, response.runningEntry())
 }
 
 // runningEntry returns the entry of the response while it runs.
 func (r Response) runningEntry() *Entry {
 	entry := *r.Entry
-	entry.Response = r.InProgress()
+	entry.Response, entry.Running = r.InProgress(), true
 	return &entry
 }
 
@@ -130,7 +130,7 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 		c.stop(apierror.ErrCancelled)
 	case errors.Is(err, store.ErrNotFound): // the store was emptied
 		c.nextEvent = 0
-		err = c.store.Begin(ctx, c.response.ID, c.response.runningEntry())
+		err = c.store.Put(ctx, c.response.ID, c.response.runningEntry())
 	}
 	c.objects.logFailure(ctx, c.response.ID, err)
 	if err != nil {

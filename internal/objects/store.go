@@ -45,21 +45,9 @@ func (s *Store) Fails() bool { return s.engine.Fails() }
 // isStoredID reports whether an id has the form of a response's or a conversation's id.
 func isStoredID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
-// Put stores an entry, and replaces an entry with the same id. The error wraps store.ErrEnded if
-// another owner has begun the response.
+// Put stores an entry, and replaces an entry with the same id. If it is a running response, this Store
+// owns it from then on. The error wraps store.ErrEnded if another owner has begun the response.
 func (s *Store) Put(ctx context.Context, id string, e *Entry) error {
-	return s.put(ctx, id, e, false)
-}
-
-// Begin stores a response that still runs. From then on, this Store owns it. Get returns the response
-// as Running until Put stores the ended one.
-func (s *Store) Begin(ctx context.Context, id string, e *Entry) error {
-	begun := *e
-	begun.Running = true
-	return s.put(ctx, id, &begun, true)
-}
-
-func (s *Store) put(ctx context.Context, id string, e *Entry, begin bool) error {
 	if !isStoredID(id) {
 		return fmt.Errorf("the id %.64q: %w", id, store.ErrNotFound)
 	}
@@ -69,7 +57,7 @@ func (s *Store) put(ctx context.Context, id string, e *Entry, begin bool) error 
 	}
 	return s.engine.Put(ctx, e.User, id, &store.Put{
 		About: about{e.Conversation, e.Running, len(e.Input)}.encode(), Link: e.Previous, Value: e.Response, Items: items,
-		Owner: s.owner, Lease: leaseTime, Begin: begin,
+		Owner: s.owner, Lease: leaseTime, Begin: e.Running,
 	})
 }
 

@@ -47,7 +47,7 @@ func entry(user, previous, text string) *Entry {
 
 // begun returns a running response of the user "u".
 func begun() *Entry {
-	return &Entry{User: "u", Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
+	return &Entry{User: "u", Running: true, Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
 }
 
 func putAll(t *testing.T, s *Store, from, to int) {
@@ -290,7 +290,7 @@ func TestBackground(t *testing.T) {
 			return
 		}
 		ctx := t.Context()
-		must.OK(t, s.Begin(ctx, id(1), begun()))
+		must.OK(t, s.Put(ctx, id(1), begun()))
 		if object := objectOf(t, s.Store, id(1)); !strings.HasPrefix(object, "running ") {
 			t.Error(object)
 		}
@@ -341,7 +341,7 @@ func TestLost(t *testing.T) {
 			return
 		}
 		ctx := t.Context()
-		must.OK(t, s.Begin(ctx, id(1), begun()))
+		must.OK(t, s.Put(ctx, id(1), begun()))
 		if _, err := s.Continue(ctx, "u", id(1), someEvents(0, "a")); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestLostWhileRead(t *testing.T) {
 		if s.lose == nil {
 			return
 		}
-		must.OK(t, s.Begin(t.Context(), id(1), begun()))
+		must.OK(t, s.Put(t.Context(), id(1), begun()))
 		other := s.lose()
 		half := &halfEngine{Engine: other.engine}
 		_, err := storeIn(half).GetObject(t.Context(), "u", id(1))
@@ -411,7 +411,7 @@ func TestLostAtTheEnd(t *testing.T) {
 		}
 		all := someEvents(0, "a", "b")
 		all.Over = true
-		err := s.Begin(t.Context(), id(1), begun())
+		err := s.Put(t.Context(), id(1), begun())
 		if err == nil {
 			_, err = s.Continue(t.Context(), "u", id(1), all)
 		}
