@@ -67,17 +67,6 @@ type instance struct {
 // pid returns the process id of the program; 0 with Config.Start.
 func (in *instance) pid() int { return in.program.PID }
 
-// stop ends the program of an instance whose start is over, and everything that it has started.
-func (in *instance) stop(timeout time.Duration) error {
-	if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
-		timeout = 0 // it may be suspended, and then reacts only to a kill
-	}
-	if err := in.endChild(timeout/2, timeout/2); err != nil {
-		return err
-	}
-	return in.home.remove()
-}
-
 // withExitDetails wraps reason with the exit status, unless that explains nothing, and the last
 // lines of stderr. Errors in selfExplanatory stay unchanged.
 func (in *instance) withExitDetails(reason error) error {
@@ -149,9 +138,6 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
 	if in.version, err = in.conn.Initialize(ctx, p.cfg.Client); err == nil {
 		err = in.conn.CheckLogin(ctx)
-	}
-	if err == nil || errors.Is(err, errStopped) {
-		return err
 	}
 	return p.explainStartError(in, err)
 }

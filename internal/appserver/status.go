@@ -198,9 +198,11 @@ var (
 // client stops it because of them, so these would explain nothing.
 var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
-// explainStartError adds to err, the error of a handshake, what an operator can do about it.
+// explainStartError adds to err, the error of a handshake or nil, what an operator can do about it.
 func (p *Process) explainStartError(in *instance, err error) error {
 	switch {
+	case err == nil, errors.Is(err, errStopped):
+		return err
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()
 	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):

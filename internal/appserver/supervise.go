@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 var errStopped = errors.New("it was stopped")
@@ -171,8 +173,17 @@ func (s *supervisor) stopFailed(in *instance, reason error) error {
 	return in.withExitDetails(reason)
 }
 
+// stopInstance ends the program of an instance whose start is over, and everything that it has started.
 func (p *Process) stopInstance(in *instance) {
-	if err := in.stop(p.cfg.stopTimeout); err != nil {
+	timeout := p.cfg.stopTimeout
+	if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
+		timeout = 0 // it may be suspended, and then reacts only to a kill
+	}
+	err := in.endChild(timeout/2, timeout/2)
+	if err == nil {
+		err = in.home.remove()
+	}
+	if err != nil {
 		p.Log().Error("stopping the codex app-server", "error", err, "pid", in.pid())
 	}
 }

@@ -133,13 +133,10 @@ func (m *member) loginKey() string {
 	return key
 }
 
-// current returns the process that the configuration holds, or nil.
-func (m *member) current() *Process { return m.process.Load() }
-
 // serving returns the process that gets the member's turns, and the member to acquire and release it
 // with: the predecessor while there is one that works, and otherwise the process itself, or nil.
 func (m *member) serving() (*Process, *member) {
-	p := m.current()
+	p := m.process.Load()
 	if p == nil { // the configuration has ended, and another one may have the process
 		return m.configuration.supervisor.processes.find(m.key), m
 	}
@@ -160,7 +157,7 @@ func (m *member) serving() (*Process, *member) {
 // the account back end fails would otherwise end what still works. All members have their processes
 // then: one that this configuration goes on using is no predecessor.
 func (m *member) inheritPredecessor() {
-	p := m.current()
+	p := m.process.Load()
 	home, err := m.cfg.OperatorHome()
 	if err != nil || p.Status().AccountKnown {
 		return
@@ -183,7 +180,7 @@ func (m *member) inheritPredecessor() {
 
 // observe drops the predecessor if the member's own process works or has failed.
 func (m *member) observe(s appserver.Status) {
-	p := m.current()
+	p := m.process.Load()
 	if p == nil || m.predecessor.Load() == nil {
 		return
 	}

@@ -177,8 +177,7 @@ func (l *login) report(all []*Process) {
 	case loginstate.Failing:
 		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "cause", now.Cause)
 	case loginstate.SignedOut:
-		home, _ := first.creator.cfg.OperatorHome() // empty if not known; the id still identifies the app-server
-		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
+		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", first.operatorHome()) // the id identifies it without a home, too
 	}
 	first.Log().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }

@@ -17,7 +17,7 @@ func TestLimitsInTime(t *testing.T) {
 	c.Start()
 	m := sole(t, c)
 	pid(t, m)
-	w := m.current()
+	w := m.process.Load()
 	w.limitsSemaphore <- struct{}{} // somebody asks
 	gone, leave := context.WithCancel(t.Context())
 	leave()

@@ -64,7 +64,7 @@ func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 // Processes returns the processes that run, in the order of the configuration.
 func (p *Pool) Processes() (all []*Process) {
 	for _, m := range p.members {
-		if one := m.current(); one != nil {
+		if one := m.process.Load(); one != nil {
 			all = append(all, one)
 		}
 	}

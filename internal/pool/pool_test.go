@@ -97,7 +97,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for i, m := range p.members {
-		if n := m.current().turns.Load(); n != 10 {
+		if n := m.process.Load().turns.Load(); n != 10 {
 			t.Errorf("member %d has %d turns of 20", i, n)
 		}
 	}
@@ -164,7 +164,7 @@ func TestPickAfterReload(t *testing.T) {
 	c.cleanup()
 	l := leaseOf(t, pools[0])
 	for _, m := range others[0].members {
-		avoided := m.current().Process
+		avoided := m.process.Load().Process
 		must.Happen(t, "it is ready", func() bool { return avoided.Status().State == appserver.StateReady })
 		for range 2 {
 			picked, done := l.Pick(avoided)

@@ -190,7 +190,6 @@ func (s *signIn) setDropped() {
 
 // operatorHome returns the CODEX_HOME that has the login of the process, or "" if it is not known.
 func (p *Process) operatorHome() string {
-	cfg := p.Config()
-	home, _ := cfg.OperatorHome()
+	home, _ := p.creator.cfg.OperatorHome()
 	return home
 }

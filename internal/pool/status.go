@@ -23,14 +23,14 @@ func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 	found := make([]status.AppServer, len(processes))
 	var asking sync.WaitGroup
 	for i, p := range processes {
-		asking.Go(func() { found[i] = p.statusWith(p.RateLimits(ctx)) })
+		asking.Go(func() { found[i] = p.status(ctx) })
 	}
 	asking.Wait()
 	return found
 }
 
-// statusWith returns the status of a process. limits are the limits of its plan; nil: not known.
-func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
+func (p *Process) status(ctx context.Context) status.AppServer {
+	limits := p.RateLimits(ctx)
 	one := status.AppServer{
 		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),
 		Login: loginStatusOf(p.login.Status(), limits), Conversations: p.Conversations.Stats(),
