@@ -115,6 +115,24 @@ func TestHandOverWhenTaken(t *testing.T) {
 	}
 }
 
+// TestCountHandsOver: a request that was counted takes no memory any more while its client reads the count.
+func TestCountHandsOver(t *testing.T) {
+	g := newGateway(talkative(t, 1), Options{MaxConcurrent: 1, MaxBody: 4 << 20})
+	const path = "/v1/responses/input_tokens"
+	post(g, path, `{"model":"m","input":"x"}`) // loads what counts tokens
+	request := posting(path, `{"model":"m","input":"`+strings.Repeat("word ", 1<<18)+`"}`)
+	before := heap()
+	w := &lookingWriter{ResponseRecorder: httptest.NewRecorder()}
+	w.look = func() {
+		if held, now := g.bodies.Held(), heap(); held != 0 || now > before+1<<19 {
+			t.Errorf("%d bytes are claimed, the heap has grown by %d bytes", held, now-before)
+		}
+	}
+	if g.ServeHTTP(w, request); w.Code != http.StatusOK {
+		t.Errorf("%d %.200s", w.Code, w.Body)
+	}
+}
+
 // lookingWriter looks before the first write.
 type lookingWriter struct {
 	*httptest.ResponseRecorder

@@ -115,6 +115,7 @@ func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []s
 			body, apiErr = keepAnswer(&c.memory, made)
 		}
 		ex.release()
+		ex.prealloc.request = request{} // drops the body, whose claim is released
 	}
 	g.writeAnswer(w, r, body, apiErr)
 }
