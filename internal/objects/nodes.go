@@ -53,11 +53,10 @@ func (r Response) runningEntry() *Entry {
 // another node wants the response cancelled, or counts the response as lost. The caller calls end
 // once the response has ended; end waits until the last events are stored.
 func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
-	stored := o.backgroundStore()
-	if stored == nil {
+	if o.backgroundStore() == nil {
 		return func() {}
 	}
-	c := &eventStorer{objects: o, store: stored, response: response, log: log, stop: stop}
+	c := &eventStorer{objects: o, response: response, log: log, stop: stop}
 	ctx, cancel := context.WithCancel(context.Background())
 	var storing sync.WaitGroup
 	storing.Go(func() { c.run(ctx) })
@@ -77,7 +76,6 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 // part of the body and of the answer, which the response has claimed until the eventStorer ends.
 type eventStorer struct {
 	objects  *Objects
-	store    *Store
 	response Response
 	log      *Log
 	stop     context.CancelCauseFunc
@@ -91,7 +89,7 @@ type eventStorer struct {
 // store without new events, whenever another node may have cancelled the response.
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
-		changed := c.store.Watch(c.response.ID)
+		changed := c.objects.Store.Watch(c.response.ID)
 		if events, more, _ := c.log.next(c.nextEvent, 1); len(events) == 0 {
 			select {
 			case <-ctx.Done():
@@ -118,7 +116,7 @@ func pause(ctx context.Context, d time.Duration) {
 // that is not continued counts as lost.
 func (c *eventStorer) storeNext(ctx context.Context) {
 	events := c.nextEvents()
-	cancelled, err := c.store.Continue(ctx, c.response.Entry.User, c.response.ID, events)
+	cancelled, err := c.objects.Store.Continue(ctx, c.response.Entry.User, c.response.ID, events)
 	if cancelled {
 		c.stop(apierror.ErrCancelled)
 	}
@@ -130,7 +128,7 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 		c.stop(apierror.ErrCancelled)
 	case errors.Is(err, store.ErrNotFound): // the store was emptied
 		c.nextEvent = 0
-		err = c.store.Put(ctx, c.response.ID, c.response.runningEntry())
+		err = c.objects.Store.Put(ctx, c.response.ID, c.response.runningEntry())
 	}
 	c.objects.logFailure(ctx, c.response.ID, err)
 	if err != nil {

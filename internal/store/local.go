@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -424,12 +425,8 @@ func (l *Local) Fails() bool { return l.shelf.fails() }
 // load fills the index with entries of the shelf, the oldest first. It drops those beyond the limits.
 func (l *Local) load(tx transaction, found map[string]*metadata) error {
 	l.index, l.events = newIndex(l.maxBytes, l.maxAge), make(map[string]time.Time)
-	ids := make([]string, 0, len(found))
-	for id := range found {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int { return found[a].Stored.Compare(found[b].Stored) })
-	for _, id := range ids {
+	byAge := func(a, b string) int { return found[a].Stored.Compare(found[b].Stored) }
+	for _, id := range slices.SortedFunc(maps.Keys(found), byAge) {
 		err := l.count(tx, id, found[id])
 		if errors.Is(err, ErrTooLarge) { // the limits were larger when the entry was stored
 			err = l.drop(tx, id)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -53,13 +55,7 @@ func (m *memory) put(id string, part Part, n int64, record []byte) error {
 }
 
 func (m *memory) drop(id string, parts ...Part) error {
-	for at := range m.entries[id] {
-		for _, part := range parts {
-			if at.part == part {
-				delete(m.entries[id], at)
-			}
-		}
-	}
+	maps.DeleteFunc(m.entries[id], func(at place, _ []byte) bool { return slices.Contains(parts, at.part) })
 	if len(m.entries[id]) == 0 {
 		delete(m.entries, id)
 	}
