@@ -211,21 +211,18 @@ func (q *queue) freeConsumerBatch() {
 	q.consumerBatch = nil
 }
 
-// reset drops the queued events and returns nil. If the queue has ended, reset keeps the events and
-// returns the queue's error.
-func (q *queue) reset() error {
+// reset drops the queued events and returns nil. If the queue has ended, it keeps them and returns the
+// queue's error; if one has output of the model and dropOutput is false, errContinued.
+func (q *queue) reset(dropOutput bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !dropOutput && q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.isModelOutput() }) {
+		return errContinued
+	}
 	if q.err == nil {
 		q.clear()
 	}
 	return q.err
-}
-
-func (q *queue) hasModelOutput() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.isModelOutput() })
 }
 
 func (q *queue) signal() {

@@ -69,7 +69,7 @@ func (t *Thread) Completed() bool {
 // ([Thread.Completed]). After NextTurn, the caller may inject items before it calls StartTurn.
 // After an error, the caller must close the thread.
 func (t *Thread) NextTurn() error {
-	if err := t.queue.reset(); err != nil {
+	if err := t.queue.reset(true); err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -155,8 +155,8 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 // It drops queued events, but fails if one has output of the model, which the client would miss.
 // After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
-	if t.queue.hasModelOutput() {
-		return errContinued
+	if err := t.queue.reset(false); err != nil {
+		return err
 	}
 	lines := make([][]byte, len(results))
 	for i := range results {
@@ -168,11 +168,8 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 			return fmt.Errorf("encoding the result of a call: %w", err)
 		}
 	}
-	if err := t.queue.reset(); err != nil {
-		return err
-	}
 	t.mu.Lock()
-	t.modelWrote = false
+	t.modelWrote = false // the results begin a new response of the model
 	t.mu.Unlock()
 	for _, line := range lines {
 		if err := t.conn.send(ctx, line); err != nil {
