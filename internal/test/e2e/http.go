@@ -114,14 +114,6 @@ func EncodeJSON(v any) string {
 	return buf.String()
 }
 
-// AsJSON returns a value as JSON.
-func AsJSON(t testing.TB, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	must.OK(t, err)
-	return string(text)
-}
-
 // APIError is OpenAI's error object. Pointers distinguish null from a text.
 type APIError struct {
 	Error struct {

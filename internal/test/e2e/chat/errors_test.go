@@ -77,20 +77,15 @@ func TestCutAfterCall(t *testing.T) { e2e.OverBoth(t, testCutAfterCall) }
 func testCutAfterCall(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	tools := []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "find"}}}
-	for _, c := range []struct {
-		end, want string
-		stream    bool
-	}{
-		{"incomplete:max_output_tokens", `"finish_reason":"tool_calls"`, true},
-		{"say:Hm; incomplete:content_filter", `"finish_reason":"tool_calls"`, false},
-		{"say:Half of it; cutoff", `"finish_reason":"tool_calls"`, true},
-		{"fail:context_length_exceeded too long", `"finish_reason":"tool_calls"`, false},
+	for end, stream := range map[string]bool{
+		"incomplete:max_output_tokens": true, "say:Hm; incomplete:content_filter": false,
+		"say:Half of it; cutoff": true, "fail:context_length_exceeded too long": false,
 	} {
-		t.Run(c.end, func(t *testing.T) {
+		t.Run(end, func(t *testing.T) {
 			t.Parallel() // two wait some seconds
-			_, body := s.At(t).Post(e2e.ChatBody("tool:1 find {}; "+c.end, e2e.Fields{"tools": tools, "stream": c.stream}), nil)
-			if !strings.Contains(body, c.want) {
-				t.Errorf("want %s in %s", c.want, body)
+			_, body := s.At(t).Post(e2e.ChatBody("tool:1 find {}; "+end, e2e.Fields{"tools": tools, "stream": stream}), nil)
+			if !strings.Contains(body, `"finish_reason":"tool_calls"`) {
+				t.Error(body)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(made, err)
 		}
 		dataURL := "data:image/png;base64," + planbackend.MadePicture
-		status, body := postPicture(s, "edits", e2e.AsJSON(t, e2e.Fields{"prompt": "One", "images": []e2e.Fields{{"image_url": dataURL}}}))
+		status, body := postPicture(s, "edits", e2e.EncodeJSON(e2e.Fields{"prompt": "One", "images": []e2e.Fields{{"image_url": dataURL}}}))
 		if status != http.StatusOK || gjson.Get(body, "data.0.b64_json").Str != planbackend.MadePicture {
 			t.Errorf("an edit in JSON: %d %.300s", status, body)
 		}

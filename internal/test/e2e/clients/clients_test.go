@@ -338,7 +338,7 @@ type nodeSaw struct {
 // runNode runs clients in one process of Node, and returns what each of them saw, by their scripts.
 func runNode(s *e2e.Site, scripts []string) map[string]nodeSaw {
 	s.T.Helper()
-	work := e2e.AsJSON(s.T, map[string]any{"cases": clientCases, "prompts": talkPrompts})
+	work := e2e.EncodeJSON(map[string]any{"cases": clientCases, "prompts": talkPrompts})
 	// They send many requests, beside those of other clients.
 	ctx, cancel := context.WithTimeout(context.Background(), 8*e2e.Deadline)
 	defer cancel()

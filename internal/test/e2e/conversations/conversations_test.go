@@ -155,9 +155,7 @@ func (c *loggedCodex) appServer(s *e2e.Site, options string) string {
 
 // threadCounts returns the number of threads in codex at each probe so far.
 func (c *loggedCodex) threadCounts() (counts []int64) {
-	output, err := os.ReadFile(c.log)
-	must.OK(c.t, err)
-	for line := range strings.Lines(string(output)) {
+	for line := range strings.Lines(e2e.ReadFile(c.t, c.log)) {
 		if count := gjson.Get(line, `result.gauges.#(name=="core.threads.live").value`); count.Exists() {
 			counts = append(counts, count.Int())
 		}

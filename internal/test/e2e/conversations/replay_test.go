@@ -41,10 +41,8 @@ func recordings(t *testing.T) []recorded {
 		if notReplayed[name] {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		must.OK(t, err)
 		r := recorded{name: name}
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(e2e.ReadFile(t, file)) {
 			if gjson.Get(line, "dir").Str == "to_server" {
 				r.add(gjson.Get(line, "message.method").Str, gjson.Get(line, "message.params"))
 			}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -183,7 +182,7 @@ func TestCodexSchemas(t *testing.T) {
 				t.Fatalf("%s is believed to be refused: %v", schema, err)
 			}
 			// Through JSON, since lists have several types in Go.
-			if got, want := e2e.AsJSON(t, offered[i]), e2e.AsJSON(t, want); got != want {
+			if got, want := e2e.EncodeJSON(offered[i]), e2e.EncodeJSON(want); got != want {
 				t.Errorf("%s\nis offered as\n%s\nbelieved is\n%s", schema, got, want)
 			}
 		}
@@ -218,10 +217,9 @@ var refusedSchemas = []string{
 // agentTools returns tools like those of a coding agent.
 func agentTools(t testing.TB) []json.RawMessage {
 	t.Helper()
-	text, err := os.ReadFile("testdata/agent_tools.json")
-	must.OK(t, err)
+	text := e2e.ReadFile(t, "testdata/agent_tools.json")
 	var tools []json.RawMessage
-	must.OK(t, json.Unmarshal(text, &tools))
+	must.OK(t, json.Unmarshal([]byte(text), &tools))
 	return tools
 }
 
@@ -251,8 +249,8 @@ func checkAgentTools(t *testing.T, s *e2e.Site, model string) {
 			t.Fatal(body)
 		}
 		inChat := checkKnown(t, s, some)
-		response = s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.AsJSON(t, map[string]any{"model": model, "input": "say:ok", "tools": flat})), nil)
-		if body := s.Read(response); response.StatusCode != http.StatusOK {
+		response, body = s.Call(http.MethodPost, "/v1/responses", map[string]any{"model": model, "input": "say:ok", "tools": flat}, nil)
+		if response.StatusCode != http.StatusOK {
 			t.Fatal(body)
 		}
 		if inResponses := checkKnown(t, s, some); !reflect.DeepEqual(inChat, inResponses) {

@@ -82,7 +82,7 @@ func (c *claude) session(prompts []string) []string {
 	must.OK(c.t, err)
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.AsJSON(c.t, prompts))
+	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.EncodeJSON(prompts))
 	cmd.Dir, cmd.Env = c.dir, c.environ()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -287,7 +287,7 @@ func lastAsked(s *e2e.Site) string {
 		delete(item, "id") // Codex's, as are the times that it sends with a login
 		delete(item, "internal_chat_message_metadata_passthrough")
 	}
-	return e2e.AsJSON(s.T, body)
+	return e2e.EncodeJSON(body)
 }
 
 // sent is what the model was sent in a session.

@@ -255,12 +255,10 @@ func exampleNames(t *testing.T) []string {
 
 // run runs an example in place of what the site has. second is the home of a second app-server.
 func (e example) run(t *testing.T, s *e2e.Site, name, second string) {
-	file, err := os.ReadFile("../../../../examples/" + name + ".Caddyfile")
-	must.OK(t, err)
+	text := e2e.ReadFile(t, "../../../../examples/"+name+".Caddyfile")
 	for key, value := range e.env {
 		t.Setenv(key, value)
 	}
-	text := string(file)
 	for i := 0; i < len(e.replace); i += 2 {
 		if !strings.Contains(text, e.replace[i]) {
 			t.Fatalf("%q is not in the example", e.replace[i])

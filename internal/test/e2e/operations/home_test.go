@@ -124,9 +124,7 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	needed, _ := os.ReadFile(variables) // without a login there is none
 	e2e.WriteFile(t, variables, string(needed)+"LEAK=1\nOPENAI_API_KEY=LEAK\n")
 	path := filepath.Join(s.Home, "config.toml")
-	provider, err := os.ReadFile(path)
-	must.OK(t, err)
-	top, tables := string(provider), ""
+	top, tables := e2e.ReadFile(t, path), ""
 	if table := strings.Index(top, "\n["); table >= 0 {
 		top, tables = top[:table], top[table:]
 	}
@@ -318,9 +316,8 @@ func TestCertificates(t *testing.T) {
 func checkCertificates(t *testing.T) {
 	t.Helper()
 	e2e.WaitFor(t, "a single codex", func() bool { return len(e2e.Children()) == 1 })
-	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", rig.Below(os.Getpid())[0]))
-	must.OK(t, err)
-	if !strings.Contains("\x00"+string(environment), "\x00CODEX_CA_CERTIFICATE=") {
+	environment := e2e.ReadFile(t, fmt.Sprintf("/proc/%d/environ", rig.Below(os.Getpid())[0]))
+	if !strings.Contains("\x00"+environment, "\x00CODEX_CA_CERTIFICATE=") {
 		t.Errorf("Codex reads the certificates slowly: %q", environment)
 	}
 }

@@ -215,8 +215,7 @@ func TestKeyTokens(t *testing.T) {
 // answerTo returns the answer to a request with a key.
 func answerTo(s *e2e.Site, key, path string, body e2e.Fields) (*http.Response, string) {
 	s.T.Helper()
-	response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), e2e.Bearer(key))
-	return response, s.Read(response)
+	return s.Call(http.MethodPost, path, body, e2e.Bearer(key))
 }
 
 // textOf returns the text of an answer of any API, whole or as events.

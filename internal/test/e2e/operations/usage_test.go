@@ -3,7 +3,6 @@ package operations
 import (
 	"encoding/json"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,9 +57,8 @@ func TestUsageOverRestarts(t *testing.T) {
 		r.Start()
 	}
 	r.End()
-	stored, err := os.ReadFile(filepath.Join(r.Dir, "caddy", "codex", "usage.json"))
-	must.OK(t, err)
-	for name, text := range map[string]string{"log": r.Log.String(), "storage": string(stored)} {
+	stored := filepath.Join(r.Dir, "caddy", "codex", "usage.json")
+	for name, text := range map[string]string{"log": r.Log.String(), "storage": e2e.ReadFile(t, stored)} {
 		for _, secret := range []string{e2e.SecretKey, "PRIVATE"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s is in the %s", secret, name)

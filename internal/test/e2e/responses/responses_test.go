@@ -110,14 +110,13 @@ func testResponsesEnds(t *testing.T) {
 func TestResponsesSettings(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	schema := e2e.Fields{"type": "object", "properties": e2e.Fields{"a": e2e.Fields{"type": "string"}}, "required": []string{"a"}, "additionalProperties": false}
-	answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks(`verbatim:{"a":"b"}`, e2e.Fields{
+	answer, body := s.Call(http.MethodPost, "/v1/responses", e2e.Asks(`verbatim:{"a":"b"}`, e2e.Fields{
 		"instructions": "Be brief.",
 		"text":         e2e.Fields{"format": e2e.Fields{"type": "json_schema", "name": "n", "schema": schema, "strict": true}, "verbosity": "low"},
 		"tools":        []e2e.Fields{e2e.FunctionTool("localSearch"), e2e.FunctionTool("exec_command")},
 		"tool_choice":  e2e.Fields{"type": "allowed_tools", "mode": "auto", "tools": []e2e.Fields{{"type": "function", "name": "exec_command"}}},
 		"metadata":     e2e.Fields{"k": "v"}, "temperature": 0.5, "truncation": "auto", "user": "u", "stream_options": e2e.Fields{"include_obfuscation": false},
-	}))), nil)
-	body := s.Read(answer)
+	}), nil)
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(body)
 	}
