@@ -139,6 +139,15 @@ func stores(t *testing.T, test func(t *testing.T, s testedStore)) {
 	})
 }
 
+// lastingStores tests a store in each engine that others read.
+func lastingStores(t *testing.T, test func(t *testing.T, s testedStore)) {
+	stores(t, func(t *testing.T, s testedStore) {
+		if s.lose != nil {
+			test(t, s)
+		}
+	})
+}
+
 // TestStore checks that only the user of an entry can use it, and that a conversation can be changed.
 func TestStore(t *testing.T) {
 	stores(t, func(t *testing.T, s testedStore) {
@@ -285,10 +294,7 @@ func namesOf(t *testing.T, s *Store, from int64) string {
 
 // TestBackground checks the life of a response that runs, gets events, and ends.
 func TestBackground(t *testing.T) {
-	stores(t, func(t *testing.T, s testedStore) {
-		if s.lose == nil {
-			return
-		}
+	lastingStores(t, func(t *testing.T, s testedStore) {
 		ctx := t.Context()
 		must.OK(t, s.Put(ctx, id(1), begun()))
 		if object := objectOf(t, s.Store, id(1)); !strings.HasPrefix(object, "running ") {
@@ -336,15 +342,11 @@ func TestBackground(t *testing.T) {
 // TestLost checks that a response whose owner is gone has failed for everybody, and that later calls of
 // the owner do not change that.
 func TestLost(t *testing.T) {
-	stores(t, func(t *testing.T, s testedStore) {
-		if s.lose == nil {
-			return
-		}
+	lastingStores(t, func(t *testing.T, s testedStore) {
 		ctx := t.Context()
 		must.OK(t, s.Put(ctx, id(1), begun()))
-		if _, err := s.Continue(ctx, "u", id(1), someEvents(0, "a")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Continue(ctx, "u", id(1), someEvents(0, "a"))
+		must.OK(t, err)
 		other := s.lose()
 		object := objectOf(t, other, id(1))
 		if !strings.HasPrefix(object, `{"id":"r","status":"failed"`) {
@@ -377,10 +379,7 @@ func TestLost(t *testing.T) {
 // TestLostWhileRead checks that a reader of events gets the failure when the owner is gone, also if
 // the one who has noticed that first has ended before all was stored.
 func TestLostWhileRead(t *testing.T) {
-	stores(t, func(t *testing.T, s testedStore) {
-		if s.lose == nil {
-			return
-		}
+	lastingStores(t, func(t *testing.T, s testedStore) {
 		must.OK(t, s.Put(t.Context(), id(1), begun()))
 		other := s.lose()
 		half := &halfEngine{Engine: other.engine}
@@ -405,16 +404,11 @@ func (halfEngine) Put(context.Context, string, string, *store.Put) error { retur
 // TestLostAtTheEnd checks that a response whose events are all stored, but not its end, has failed, and
 // that its events stay as they are.
 func TestLostAtTheEnd(t *testing.T) {
-	stores(t, func(t *testing.T, s testedStore) {
-		if s.lose == nil {
-			return
-		}
+	lastingStores(t, func(t *testing.T, s testedStore) {
 		all := someEvents(0, "a", "b")
 		all.Over = true
-		err := s.Put(t.Context(), id(1), begun())
-		if err == nil {
-			_, err = s.Continue(t.Context(), "u", id(1), all)
-		}
+		must.OK(t, s.Put(t.Context(), id(1), begun()))
+		_, err := s.Continue(t.Context(), "u", id(1), all)
 		must.OK(t, err)
 		other := s.lose()
 		if object := objectOf(t, other, id(1)); !strings.Contains(object, `"failed"`) {
