@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -45,10 +46,7 @@ func drivingModel(model string) string {
 			return prompt.DefaultModel
 		}
 	}
-	if model == "" {
-		return prompt.DefaultModel
-	}
-	return model
+	return cmp.Or(model, prompt.DefaultModel)
 }
 
 // Answer implements [api.Request]. It has only pictures, so no reasoning or calls in the text.

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -96,9 +95,8 @@ func readSnapshot(k *Key, fields []any) *snapshot {
 		for j := 0; j+1 < len(pairs); j += 2 {
 			part, _ := pairs[j].(int64)
 			n, _ := pairs[j+1].(int64)
-			all = append(all, count{part, n})
+			all = all.add(part, n)
 		}
-		slices.SortFunc(all, func(a, b count) int { return int(a.part - b.part) })
 		v.used[measure{l.Unit, l.Window}] = all
 	}
 	return v

@@ -227,6 +227,8 @@ func TestResponseStreamEvents(t *testing.T) {
 	}{
 		"nothing": {[]turn.Output{usage}, nil, "completed", []string{`"output":[]`, `"status":"completed","completed_at":1700000009`,
 			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":2},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}`}},
+		"estimated": {[]turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: true}}}, nil, "completed",
+			[]string{`"total_tokens":0,"estimated":true}`}},
 		"text": {[]turn.Output{textOut("Hi"), usage}, message, "completed",
 			[]string{`[{"id":"msg_SUFFIX_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}]`}},
 		"two messages": {[]turn.Output{textOut("a"), messageGapOut, textOut("b"), usage}, slices.Concat(message, message), "completed", nil},
@@ -378,17 +380,6 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 		}
 		n++
 		must.OK(b, s.Write(0, out))
-	}
-}
-
-// TestEstimatedUsage: usage that was counted here says so.
-func TestEstimatedUsage(t *testing.T) {
-	for _, estimated := range []bool{false, true} {
-		body := newStream(Meta{request: new(Request), settingsJSON: []byte(`{"model":"m"}`)}, nil)
-		_ = body.Write(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: estimated}})
-		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
-			t.Errorf("estimated %t: %s", estimated, body.JSON())
-		}
 	}
 }
 
