@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 var ann = Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: codexrpc.Config{Own: map[string]any{"model_reasoning_effort": "low"}}}}
@@ -43,9 +44,7 @@ func input(text string) []codexrpc.UserInput {
 func chain(t *testing.T, id Identity, in []codexrpc.UserInput, history ...string) *Chain {
 	t.Helper()
 	c, err := NewChain(id, items(t, history...), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -195,9 +194,8 @@ func TestLongTexts(t *testing.T) {
 	in := input(strings.Repeat("c", size))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := NewChain(ann, history, in); err != nil {
-		t.Fatal(err)
-	}
+	_, err := NewChain(ann, history, in)
+	must.OK(t, err)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 2*size {
 		t.Errorf("%d bytes were allocated for three texts of %d", got, size)

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // appServer is an app-server that starts and unloads threads.
@@ -104,9 +105,7 @@ func newTestThreads(t *testing.T, spares int) *Threads {
 func encoded(t *testing.T, s *settings) codexrpc.Constant {
 	t.Helper()
 	params, err := s.params.AppendJSON(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return codexrpc.Constant(params)
 }
 
@@ -118,9 +117,8 @@ func request(t *testing.T, c *Threads, on *codexrpc.Conn, instructions string) (
 	thread = c.takeSpare(s)
 	if spare = thread != nil; !spare {
 		var err error
-		if thread, err = on.StartThread(t.Context(), s.params); err != nil {
-			t.Fatal(err)
-		}
+		thread, err = on.StartThread(t.Context(), s.params)
+		must.OK(t, err)
 	}
 	c.startSpare(s)
 	synctest.Wait()

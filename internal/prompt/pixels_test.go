@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -28,9 +29,7 @@ func encoded(t testing.TB, width, height int) map[string][]byte {
 	files := make(map[string][]byte)
 	var out bytes.Buffer
 	keep := func(name string, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[name] = bytes.Clone(out.Bytes())
 		out.Reset()
 	}

@@ -73,9 +73,8 @@ func TestFailover(t *testing.T) {
 	if n := answered.Load(); n < limit-2*clients || n > limit+2*clients || refused.Load() != clients || failed.Load() == 0 {
 		t.Errorf("%d of %d were answered, %d failed, %d were refused", n, limit, failed.Load(), refused.Load())
 	}
-	if _, err := get(t.Context(), nodes[1], "ann", id(1)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := get(t.Context(), nodes[1], "ann", id(1))
+	must.OK(t, err)
 }
 
 // TestPlannedFailover replaces the master as docs/cluster.md describes while responses are stored:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -45,9 +46,7 @@ func TestRedisShares(t *testing.T) {
 		r.maxBytes = 1 << 20
 	}
 	large := func(size int) *Put { return &Put{Items: [][]byte{bytes.Repeat([]byte("x"), size)}} }
-	if err := errors.Join(nodes[0].Put(ctx, "bob", id(1), large(10)), nodes[0].Put(ctx, "ann", conversationID(3), large(10))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(nodes[0].Put(ctx, "bob", id(1), large(10)), nodes[0].Put(ctx, "ann", conversationID(3), large(10))))
 	check(t, "one that is larger than all may be", nodes[0].Put(ctx, "ann", id(2), large(1<<20)), ErrTooLarge)
 	var all sync.WaitGroup
 	for node, r := range nodes {
