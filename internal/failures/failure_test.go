@@ -285,55 +285,55 @@ func TestSpentPlan(t *testing.T) {
 	}
 }
 
-func TestRefusesInstructions(t *testing.T) {
+// TestKinds checks what a failure says: that the provider refuses the instructions, or the form of the
+// request, or that it may be over in a moment; and how long the provider asks to wait.
+func TestKinds(t *testing.T) {
 	const body = `{"detail":"Instructions are not valid"}`
+	in := time.Now().Add(time.Minute)
+	kinds := map[string]func(error) bool{"instructions": RefusesInstructions, "form": RejectsRequest, "transient": IsTransient}
 	for name, c := range map[string]struct {
 		failure error
-		want    bool
+		kind    string // empty: none of these
+		after   time.Duration
 	}{
-		"as codex tells it":      {&codexrpc.TurnError{Code: "other", Message: body}, true},
-		"wrapped":                {fmt.Errorf("turn: %w", &codexrpc.TurnError{Code: "badRequest", Message: body}), true},
-		"with the status":        {&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 400, Message: "unexpected status 400 Bad Request: " + body + ", url: x"}, true},
-		"with a full stop":       {&codexrpc.TurnError{Code: "other", Message: `{"detail":"instructions are not valid."}`}, true},
-		"another status":         {&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401, Message: "unexpected status: " + body}, false},
-		"another detail":         {&codexrpc.TurnError{Code: "other", Message: `{"detail":"Model not found: Instructions are not valid"}`}, false},
-		"what a client has sent": {&codexrpc.TurnError{Code: "other", Message: `{"error":{"message":"bad input: {\"detail\":\"Instructions are not valid\"}"}}`}, false},
-		"no turn's failure":      {errors.New(body), false},
-		"none":                   {nil, false},
+		"as codex tells it":      {&codexrpc.TurnError{Code: "other", Message: body}, "instructions", 0},
+		"wrapped":                {fmt.Errorf("turn: %w", &codexrpc.TurnError{Code: "badRequest", Message: body}), "instructions", 0},
+		"with the status":        {&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 400, Message: "unexpected status 400 Bad Request: " + body + ", url: x"}, "instructions", 0},
+		"with a full stop":       {&codexrpc.TurnError{Code: "other", Message: `{"detail":"instructions are not valid."}`}, "instructions", 0},
+		"another status":         {&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401, Message: "unexpected status: " + body}, "", 0},
+		"another detail":         {&codexrpc.TurnError{Code: "other", Message: `{"detail":"Model not found: Instructions are not valid"}`}, "", 0},
+		"what a client has sent": {&codexrpc.TurnError{Code: "other", Message: `{"error":{"message":"bad input: {\"detail\":\"Instructions are not valid\"}"}}`}, "form", 0},
+		"no turn's failure":      {errors.New(body), "", 0},
+		"none":                   {nil, "", 0},
+		"form":                   {turnErr("badRequest", 400, "no parallel calls"), "form", 0},
+		"parameter":              {turnErr("badRequest", 400, `{"error":{"code":"unsupported_parameter","message":"no"}}`), "form", 0},
+		"instructions":           {turnErr("badRequest", 400, `{"detail":"Instructions are not valid"}`), "instructions", 0},
+		"model":                  {turnErr("badRequest", 400, `{"error":{"code":"model_not_found","message":"no"}}`), "", 0},
+		"length":                 {turnErr("contextWindowExceeded", 0, "too long"), "", 0},
+		"policy":                 {turnErr("cyberPolicy", 0, "no"), "", 0},
+		"prompt":                 {turnErr(codeOther, 0, "Your prompt was flagged."), "", 0},
+		"prompt, code":           {turnErr("badRequest", 400, `{"error":{"code":"invalid_prompt","message":"flagged"}}`), "", 0},
+		"500":                    {turnErr("internalServerError", 0, "no"), "transient", 0},
+		"connection":             {codexrpc.ErrClosed, "", 0},
+		"502":                    {turnErr("responseTooManyFailedAttempts", 502, "exceeded"), "transient", 0},
+		"overloaded":             {turnErr("serverOverloaded", 0, "overloaded"), "transient", 0},
+		"a cut":                  {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), "transient", 0},
+		"no one":                 {turnErr("other", 0, "stream disconnected before completion: error sending request"), "transient", 0},
+		"new tokens":             {turnErr("other", 0, "Account credentials changed during refresh."), "transient", 0},
+		"no account":             {turnErr("other", 0, "workspace routing discovery failed"), "", 0},
+		"no login":               {turnErr("other", 0, "workspace routing discovery unauthorized (401)"), "", 0},
+		"429":                    {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), "", 0},
+		"429, a hint":            {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), "", 3 * time.Second},
+		"429, a time":            {&codexrpc.TurnError{Code: "rateLimitExceeded", ResetsAt: in}, "", time.Minute},
+		"403":                    {turnErr("responseTooManyFailedAttempts", 403, "a page"), "", 0},
+		"404":                    {turnErr("responseTooManyFailedAttempts", 404, "no such model"), "", 0},
+		"400":                    {turnErr("badRequest", 0, "no"), "form", 0},
+		"another":                {errors.New("stream disconnected"), "", 0},
 	} {
-		if got := RefusesInstructions(c.failure); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestIsTransient checks which failures may be over in a moment, and how long the provider asks to
-// wait after the others.
-func TestIsTransient(t *testing.T) {
-	in := time.Now().Add(time.Minute)
-	for name, c := range map[string]struct {
-		failure   error
-		transient bool
-		after     time.Duration
-	}{
-		"500":         {turnErr("internalServerError", 0, "high demand"), true, 0},
-		"502":         {turnErr("responseTooManyFailedAttempts", 502, "exceeded"), true, 0},
-		"overloaded":  {turnErr("serverOverloaded", 0, "overloaded"), true, 0},
-		"a cut":       {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), true, 0},
-		"no one":      {turnErr("other", 0, "stream disconnected before completion: error sending request"), true, 0},
-		"new tokens":  {turnErr("other", 0, "Account credentials changed during refresh."), true, 0},
-		"no account":  {turnErr("other", 0, "workspace routing discovery failed"), false, 0},
-		"no login":    {turnErr("other", 0, "workspace routing discovery unauthorized (401)"), false, 0},
-		"429":         {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), false, 0},
-		"429, a hint": {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), false, 3 * time.Second},
-		"429, a time": {&codexrpc.TurnError{Code: "rateLimitExceeded", ResetsAt: in}, false, time.Minute},
-		"403":         {turnErr("responseTooManyFailedAttempts", 403, "a page"), false, 0},
-		"404":         {turnErr("responseTooManyFailedAttempts", 404, "no such model"), false, 0},
-		"400":         {turnErr("badRequest", 0, "no"), false, 0},
-		"another":     {errors.New("stream disconnected"), false, 0},
-	} {
-		if got := IsTransient(c.failure); got != c.transient {
-			t.Errorf("%s: %t", name, got)
+		for kind, is := range kinds {
+			if got := is(c.failure); got != (kind == c.kind) {
+				t.Errorf("%s: %s: %t", name, kind, got)
+			}
 		}
 		if e, ok := errors.AsType[*codexrpc.TurnError](c.failure); ok && RetryAfter(e).Round(time.Second) != c.after {
 			t.Errorf("%s: wait for %s", name, RetryAfter(e))
