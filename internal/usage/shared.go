@@ -143,9 +143,12 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 func (s *Shared) read(ctx context.Context, user string) (sharedAccount, string, error) {
 	answer, err := s.run(ctx, accountScript, usageTag, user)
 	text, _ := answer.(string)
-	a := sharedAccount{account: new(account), Batches: make(map[string]int64)}
+	a := sharedAccount{account: new(account)}
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &a)
+	}
+	if a.Batches == nil {
+		a.Batches = make(map[string]int64)
 	}
 	return a, text, err
 }

@@ -184,6 +184,16 @@ func TestSharedRefusals(t *testing.T) {
 	}
 }
 
+// TestSharedNull adds a turn to an account that somebody has changed in Redis.
+func TestSharedNull(t *testing.T) {
+	const stored = `{"batches":null,"models":{"gpt-5":null},"users":null,"hours":null,"tool_buffer_metrics":{"aborted_by_reason":null}}`
+	node := NewShared(func(context.Context, *redis.Script, string, ...any) (any, error) { return stored, nil })
+	node.Add(record("ann", "1"))
+	if a, err := node.Account(t.Context(), Everybody); err != nil || node.Unstored() != 0 || len(a.ByModel) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // TestSharedInterval: turns are stored within five seconds, also those during an outage once a turn ends
 // after it. Each store makes two calls of a script for each account, here those of ann and all.
 func TestSharedInterval(t *testing.T) {
