@@ -50,7 +50,8 @@ func (a *Acceptance) Instructions(model string) bool {
 	return a.instructionModels[model]
 }
 
-// InstructionsAccepted records that it has, see [Acceptance.Instructions].
+// InstructionsAccepted records that the provider has accepted such instructions with this model, see
+// [Acceptance.Instructions].
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -103,7 +104,8 @@ func (a *Acceptance) SerialModels() []string {
 	return slices.Sorted(maps.Keys(a.serialModels))
 }
 
-// maxModelSetName bounds a name in bytes, since it may come from a client.
+// maxModelSet bounds the number of names in a modelSet, and maxModelSetName their length in bytes, since
+// names may come from clients.
 const (
 	maxModelSet     = 256
 	maxModelSetName = 256

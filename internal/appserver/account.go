@@ -20,8 +20,8 @@ const (
 	// accountTimeout bounds one request to Codex for the account of the login. For each request,
 	// Codex asks the back end three times, and waits up to five seconds each time.
 	accountTimeout = 20 * time.Second
-	// accountPause is the pause after the first failed request. Each further failure doubles it up
-	// to maxAccountPause, but a request without an answer resets it.
+	// accountPause is the pause after the first failed request. Each further failure doubles the pause, up
+	// to maxAccountPause. After a request without an answer, the pause is accountPause again.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
@@ -36,9 +36,9 @@ const maxAccountWait = 3 * time.Second
 // for others it does not wait. It returns the instance for the turn: in, or the one that serves by
 // now.
 //
-// The error is a *NotReadyError if the back end does not answer or refuses the login, also if only
-// the issuer of the login has failed, or the cause of ctx if that ends. After another failure there
-// is no error: Codex asks again in the turn, and reports it immediately.
+// The error is the cause of ctx if ctx ends. It is a *NotReadyError if the back end does not answer or
+// refuses the login, even if only the issuer of the login has failed. After any other failure there is no
+// error: Codex asks again in the turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, error) {
 	for in.conn.HasPlan() {
 		p.published.mu.Lock()
@@ -51,7 +51,7 @@ func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, er
 			in = &serving.Instance
 			continue
 		case &latest.Instance != in || known || failure != nil && !refusesTurns(failure):
-			return in, nil
+			return in, nil // the turn itself finds out what is wrong, if anything
 		case failure == errRefused:
 			return nil, &NotReadyError{State: StateReady, Reason: errRefused.Message, SignedOut: true}
 		case failure != nil || left <= 0:
@@ -99,7 +99,7 @@ func (p *Process) learnAccount(in *instance) {
 			err = p.refusal()
 		}
 		if refusals == 1 {
-			pause = accountPause // the first refusal is asked about once more
+			pause = accountPause // after a first refusal, Codex is asked once more
 		} else {
 			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		}
@@ -163,6 +163,7 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	case err == nil && before == nil && !hasPlan:
 		return // nothing has changed
 	case err == nil && before == nil, err != nil && before != nil && refuses(err) == refuses(before):
+		// no news for the log
 	case err == nil:
 		s.Log().Info("the account of codex's login is known", "pid", in.pid())
 	case refuses(err):
@@ -181,8 +182,8 @@ func accountFailure(status int, message string) *codexrpc.TurnError {
 
 var (
 	errSilent = accountFailure(0, "the account back end does not answer")
-	// errUnauthorized means that the back end refuses the login, and that its issuer has failed when
-	// Codex wanted to renew it.
+	// errUnauthorized means that the back end refuses the login, and that Codex could not renew the login
+	// because its issuer has failed. Only askAccount also returns it if the issuer has not failed.
 	errUnauthorized = accountFailure(0, "the login could not be renewed at its issuer")
 	// errRefused means that the provider has permanently refused the login.
 	errRefused = &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: "the provider refuses the login; run `caddy codex login`"}
@@ -194,15 +195,15 @@ func refusesTurns(failure *codexrpc.TurnError) bool {
 	return failure == errSilent || failure == errUnauthorized || failure == errRefused
 }
 
-// CheckAccount makes Codex ask the back end for the account. It returns nil if Codex gets it, or if
-// the provider needs no login, else what is wrong with the back end or the login. That may quote
-// Codex, with paths and addresses, which clients must not see.
+// CheckAccount makes Codex ask the back end for the account. It returns nil if Codex gets the account, or
+// if the provider needs no login. Otherwise the failure says what is wrong with the back end or the login.
+// Its message may quote Codex, with paths and addresses, which clients must not see.
 func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	failure := p.askAccount(ctx, conn)
 	if failure != errUnauthorized {
 		return failure
 	}
-	select { // a refusal is final, so Codex is asked once more
+	select { // errRefused is final, so Codex is asked once more before
 	case <-time.After(accountPause):
 	case <-ctx.Done():
 	}
@@ -212,7 +213,8 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	return failure
 }
 
-// refusal returns the failure after two refusals of a login that Codex could not renew.
+// refusal returns the failure to report after two refusals of a login in a row: errUnauthorized if the
+// issuer has failed to renew the login, which may still be good, else errRefused, which is final.
 func (p *Process) refusal() *codexrpc.TurnError {
 	if relay := p.relay.Load(); relay != nil && relay.fails.Load() {
 		return errUnauthorized
@@ -220,8 +222,8 @@ func (p *Process) refusal() *codexrpc.TurnError {
 	return errRefused
 }
 
-// askAccount asks once, as CheckAccount does. It returns errUnauthorized if the back end refuses the
-// login and Codex could not renew it, whether or not the issuer has failed.
+// askAccount makes Codex ask the back end for the account once. It returns errUnauthorized if the back end
+// refuses the login and Codex could not renew it, whether or not the issuer has failed.
 func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
 	account, err := conn.Account(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
@@ -244,8 +246,9 @@ func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc
 // statusInMessage captures the HTTP status in Codex's message about a failed request.
 var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 
-// CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if
-// the back end answers, or if Codex does not say how it has answered.
+// CheckBackend makes Codex ask the account back end for the limits of the plan. The failure is nil if the
+// back end answers, or if Codex does not say how the back end has answered. If Codex gets no limits, limits
+// are those known before; if Codex itself does not answer, they are empty.
 func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits codexrpc.RateLimits, failure *codexrpc.TurnError) {
 	limits, err := conn.RateLimits(ctx)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
@@ -253,7 +256,7 @@ func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits
 	case err == nil:
 		return limits, nil
 	case !ok:
-		return codexrpc.RateLimits{}, errSilent // what was known before says nothing
+		return codexrpc.RateLimits{}, errSilent // without an answer, the limits known before do not count
 	}
 	if found := statusInMessage.FindStringSubmatch(callErr.Message); found != nil {
 		status, _ := strconv.Atoi(found[2]) // three digits
@@ -291,8 +294,8 @@ func (p *Process) checkCertificate(ctx context.Context) *codexrpc.TurnError {
 
 const (
 	// backendPollPause is the pause between two checks whether a silent back end answers again, and
-	// backendPollTimeout bounds one. Both are short: requests should be served within two seconds
-	// after that, half a second of which is the start of a new app-server.
+	// backendPollTimeout bounds each check. Both are short: requests should be served within two seconds
+	// after the back end answers again, and half a second of that is the start of a new app-server.
 	backendPollPause, backendPollTimeout = 300 * time.Millisecond, 700 * time.Millisecond
 	// The default address of the account back end, and the path for the account.
 	accountHost = "https://chatgpt.com/backend-api"
@@ -322,10 +325,10 @@ func (in *instance) askBackend(ctx context.Context, client *http.Client, header 
 	return response.StatusCode, nil
 }
 
-// awaitAccountBackend asks the back end directly, while Codex waits for the answer to its own
-// request; ctx ends with that. If the back end answers twice in a row after it has failed, Codex's
-// request is lost, and Codex would repeat it only after five seconds, so the instance is replaced.
-// A back end that has not failed must answer longer, since a busy machine may only be slow.
+// awaitAccountBackend asks the back end directly, while Codex waits for the answer to its own request; ctx
+// ends with that request. If the back end fails and then answers twice in a row, Codex's request is lost.
+// Codex would repeat the request only after five seconds, so the instance is replaced. A back end that has
+// not failed must answer for maxAccountWait, since on a busy machine Codex may only be slow.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in *instance) {
 	client, err := relay.issuer.Load().client()
 	if err != nil {

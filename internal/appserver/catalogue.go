@@ -38,11 +38,13 @@ var modelChanges = map[string]json.RawMessage{
 // lite model call only one tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
-// Codex passes serviceTiers on to the provider only if the model's entry has them.
+// serviceTiers is a list of service tiers for a model's entry. Codex passes only the tiers in this list on
+// to the provider.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallbackCatalogue is for models that Codex does not know. Its model has an empty name, a prefix
-// of every name, and the properties that Codex assumes for an unknown one, but no context window.
+// fallbackCatalogue is for models that Codex does not know. The name of its only model is empty, so it is a
+// prefix of every name. The other members are what Codex assumes for an unknown model, but without a
+// context window.
 const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
@@ -155,8 +157,8 @@ func (c *catalogue) addBackendModels() bool {
 	return len(c.models) > before
 }
 
-// newCatalogue makes a catalogue from the one that Codex has printed, and writes the models' files
-// and fallbackCatalogue to home. log is for later warnings that the back end's list cannot be read.
+// newCatalogue makes a catalogue from printed, the output of Codex, and writes the models' files and
+// fallbackCatalogue to home. log is for later warnings that the back end's list cannot be read.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {

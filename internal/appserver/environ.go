@@ -17,10 +17,10 @@ import (
 
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are those that an app-server gets from this process, to run, to reach the
-// network and to log; those in the last line are for Codex's login and built-in providers.
-// isAllowedVariable adds LC_…, the proxies in lower case, what the providers name and, on Windows,
-// windowsVariables. Others may be keys of other programs.
+// inheritedVariables are the environment variables of this process that an app-server gets, to run, to
+// reach the network and to log. Those in the last line are for Codex's login and built-in providers.
+// isAllowedVariable also allows LC_…, the proxies in lower case, the variables that the providers name and,
+// on Windows, windowsVariables. No other variable is passed on, since it may be the key of another program.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -51,9 +51,9 @@ func isAllowedVariable(name string, providerVariables []string) bool {
 	return name == strings.ToLower(name) && strings.HasSuffix(name, "_proxy") && slices.Contains(inheritedVariables, upper)
 }
 
-// environ returns the environment of the programs that use home; temp is their directory for
-// temporary files. If a name occurs twice, the later value counts. So Config.Env replaces inherited
-// variables, but cannot change CODEX_HOME.
+// environ returns the environment of the programs that use home. temp is the directory for their temporary
+// files. If a name occurs twice, the later value counts. Therefore Config.Env replaces inherited variables,
+// but cannot change CODEX_HOME.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	providerVariables := home.config.variableNames()
 	for _, variable := range os.Environ() {
@@ -123,8 +123,8 @@ const maxCertificates = 16 << 20
 
 // trustStore is where a system keeps the certificates that programs trust.
 type trustStore struct {
-	files []string // the first that can be read has all certificates
-	dirs  []string // directories that may have more of them
+	files []string // each would have all certificates; the first file that can be read is used
+	dirs  []string // directories that may have more certificates
 	// unusualPaths are paths that usually do not exist. If one of them exists, it may have more
 	// certificates that Codex trusts, or settings that name other servers. In that case,
 	// writeCertificates returns nil, and Codex reads the certificates by itself, more slowly.
@@ -149,10 +149,11 @@ func systemTrust() *trustStore {
 	}
 }
 
-// writeCertificates writes one of the certificates to a file in dir, and returns environment variables
-// that name it and the file of all certificates. With them, Codex trusts the same certificates as
-// without, but reads them in less time. writeCertificates returns nil if that is not certain, if s is
-// nil, if caVariable is set (even to an empty value), or if it cannot write the files.
+// writeCertificates writes one of the certificates to a file in dir. It returns environment variables that
+// name this file and the file of all certificates. With the variables, Codex trusts the same certificates
+// as without them, but reads them in less time. writeCertificates returns nil if that is not certain, if s
+// is nil, if caVariable or certDirVariable is set (even to an empty value), or if it cannot write the
+// files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
 	values := make(map[string]string)
 	for _, entry := range env {
@@ -168,8 +169,8 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 	case s == nil || hasCA || hasDir:
 		return nil
 	case hasFile: // the operator has chosen the certificates
-		// An unreadable file and a relative path are left to Codex. So is a file with TRUSTED
-		// certificates: Codex would not read them if caVariable was set.
+		// Codex itself handles an unreadable file, a relative path, and a file with TRUSTED certificates,
+		// which Codex would not read if caVariable was set.
 		if content, err = readBounded(file, maxConfig); err != nil || !filepath.IsAbs(file) || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) {
 			return nil
 		}
@@ -191,8 +192,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// completeFile returns the file with all certificates of the store, and its content, or no content
-// if a directory has one that is not in the file, or too much to look at.
+// completeFile returns the file with all certificates of the store, and its content. The content is nil if
+// a directory has a certificate that is not in the file, or more than maxCertificates to read.
 func (s *trustStore) completeFile() (file string, content []byte) {
 	for _, file = range s.files {
 		if read, err := readBounded(file, maxConfig); err == nil {

@@ -65,10 +65,11 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth begins to replace the serving instance. It returns true, also if a replacement
-// is already starting, but false if that waits for its account. After an attempt less than
-// replaceEvery ago it does nothing and returns false, since the new instance seems to have the same
-// fault, unless surelyHelps says that it will not have it.
+// replaceForHealth begins to replace the serving instance and returns true, even if the replacement fails.
+// If there is a replacement already, it does nothing, and returns false only if the replacement waits for
+// its account. It also does nothing and returns false if its last attempt was less than replaceEvery ago:
+// the new instance seems to have the same fault. surelyHelps means that the next instance will not have the
+// fault; then the last attempt does not matter.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.next != nil {
 		return !s.nextWaits
@@ -110,9 +111,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// memory returns the memory of an instance, in bytes: the program's own if it is known (what is
-// freed when it ends), else what the app-server reports. Own memory lacks the pages of the program,
-// some 110 MB, which all instances share and the system can drop.
+// memory returns the memory of an instance, in bytes: the program's own memory or, if that is not known,
+// the memory that the app-server reports. Own memory is what is freed when the program ends. It lacks the
+// pages of the program file, some 110 MB, which all instances share and the system can drop.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {

@@ -23,17 +23,17 @@ const (
 	picturesDir        = "generated_images"
 )
 
-// loginFiles are the login, and the lock that Codex holds while it renews it. Each private home
-// (the CODEX_HOME of one app-server) links to those in the operator's CODEX_HOME, so that all share
-// one login: Codex follows the links when it locks and replaces the file.
+// loginFiles are the file with the login, and the lock that Codex holds while it renews the login. Each
+// private home (the CODEX_HOME of one app-server) has links to these files in the operator's CODEX_HOME, so
+// that all app-servers share one login: Codex follows the links when it locks and replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
 // agentsDir is the directory with a user's skills and plugins for agents of any kind. Codex looks
 // for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the highest version of Codex's log, a database file with the version in its name,
-// that a private home prevents: it has directories in place of these files. Otherwise the log would
+// logVersions is how many versions of Codex's log a private home prevents. The log is a database file with
+// its version in the name, and the home has a directory in place of each such file. Otherwise the log would
 // grow by some 60 KB with each turn, perhaps in a file system in memory.
 const logVersions = 9
 
@@ -70,8 +70,8 @@ func userHome() string {
 	return ""
 }
 
-// OperatorHome returns the CODEX_HOME with the login and the provider's settings: Config.Home, or
-// else what Codex would use, or "" if that is the unknown home directory of the user.
+// OperatorHome returns the CODEX_HOME with the login and the provider's settings: Config.Home, or else the
+// directory that Codex would use, or "" if that is in the user's home directory, which is not known.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -194,9 +194,10 @@ func unquoted(value string) string {
 	return value
 }
 
-// copyVariables copies the lines of the operator's .env file that set variables which an app-server
-// may have: Codex adds them to its environment. They are added to h.variables, too; NO_PROXY only
-// there: noProxyVariables reads it and, if there is a proxy, sets it for Codex.
+// copyVariables copies the lines of the operator's .env file that set variables which an app-server may
+// have. Codex adds the variables of the copy to its environment. copyVariables also adds them to
+// h.variables. NO_PROXY is only added there, not copied: noProxyVariables reads it and, if there is a
+// proxy, sets it for Codex.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {

@@ -34,7 +34,7 @@ type providerConfig struct {
 
 type operatorConfig struct {
 	providerConfig
-	// Profile selects a profile. Codex ignores it and uses its defaults, perhaps with another
+	// Profile selects a profile. Codex ignores the profile and uses its defaults, perhaps with another
 	// provider. So this package refuses a file with a profile.
 	Profile  string `toml:"profile"`
 	Features struct {
@@ -87,7 +87,8 @@ func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	return config, nil
 }
 
-// readBounded reads a regular file of at most limit bytes. Opening a pipe would wait for a writer.
+// readBounded reads a regular file of at most limit bytes. It opens no other file, since opening a pipe
+// would wait for a writer.
 func readBounded(path string, limit int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
@@ -127,7 +128,8 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variableNames returns the variables that have the providers' keys and headers.
+// variableNames returns the names of the environment variables from which Codex takes the providers' keys
+// and headers.
 func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {
@@ -162,10 +164,10 @@ func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. Its
-// entries belong to the path of one home, so a private home cannot use the operator's. With the
-// same setting there, Codex would make an entry for the private home at a renewal and remove the
-// file with the login.
+// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry of
+// the keyring belongs to the path of one home, so a private home cannot use the operator's entry. If the
+// private home had the same setting, Codex would make an entry for the private home at a renewal, and
+// remove the file with the login.
 func (c *providerConfig) mayUseKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -20,15 +20,15 @@ const (
 	killGrace = 5 * time.Second
 )
 
-// Instance is what turns need of one app-server. A turn keeps it while another one takes over,
-// since that may have other models and settings. All methods are safe for concurrent use.
+// Instance is what turns need of one app-server. A turn keeps its Instance even if another app-server takes
+// over, since the other one may have other models and settings. All methods are safe for concurrent use.
 type Instance struct {
 	conn       *codexrpc.Conn
 	models     *catalogue       // the catalogue; nil: there is none; valid after the start
 	settings   providerSettings // valid since the instance began to serve
 	list       modelList
 	acceptance Acceptance
-	wait       atomic.Pointer[askedWait] // the last one; nil: there was none
+	wait       atomic.Pointer[askedWait] // the last wait that the provider has asked for; nil: none
 }
 
 // Conn returns the connection to the app-server.
@@ -53,15 +53,16 @@ type instance struct {
 
 	servingSince time.Time // when the instance began to serve
 
-	// What is known of the account of the login. learnAccount sends the requests for it. Only the
-	// supervisor changes these fields; while the instance serves, it holds the lock of publishedStatus.
+	// What is known of the account of the login. learnAccount sends the requests for the account. Only the
+	// supervisor changes these fields. While the instance serves, the supervisor holds the lock of
+	// publishedStatus when it does so.
 	accountKnown   bool                // a request has succeeded
 	accountFailure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
 
 	// Used only by the supervisor.
 	learning     bool // learnAccount was started
 	memoryWarned bool // checkMemory has logged a warning; false again when the memory is within the limit
-	wasSmall     bool // its memory has been at most half of Config.MaxMemory at some time
+	wasSmall     bool // the memory has been at most half of Config.MaxMemory at some time
 }
 
 // pid returns the process id of the program; 0 with Config.Start.
@@ -82,9 +83,9 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch starts the programs of an instance. The rest of the start happens in the background, until
-// startDone is closed; its result goes to handleStart and, after a success, the end of the
-// connection to handleFailure. The error says what an operator can do.
+// launch starts the programs of an instance. The rest of the start happens in the background. When the
+// start ends, with success or not, startDone is closed and the supervisor calls handleStart. After a
+// success, it calls handleFailure when the connection has ended. The error says what an operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{starting: true}}
 	run, err := p.startChild(in)
@@ -113,8 +114,8 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the app-server and, without Config.Start, the run that prints the catalogue,
-// which has its own timeout and may end after the handshake.
+// startChild starts the app-server and, without Config.Start, the run that prints the catalogue. This run
+// has its own timeout, and may end after the handshake.
 func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	env, err := p.prepareChild(in)
 	if err != nil {
@@ -142,8 +143,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
 	return p.explainStartError(in, err)
 }
 
-// readCatalogue waits for the catalogue and stores it in the instance. It fails without one, since
-// Codex would then offer its own tools to the models.
+// readCatalogue waits until run has printed the catalogue, and stores it in the instance. A failure ends
+// the start of the instance: without a catalogue, Codex would offer its own tools to the models.
 func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	if run == nil {
 		return nil // the app-server is not started by a command
@@ -171,9 +172,9 @@ func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) 
 	go in.awaitExit()
 }
 
-// awaitExit waits for the program's exit, then kills its process group: a launcher (such as npm's)
-// may have a child that lives on and keeps the pipes open. A process outside may do so, too: the
-// connection ends after pipeGrace, the reading of stderr after another pipeGrace.
+// awaitExit waits for the program's exit, then kills its process group: a launcher (such as npm's) may have
+// a child that lives on and keeps the pipes open. A process outside the group may keep them open, too. So
+// the connection ends pipeGrace after the exit, and the reading of stderr after another pipeGrace.
 func (in *instance) awaitExit() {
 	defer close(in.exited)
 	in.exitState = in.program.Wait()
@@ -188,8 +189,8 @@ func (in *instance) awaitExit() {
 
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited, or that it has not; "" without an error, or after endChild
-// has terminated it.
+// exitStatus returns how a child exited, or that it has not exited. It returns "" if the child exited
+// without an error, or after endChild has terminated it.
 func (in *instance) exitStatus() string {
 	select {
 	case <-in.exited:

@@ -56,8 +56,8 @@ func (i *tokenIssuer) client() (*http.Client, error) {
 	}, nil
 }
 
-// trusted returns the certificates that the app-server trusts. nil stands for the system's
-// certificates. Codex alone trusts those of a directory that SSL_CERT_DIR names.
+// trusted returns the certificates that the app-server trusts; nil stands for the system's certificates.
+// Those of a directory that SSL_CERT_DIR names are left out: only Codex trusts them.
 func (i *tokenIssuer) trusted() (pool *x509.CertPool, err error) {
 	file, hasFile := lastValue(i.Env, certFileVariable)
 	more, _ := lastValue(i.Env, caVariable)
@@ -79,7 +79,8 @@ func (i *tokenIssuer) trusted() (pool *x509.CertPool, err error) {
 	return pool, nil
 }
 
-// lastValue returns the last value of a variable, whose name may be in lower case.
+// lastValue returns the last value of a variable. The variable's name in env is name, or name in lower
+// case.
 func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {
@@ -92,7 +93,7 @@ func lastValue(env []string, name string) (value string, set bool) {
 // passedHeaders are the headers that are copied from Codex's request to the request to the issuer.
 var passedHeaders = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
 
-// post asks the issuer for new tokens. With an error, the answer has no status.
+// post asks the issuer for new tokens. If post fails, the answer's status is 0.
 func (i *tokenIssuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
 	client, err := i.client()
 	if err != nil {

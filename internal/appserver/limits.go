@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// ExplainLimit returns a copy of err, the failure of a turn here, with ResetsAt, if it is a
-// *codexrpc.TurnError about a limit whose end is known, else err itself. For a spent plan, it looks
-// for the time in the known limits, then asks the app-server for them, then looks in the message.
-// For other limits, it is the time that the provider has last asked to wait for.
+// ExplainLimit returns err, the failure of a turn on this instance. If err is a *codexrpc.TurnError about a
+// limit whose end is known, ExplainLimit returns a copy with this end as ResetsAt instead. The end of a
+// spent plan is in the known limits, or else in those that the app-server is asked for, or else in the
+// message. The end of another limit is that of the wait that the provider has asked for last.
 func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	var turnErr *codexrpc.TurnError
 	if !errors.As(err, &turnErr) {
@@ -68,7 +68,7 @@ func parseResetTime(message string, now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	if at = at.Add(time.Minute); match[1] == "" && at.Before(now) {
-		at = at.AddDate(0, 0, 1)
+		at = at.AddDate(0, 0, 1) // a time without a day that is over today is tomorrow's
 	}
 	return at, at.After(now)
 }
@@ -80,13 +80,13 @@ const (
 	logLag, logPoll = 100 * time.Millisecond, 10 * time.Millisecond
 )
 
-// askedWait is that the model's provider has refused a request and asked to wait. Only the app-server's
-// log reports that.
+// askedWait records that the model's provider has refused a request at askedAt, and has asked to wait until
+// the time until. Only the app-server's log reports that.
 type askedWait struct{ askedAt, until time.Time }
 
-// recentWait returns the time until which the provider has asked to wait; zero: the provider has not
-// asked within the last maxWaitAge. If it has not, recentWait waits up to logLag for that, since the
-// log line may be read after the failure.
+// recentWait returns the time until which the provider has asked to wait; zero: the provider has not asked
+// within the last maxWaitAge. Before it returns zero, recentWait waits up to logLag, since the log line may
+// be read after the failure.
 func (in *Instance) recentWait(ctx context.Context) time.Time {
 	for end := time.Now().Add(logLag); ; time.Sleep(logPoll) {
 		if wait := in.wait.Load(); wait != nil && time.Since(wait.askedAt) < maxWaitAge {

@@ -18,7 +18,7 @@ import (
 )
 
 // LoginCommand returns a command of codex with args, such as login or logout, for the login that the
-// app-server uses. It has the environment of this process, with cfg.Env and the CODEX_HOME of that
+// app-server uses. The command has the environment of this process, with cfg.Env and the CODEX_HOME of that
 // login. LoginCommand fails for a Command without the argument app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, command string, args ...string) (*exec.Cmd, error) {
 	args, err := cfg.argsFor(append([]string{command}, args...)...)
@@ -62,9 +62,9 @@ func loginFileOf(home string) LoginFile {
 	return file
 }
 
-// Replaced reports whether somebody has removed the login that the serving app-server was started
-// with, or put that of another account, user or API key in its place, and no app-server was started
-// after that. New tokens of the same login do not count.
+// Replaced reports whether somebody has removed the login that the serving app-server was started with, or
+// has put the login of another account, user or API key in its place. It is false if an app-server was
+// started after that, or if none takes turns. New tokens of the same login do not count.
 func (f *LoginFiles) Replaced() bool {
 	isGone := f.Now == LoginFile{}
 	return f.Ready && f.Now != f.Tried && f.Now.owner != f.Serving.owner && (isGone || f.Now.owner != "")
@@ -98,8 +98,8 @@ type LoginFiles struct {
 	Ready   bool      // an app-server takes turns
 }
 
-// loginRetry is the pause after an app-server could not be started with a new login, before that counts
-// as new again.
+// After an app-server could not be started with a new login, the login does not count as new for
+// loginRetry.
 const loginRetry = 30 * time.Second
 
 // LoginFiles returns the versions of the file that has the login.
@@ -111,7 +111,7 @@ func (p *Process) LoginFiles() LoginFiles {
 		files.Serving = s.latest.login
 	}
 	if !s.loginFailed.IsZero() && time.Since(s.loginFailed) >= loginRetry {
-		files.Tried = files.Serving
+		files.Tried = files.Serving // the login counts as new again
 	}
 	s.mu.Unlock()
 	files.Now = loginFileOf(home)
@@ -119,9 +119,9 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// renewLoginEarly renews the login when its access token expires within renewEarly, so that no
-	// request has to wait and a failure can be tried again. Codex by itself would do so within a
-	// request, five minutes before.
+	// renewEarly is the time before the expiry of the access token at which renewLoginEarly renews the
+	// login. So no request has to wait, and a failed renewal can be tried again. Codex by itself would
+	// renew the login within a request, five minutes before the expiry.
 	renewEarly   = 10 * time.Minute
 	renewTimeout = 20 * time.Second // Codex gives up after 15 seconds
 	// The shortest and the longest pause between two checks whether the token expires soon.
@@ -153,7 +153,7 @@ func (l *loginTokens) claims() (claims loginClaims) {
 	return claims
 }
 
-// readLogin returns the tokens of a CODEX_HOME's login; an API key, say, has none.
+// readLogin returns the tokens of a CODEX_HOME's login. A login with an API key has no tokens.
 func readLogin(home string) (loginTokens, error) {
 	var login struct {
 		Tokens loginTokens `json:"tokens"`
@@ -289,8 +289,8 @@ var (
 // code, and with the end of the time to enter it. It returns nil when the login is in the
 // operator's home. The error is for the operator: it may contain paths, and quote the issuer.
 //
-// A process without a login has no app-server, so one is started only for this; its stderr is not
-// logged.
+// A process without a login has no app-server. So SignIn starts an app-server only for the sign-in, and
+// does not log its stderr.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Start != nil {
 		return errors.New("the app-server is not started by a command, so nobody can sign in here")

@@ -33,8 +33,9 @@ func (l *modelList) latest() ([]codexrpc.Model, error) {
 	return l.models, l.err
 }
 
-// ask asks for the list over conn in the background, unless there is one that is not older than
-// maxListAge, or a request is under way. answered is closed after its answer.
+// ask asks for the list over conn in the background, unless the last list is at most maxListAge old or a
+// request is under way. answered is closed after the answer to the request; nil: there is no request under
+// way.
 func (l *modelList) ask(conn *codexrpc.Conn) (answered <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +62,9 @@ func (l *modelList) fetch(conn *codexrpc.Conn) {
 // Models returns the models that the app-server lists, which the caller must not change. If the
 // list is older than maxListAge, it also asks for a new one in the background.
 //
-// Without a list, it waits: with a catalogue up to firstListWait, to return the catalogue's models
-// then; else until the app-server answers, and fails if that is no list or ctx ends.
+// Without a list, Models waits for the first list. With a catalogue, it waits up to firstListWait, and then
+// returns the catalogue's models. Without a catalogue, it waits until the app-server answers, and fails if
+// the answer is an error. In both cases it fails if ctx ends.
 func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	answered := in.list.ask(in.conn)
 	if models, _ := in.list.latest(); models != nil {
@@ -96,7 +98,8 @@ func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
 	return DefaultOf(models), err
 }
 
-// DefaultOf returns the default of a list, or else the first, of those not hidden, or "".
+// DefaultOf returns the default model of a list or, if there is none, the first model. It ignores hidden
+// models. It returns "" if all models are hidden.
 func DefaultOf(models []codexrpc.Model) string {
 	first := ""
 	for _, m := range models {

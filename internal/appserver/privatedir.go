@@ -37,8 +37,9 @@ type privateDir struct {
 func (d *privateDir) workDir() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string    { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a directory in the system's temporary one and locks it. Only then does it get
-// the name that sweepPrivateDirs looks for, so that no unlocked directory is removed.
+// newPrivateDir makes a directory in the system's temporary directory and locks it. Only after that, the
+// new directory gets the name that sweepPrivateDirs looks for, so that no other process removes it before
+// it is locked.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {
@@ -110,7 +111,8 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// removeFiles ends what the children of a process share, when none runs any more.
+// removeFiles closes the relay and removes the private directory, which the children of a process share. It
+// is called when no child runs any more.
 func (p *Process) removeFiles() error {
 	if relay := p.relay.Load(); relay != nil {
 		relay.close()
@@ -161,9 +163,9 @@ func (p *Process) privateDir() (*privateDir, error) {
 	return private, err
 }
 
-// withRelay makes an app-server get new tokens from the relay, by an address in its environment,
-// unless there is no CODEX_HOME of an operator, or it uses the system's proxy settings, which this
-// program does not know. Then the app-server asks the issuer itself.
+// withRelay makes an app-server get new tokens from the relay, by an address in its environment. Without an
+// operator's CODEX_HOME, or if the app-server uses the system's proxy settings, which this program does not
+// know, the app-server asks the issuer itself, and withRelay changes nothing.
 func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
 	if home.operatorHome == "" || home.config.Features.RespectSystemProxy {
 		return env, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// If the next start is more than maxRetryWait away, Conn fails and does not wait for it.
+// [Process.Instance] does not wait for a start that is more than maxRetryWait away; it fails immediately.
 const maxRetryWait = 2 * time.Second
 
 // Config configures a [Process].
@@ -31,8 +31,8 @@ type Config struct {
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
-	// Env is added to the program's environment, which also has those of this process's variables
-	// that it needs to run, to reach the network and to log, and that its model providers name.
+	// Env is added to the program's environment. The program also gets variables of this process: those
+	// that it needs to run, to reach the network and to log, and those that its model providers name.
 	Env map[string]string
 	// MaxMemory limits the app-server's memory, in bytes. If the app-server uses more, a new
 	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
@@ -41,8 +41,8 @@ type Config struct {
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
 
-	startTimeout time.Duration // see defaultStartTimeout, which 0 stands for
-	stopTimeout  time.Duration // see defaultStopTimeout, which 0 stands for
+	startTimeout time.Duration // 0: defaultStartTimeout
+	stopTimeout  time.Duration // 0: defaultStopTimeout
 }
 
 const (
@@ -105,10 +105,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 	return p
 }
 
-// SetObserver sets the function, or nil, that is called after each change: a new state, a
-// replacement, the end of a draining app-server, news about the account. The calls come one after
-// another, without locks held, the first from Start, later ones from the goroutine that supervises
-// the process: so the observer must be quick and must not call Restart or Stop.
+// SetObserver sets the function, or nil, that is called after each change: a new state, a replacement, the
+// end of a draining app-server, news about the account. The calls come one after another, without locks
+// held: the first from Start, later ones from the goroutine that supervises the process. So the observer
+// must be quick and must not call Restart or Stop.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 func (p *Process) notifyObserver() {

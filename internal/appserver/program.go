@@ -85,10 +85,10 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	}, nil
 }
 
-// startKilledWithParent starts a command. Where the system allows it (see killWithParent), the
-// command is killed when this process ends, even by a crash. The kernel kills the command as soon
-// as the thread ends that has started the command. So that thread waits for the command's exit.
-// wait returns the error of the exit; it must be called only once.
+// startKilledWithParent starts a command. Where the system allows it (see killWithParent), the command is
+// killed when this process ends, even by a crash. The kernel kills the command as soon as the OS thread
+// that has started it ends. So this thread waits for the command's exit. wait returns the error of the
+// exit; it must be called only once.
 func startKilledWithParent(cmd *exec.Cmd) (wait func() error, err error) {
 	killWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)
@@ -127,9 +127,9 @@ var nativePrograms = map[string]string{
 	"darwin/arm64": npmPackage + "-darwin-arm64/vendor/aarch64-apple-darwin/bin/codex",
 }
 
-// executable returns the program for the first word of a command. For npm's launcher, a script for
-// Node, that is the native program that it would start: without the launcher, a start takes less
-// time and up to 43 MB less memory. Otherwise it is the word itself.
+// executable returns the program for the first word of a command: usually the word itself. npm's launcher
+// is a script for Node. For it, executable returns the native program that the launcher would start:
+// without the launcher, a start takes less time and up to 43 MB less memory.
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {
@@ -163,10 +163,10 @@ const (
 	maxComplaint = 1 << 10
 )
 
-// catalogueArgs make Codex print its models: the operator's (model_catalog_json) or its own. The
-// last argument hides the login from this run. With it, the run would ask the provider first, and
-// could renew an expired login at the same time as an app-server, with the same refresh token;
-// killed meanwhile, it could lose the new token.
+// catalogueArgs make Codex print its models: those of the operator's model_catalog_json, or else its own.
+// The last argument hides the login from this run. With the login, the run would ask the provider first. It
+// could renew an expired login at the same time as an app-server, with the same refresh token; if it was
+// killed meanwhile, the new token could be lost.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
 // catalogueRun is a run in which the program prints its catalogue. The caller must call wait.

@@ -11,7 +11,7 @@ import (
 
 const (
 	// providerRetries is how often, at most, the caller restarts a turn that fails before its answer
-	// begins. One is enough to get over a single failure; clients repeat requests, too.
+	// begins. One restart is enough to get over a single failure; clients repeat requests, too.
 	providerRetries = 1
 	// connectTimeout bounds the handshake of a WebSocket. It is more than a handshake takes over a
 	// slow network, TLS included. Codex's own limit is 15 s.
@@ -122,7 +122,7 @@ func (in *Instance) ProviderRetries() int { return in.settings.retries }
 
 // FirstSign returns how long the model may take to begin a turn. After that, the caller treats the
 // provider as not answering. In this time, Codex may wait for two handshakes, and perhaps for the
-// settings of its login, before it asks over HTTP. With Config.Start the time is not known, and 0.
+// settings of its login, before it asks over HTTP. With Config.Start it returns 0: not known.
 func (p *Process) FirstSign() time.Duration {
 	if p.cfg.Start != nil {
 		return 0
@@ -174,11 +174,11 @@ type socketPause struct {
 
 func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
-// fail begins a pause after a failure in a turn that began at the time begun, unless a pause is
-// under way, another WebSocket has worked since the failure before, or the turn began before that
-// failure: a provider that restarts cuts many at once. If the last pause ended less than its own
-// length ago, the new one is four times as long, up to longestSocketPause, else firstSocketPause.
-// fail returns the length, and whether the pause has just begun.
+// fail begins a pause after a failure in a turn that began at the time begun. It begins none if a pause is
+// under way, if another WebSocket has worked since the failure before, or if the turn began before that
+// failure: a provider that restarts cuts many WebSockets at once. If the last pause ended less than its own
+// length ago, the new pause is four times as long, up to longestSocketPause, else firstSocketPause. fail
+// returns the length of the last pause, and whether it has just begun.
 func (s *socketPause) fail(begun, now time.Time) (length time.Duration, began bool) {
 	spare := s.worked || begun.Before(s.failed)
 	s.worked, s.failed = false, now

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxRequest and maxAnswer bound the bodies; usual are some hundred bytes and some kilobytes.
+	// maxRequest and maxAnswer bound the bodies, in bytes. A request usually has some hundred bytes, an
+	// answer some kilobytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.
@@ -25,7 +26,7 @@ const (
 	// askTimeout bounds a renewal. Codex waits for 15 seconds.
 	askTimeout = 30 * time.Second
 	// How long the relay repeats an answer for the same refresh token. keepTokens is for new
-	// tokens: after it, every app-server has read them. keepRefusal is for a refusal, which is
+	// tokens: after that time, every app-server has read them. keepRefusal is for a refusal, which is
 	// final: asking again is useless. keepFailure is for any other failure: Codex asks again
 	// immediately, and gets the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
@@ -33,23 +34,23 @@ const (
 	// repeats the answer with that token. The token needs no renewal: the app-server asks only
 	// because it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
-	// storeWait is the time for an app-server to store its new tokens. If the relay stored them
-	// first, it would find a changed login in the file, and its turn would fail.
+	// storeWait is the time for an app-server to store its new tokens. If the relay stored them before the
+	// app-server, the app-server would find a changed login in the file, and its turn would fail.
 	storeWait = 2 * time.Second
 	// maxRenewals bounds the renewals that are remembered.
 	maxRenewals = 256
 )
 
 // tokenRelay is a server between app-servers and the issuer of their logins' tokens, over HTTP on
-// loopback. Its URL has a secret path; others get a 404. All methods are safe for concurrent use.
+// loopback. Its URL has a secret path; other paths get a 404. All methods are safe for concurrent use.
 //
-// An issuer accepts each refresh token only once: sent twice, the login is lost. That can happen if
-// Codex is killed during a renewal, gives up the call that needs it (some end after five seconds),
-// or if several app-servers renew the same login at the same time.
+// An issuer accepts each refresh token only once: if a token is sent twice, the login is lost. That can
+// happen if Codex is killed during a renewal, if it gives up the call that needs the renewal (some calls
+// end after five seconds), or if several app-servers renew the same login at the same time.
 //
-// So app-servers ask a relay. It asks the issuer once for each refresh token, waits for the answer
-// even if no app-server does any more, gives it to all with the old token, and stores the new
-// tokens if none of them does.
+// So app-servers ask a relay. The relay asks the issuer once for each refresh token, and waits for the
+// answer even if no app-server waits any more. It gives the answer to all app-servers that send the old
+// token. If none of them stores the new tokens, the relay does.
 type tokenRelay struct {
 	log        func() *slog.Logger
 	server     *http.Server
@@ -115,7 +116,7 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.fails.Store(renewal.answer.keepTime() == keepFailure)
 		renewal.answer.write(w)
 	case <-request.Context().Done():
-		r.fails.Store(true) // in time
+		r.fails.Store(true) // the issuer has not answered in time
 		renewals.Lock()
 		renewal.requests--
 		renewals.Unlock()
@@ -143,8 +144,9 @@ var renewals = struct {
 	byToken map[string]*renewal
 }{byToken: make(map[string]*renewal)}
 
-// renew returns the renewal for a refresh token, or begins one, which calls ask and then makes sure
-// that the new tokens are in file. It returns nil if there are too many, or the relay is closed.
+// renew returns the renewal for a refresh token, or begins a new one. A new renewal calls ask, and then
+// makes sure that the new tokens are in file. renew returns nil if there are too many renewals, or if the
+// relay is closed.
 func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()

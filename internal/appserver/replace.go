@@ -58,18 +58,18 @@ func (s *supervisor) replace(reason string) error {
 		s.published.setLoginFailed()
 		return err
 	}
-	s.dropReplacement() // it has an older login or configuration
+	s.dropReplacement() // an earlier replacement that waits for its account has an older login or configuration
 	s.next, s.replaceReason = in, reason
 	s.Log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
 	return nil
 }
 
-// handleReplacement handles the end of the replacement's start. The replacement takes over or, if
-// the account of the old instance is known, does so once its own is: otherwise an outage of the
-// account back end would end what still works.
+// handleReplacement handles the end of the replacement's start. The replacement takes over. If the account
+// of the old instance is known, the replacement waits until its own account is known: otherwise an outage
+// of the account back end would end what still works.
 //
-// If the start has failed, the replacement is stopped, and the old instance keeps serving, but only
-// finishes its turns if nobody is signed in any more.
+// If the start has failed, the replacement is stopped and the old instance keeps serving. If it has failed
+// because nobody is signed in any more, the old instance gets no new turns, and drains.
 func (s *supervisor) handleReplacement() {
 	in := s.next
 	switch {

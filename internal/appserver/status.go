@@ -46,7 +46,7 @@ type Status struct {
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
 	// Account is why the account is not known, as the text of AccountFailure, or why a replacement
-	// still waits for it. It may quote Codex, with paths and addresses, which clients must not see.
+	// still waits for its account. It may quote Codex, with paths and addresses, which clients must not see.
 	// It is empty if the account is known or was not requested yet. See [Process.AwaitAccount].
 	Account        string `json:"account,omitempty"`
 	AccountFailure error  `json:"-"`                      // a *codexrpc.TurnError, or nil
@@ -66,7 +66,7 @@ func (s *Status) notReady() *NotReadyError {
 }
 
 // publishedStatus is what the supervisor publishes: the status, the instance for new turns, and the
-// draining ones, which get none. All methods are safe for concurrent use.
+// draining instances, which get no new turns. All methods are safe for concurrent use.
 type publishedStatus struct {
 	mu       sync.Mutex
 	status   Status
@@ -77,7 +77,7 @@ type publishedStatus struct {
 
 	operatorHome string    // the CODEX_HOME with the login; empty: not known
 	triedLogin   LoginFile // the version of the login with which the last instance was started
-	loginFailed  time.Time // when that instance could not take over; zero: it can
+	loginFailed  time.Time // when that instance failed to take over; zero: it has not failed
 }
 
 // servingLocked returns the serving instance in StateReady and StateUnresponsive, and nil in the
@@ -194,8 +194,8 @@ var (
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// selfExplanatory errors are reported without the exit status and stderr of the program: this
-// client stops it because of them, so these would explain nothing.
+// selfExplanatory errors are reported without the exit status and stderr of the program: this client stops
+// the program because of such an error, so they would explain nothing.
 var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
 // explainStartError adds to err, the error of a handshake or nil, what an operator can do about it.

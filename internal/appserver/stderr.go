@@ -17,7 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// So many last lines and bytes of each explain an exit; maxLogLine bounds a logged line, in bytes.
+// keptLines is how many of the last lines explain an exit, each cut to keptLineBytes. maxLogLine bounds a
+// logged line, in bytes.
 const (
 	keptLines     = 5
 	keptLineBytes = 300
@@ -178,10 +179,10 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// handleLogLine records how long the provider asks to wait, and calls fail for a thread whose
-// WebSocket it has refused: otherwise Codex would wait as long as the provider asks, perhaps a
-// minute, and then try HTTP, and the client would get no event until then. requested reports
-// whether Codex writes the line only because of HeededLog.
+// handleLogLine records how long the provider asks to wait. If the provider has refused the WebSocket of a
+// thread, handleLogLine calls fail for that thread. Otherwise Codex would wait as long as the provider
+// asks, perhaps a minute, and then try HTTP, and the client would get no event until then. requested
+// reports whether Codex writes the line only because of HeededLog.
 func (in *instance) handleLogLine(line string, fail func(thread string, failure error)) (requested bool) {
 	switch {
 	case answerLine.MatchString(line):

@@ -58,7 +58,8 @@ func (s *supervisor) start(reason string) {
 	s.next = in
 }
 
-// restart replaces the serving instance, or starts one at once if the supervisor waits for that.
+// restart replaces the serving instance. If the supervisor waits for the next start, restart starts an
+// instance at once instead.
 func (s *supervisor) restart() error {
 	if s.retryTimer == nil {
 		return s.replace("it was asked for")
@@ -67,8 +68,9 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart handles the end of a start; handleReplacement does so for a replacement. A started
-// instance serves. After a failure, a new one is started after a pause.
+// handleStart handles the end of a start, or calls handleReplacement if the new instance is to replace
+// another one. An instance that has started serves. If the start has failed, the supervisor tries again
+// after a pause.
 func (s *supervisor) handleStart(in *instance) {
 	if s.serving != nil {
 		s.handleReplacement()
@@ -121,10 +123,13 @@ func (p *Process) publish(in, old *instance) {
 	p.notifyObserver()
 }
 
-// handleFailure stops the serving instance after its connection has ended. If a replacement is
-// already starting, the replacement will serve next. Otherwise handleFailure starts a new instance.
-// It does so immediately if the failed instance has completed a turn or was ready for
-// backoff.stableAfter. If not, the program may keep crashing, and handleFailure waits first.
+// handleFailure handles the end of an instance's connection. A replacement that has not taken over is
+// dropped, and a draining instance is left to drain.
+//
+// The serving instance is stopped. If it has a replacement, the replacement serves, now or at the end of
+// its start. Otherwise handleFailure starts a new instance. It does so immediately if the failed instance
+// has completed a turn or was ready for backoff.stableAfter. If not, the program may keep crashing, and
+// handleFailure waits first.
 func (s *supervisor) handleFailure(in *instance) {
 	switch in {
 	case s.next:
