@@ -2,12 +2,12 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// actionCount counts the calls of one action, a tool with its arguments: blocks and structured calls.
+// actionCount counts the calls of one action (a tool with its arguments), by blocks and structured calls.
 type actionCount struct{ textual, structured int }
 
-// countActions counts the structured calls whose arguments are complete, and that are not counted yet.
-// It is called for each block in the text. Before the first block, there is no need to count, since
-// structured calls do not repeat each other. With Dedup they may, so Reset begins the count.
+// countActions counts the calls that have all arguments and are not counted yet. It is called before each
+// block. Without Dedup, nothing is counted before the first block, since structured calls then do not
+// repeat each other. With Dedup they may, so Reset already makes the map.
 func (c *Choice) countActions() {
 	if c.actions == nil {
 		c.actions = make(map[usetool.ActionKey]actionCount)
@@ -19,8 +19,8 @@ func (c *Choice) countActions() {
 	}
 }
 
-// countAction counts a call for its action. It returns the counts before this call and, only with
-// Dedup, whether the call is structured and repeats an earlier structured one.
+// countAction counts a call for its action. It returns the counts before this call. sameStructured is only
+// set with Dedup: the call is structured and repeats an earlier structured call with exactly its arguments.
 func (c *Choice) countAction(call *callState) (before actionCount, sameStructured bool) {
 	if c.actions == nil {
 		return actionCount{}, false
@@ -45,10 +45,11 @@ func (c *Choice) countAction(call *callState) (before actionCount, sameStructure
 	return before, sameStructured
 }
 
-// isRepeat counts a complete call, and reports whether it repeats an earlier one. A model may write
-// a block and make a structured call for the same action, so each block is paired with at most one
-// structured call. Without Dedup, blocks do not repeat each other, nor do structured calls. With
-// it, a call repeats any of its action, but a structured one only one with exactly its arguments.
+// isRepeat counts a complete call, and reports whether it repeats an earlier call. A model may write a
+// block and make a structured call for the same action. Without Dedup, only such a pair is a repetition,
+// and each block is paired with at most one structured call. With Dedup, a block repeats any earlier call
+// of its action; a structured call repeats an earlier block of its action, or an earlier structured call
+// with exactly its arguments.
 func (c *Choice) isRepeat(call *callState) bool {
 	before, sameStructured := c.countAction(call)
 	if call.fromText {

@@ -2,8 +2,8 @@ package aggregator
 
 import "sync"
 
-// Aggregator assembles the tool calls of one turn from the JSON of events and messages that Codex
-// and OpenAI send, with a [Choice] for each choice. New makes one; the zero value is not usable.
+// Aggregator assembles the tool calls of one turn from the JSON of events and messages that Codex and
+// OpenAI send. It has a [Choice] for each choice. [New] makes an Aggregator; the zero value is not usable.
 //
 // Several goroutines may call all methods at once. Events count in the order of their ingestion.
 type Aggregator struct {
@@ -21,18 +21,18 @@ func New(opts Options) *Aggregator {
 	return &Aggregator{opts: opts, choices: make(map[int]*Choice)}
 }
 
-// Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation
-// lists the shapes. Events without a call and broken ones, which have an error, change nothing but
-// Stats. An index in the choices of a chat.completion.chunk replaces the parameter choice.
+// Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation lists the
+// shapes of events. Events without a call, and broken events ([Result].Err is set), change only Stats. An
+// index in the choices of a chat.completion.chunk replaces the parameter choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ingest(choice, event, ingestOptions{})
 }
 
-// IngestEvent is Ingest with the event's position in the choice's stream, from 1 on, for events
-// without a number, such as chat deltas. An event whose position is not above the highest so far is
-// a repetition and changes nothing. Position 0 means none.
+// IngestEvent is Ingest with the position of the event in the stream of the choice, from 1 on. It is for
+// events without a number, such as chat deltas. An event whose position is not above the highest position
+// so far is a repetition and changes nothing. Position 0 means that the event has no position.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,9 +47,9 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
-// IngestMessage reads a complete message: an assistant message, an object with one or with the choices
-// of a chat.completion, a Responses object or item, or an agentMessage item of the app-server. What
-// deltas have already brought adds nothing. Missing arguments are "", malformed ones stay as they are.
+// IngestMessage reads a complete message: an assistant message, an object with one or with the choices of a
+// chat.completion, a Responses object or item, or an agentMessage item of the app-server. What earlier
+// deltas have brought is not added again. Missing arguments are "", malformed arguments stay as they are.
 //
 // Only [Aggregator.SynthesizeCalls] makes calls of the blocks in the message's text.
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
@@ -58,10 +58,10 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	return a.ingest(choice, message, ingestOptions{message: true})
 }
 
-// SynthesizeCalls is IngestMessage, but also makes a call of each block of <use_tool> or a registered
-// text pattern in the message's text. A block with the tool and arguments of a structured call adds no
-// second one; identical blocks are several calls. A message that comes again, even with more text,
-// adds calls only for new blocks: they are identified by the message's id, their place and their tool.
+// SynthesizeCalls is IngestMessage, but also makes a call of each block of <use_tool> or a registered text
+// pattern in the message's text. A block with the tool and arguments of a structured call makes no second
+// call; identical blocks are several calls. If a message comes again, even with more text, only new blocks
+// make calls: a block is identified by the message's id, its place and its tool.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,8 +100,8 @@ func (a *Aggregator) Stats() Stats {
 	return a.stats
 }
 
-// choice returns the choice with an index. If there is none yet, it makes one. It makes none, and
-// returns nil, if the index is negative or if there are MaxChoices choices.
+// choice returns the Choice with an index, and makes it if there is none yet. It returns nil if the index
+// is negative, or if there are MaxChoices others.
 func (a *Aggregator) choice(index int) *Choice {
 	if c := a.choices[index]; c != nil {
 		return c

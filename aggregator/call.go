@@ -32,13 +32,13 @@ type callState struct {
 
 	args           strings.Builder
 	source         Source
-	completeHashes [completeKinds]textHash // of the first complete text of each kind; zero: none has come
+	completeHashes [completeKinds]textHash // of the first complete text of each kind; zero: none came
 	pendingHalf    string                  // the first half of a surrogate pair at the end of the last fragment
 	lastSequence   int64                   // the highest Input.sequence of the call
 	head           callHead
 	announced      bool // an event has announced the item of the call
 	done           bool // the arguments are complete
-	counted        bool // in Choice.actions
+	counted        bool // the call is counted in Choice.actions
 	dropped        bool // never shown, since it repeats another call or is above a limit
 	truncated      bool // arguments were lost at the limit
 
@@ -51,7 +51,8 @@ type callState struct {
 	replaced     bool // args was replaced since the last delta
 }
 
-// completeKind is a kind of complete arguments. Different ones of a kind are about two calls.
+// completeKind says where the complete arguments of a call were. If two texts of one kind differ, they
+// belong to two calls.
 type completeKind uint8
 
 const (
@@ -62,7 +63,8 @@ const (
 	completeKinds
 )
 
-// completeKind returns the kind of the input's complete text, which arguments.done and blocks do not have.
+// completeKind returns the kind of an input's complete text. It returns completeNone for other texts, and
+// for those of arguments.done and of blocks.
 func (in *Input) completeKind() completeKind {
 	switch {
 	case in.Source == SourceText && in.isChatEntry:
@@ -75,8 +77,8 @@ func (in *Input) completeKind() completeKind {
 	return completeNone
 }
 
-// hasAllArguments reports whether the arguments are complete: the backend has said so, or they are a
-// whole JSON object, array or string. A backend may not say so: chat deltas do not.
+// hasAllArguments reports whether the arguments are complete: the backend has said so, or they are a whole
+// JSON object, array or string. Chat deltas, for example, do not say where the arguments end.
 func (c *callState) hasAllArguments() bool {
 	if c.jsonBytes == 0 {
 		c.json.Begin()
@@ -87,14 +89,14 @@ func (c *callState) hasAllArguments() bool {
 	return c.done || c.jsonEnded
 }
 
-// matchesName reports whether an event's name fits the call: it is the same, or one is empty.
+// matchesName reports whether an event's name fits the call: both names are equal, or one of them is empty.
 func (c *callState) matchesName(name string) bool {
 	return name == "" || c.name == "" || c.name == name
 }
 
 func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
-// backendID returns the backend's id of the call, or that of the app-server's item, which is equal.
+// backendID returns the backend's id of the call, or else the app-server's id of the item, which is equal.
 func (c *callState) backendID() string {
 	return cmp.Or(c.backendIDs[keyID], c.backendIDs[keyThreadItem])
 }
@@ -116,7 +118,8 @@ func (c *callState) record(choice int) Record {
 	}
 }
 
-// hasText reports whether an input's complete text is the call's, or begins with it if truncated.
+// hasText reports whether an input's complete text equals the call's arguments. If these were cut at the
+// limit, it is enough that the text begins with them.
 func (c *callState) hasText(in *Input) bool {
 	if c.truncated {
 		return strings.HasPrefix(in.Text, c.args.String())
@@ -198,7 +201,7 @@ func (c *callState) appendFragment(text string, choice *Choice) {
 	c.appendText(text, choice)
 }
 
-// appendText appends as much of a text as the choice has room for, and nothing after it was cut.
+// appendText appends as much of a text as the choice has room for, and nothing more after a text was cut.
 func (c *callState) appendText(text string, choice *Choice) {
 	if c.truncated {
 		return
@@ -217,7 +220,7 @@ func (c *callState) flushHalf(choice *Choice) {
 	}
 }
 
-// discardArguments begins a new buffer for new arguments, since deltas are views of the old one.
+// discardArguments empties the arguments. It begins a new buffer, since deltas are views of the old buffer.
 func (c *callState) discardArguments(choice *Choice) {
 	choice.argumentRoom += c.args.Len()
 	c.args = strings.Builder{}

@@ -21,7 +21,8 @@ type ChoiceOptions struct {
 	Scanner *ScannerOptions
 	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.
 	ToolName func(name string) string
-	// Dedup drops repeated calls. Without it, only a block and a structured call can be one call.
+	// Dedup drops every repeated call. Without it, a call is dropped only if a block and a structured call
+	// are the same.
 	Dedup bool
 }
 
@@ -39,12 +40,12 @@ type Choice struct {
 	calls        []*callState // the calls that are shown, in the order of their ordinals
 	callsByID    map[key]*idCalls
 	callsByPlace map[place]*callState              // the last call that was bound to each place
-	lastCall     *callState                        // the call created last; nil: none, or one that was refused
+	lastCall     *callState                        // the last new call; nil: none, or it was refused
 	argumentRoom int                               // bytes of arguments that may still be kept
 	keyRoom      int                               // what is left of maxKeyBytes
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 
-	structuredActions map[usetool.ActionKey]bool // the structured calls so far; only with Dedup
+	structuredActions map[usetool.ActionKey]bool // exact actions of structured calls; only with Dedup
 
 	deltas   []Delta // the memory for the field Call of the returned parts
 	position uint64  // highest position given to Aggregator.IngestEvent
@@ -93,7 +94,8 @@ const (
 	PartOverLimit
 	// PartRepeated is an input that added nothing: what it says was known already.
 	PartRepeated
-	// PartConflict is a complete text that was refused for, or replaced, other arguments of the model.
+	// PartConflict is a complete text that differs from arguments that the model wrote: the text was
+	// refused, or it replaced these arguments.
 	PartConflict
 	// PartEnded is a fragment for a call that had ended. It was ignored.
 	PartEnded
@@ -107,7 +109,8 @@ const AbortUndeclared usetool.AbortReason = "undeclared"
 // Part is one result of a [Choice].
 type Part struct {
 	Kind PartKind
-	// Text is that of a PartText or, in parts from a complete block, the block as the model wrote it.
+	// Text is the text of a PartText. In parts that come from a complete block, it is the block as the
+	// model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted
@@ -117,7 +120,8 @@ type Part struct {
 	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
 }
 
-// Text reads the next piece, cut anywhere. It appends parts that are certain to out, and returns it.
+// Text reads the next piece of the text, which may be cut anywhere. It appends the parts that are certain
+// to out, and returns out.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
 		return append(out, Part{Kind: PartText, Text: text})
@@ -127,14 +131,15 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.appendParts(out)
 }
 
-// Plain is the fast path of Text. If no text is held, and no byte of the piece can belong to a block,
-// it reads the piece and returns true, to pass it on as it is. Otherwise it reads nothing: call Text.
+// Plain is the fast path of Text. If no text is held, and no byte of the piece can belong to a block, Plain
+// reads the piece and returns true: the caller passes the piece on as it is. Otherwise it reads nothing and
+// returns false: the caller has to call Text.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || c.scanner.skip(text)
 }
 
-// EndMessage appends the held text of an ending message to out, and returns it. An open block
-// becomes text. reason is for its PartBlockAborted; empty: [usetool.AbortUnclosed].
+// EndMessage ends a message: it appends the held text to out, and returns out. An open block becomes text,
+// after a PartBlockAborted with this reason (empty: [usetool.AbortUnclosed]).
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -201,8 +206,8 @@ func (c *Choice) Held() int {
 	return c.scanner.Held()
 }
 
-// Calls returns the calls in the order in which they were shown, by index. Those that are not
-// shown, such as those without a name, are left out. Without calls, the result is nil.
+// Calls returns the calls in the order in which they were shown, by index. Calls that are not shown, for
+// example because they have no name, are left out. Without calls, the result is nil.
 func (c *Choice) Calls() []Record {
 	if len(c.calls) == 0 {
 		return nil
@@ -217,8 +222,8 @@ func (c *Choice) Calls() []Record {
 // HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
-// keep returns a copy of a name, or of the text of a key, and takes its size and that of so many keys from
-// the room. It returns false if there is not enough.
+// keep returns a copy of text (a name, or the text of a key). It takes the size of the copy, and keySize
+// for each of so many keys, from keyRoom. It returns false if keyRoom is too small.
 func (c *Choice) keep(text string, keys int) (string, bool) {
 	size := len(text) + keys*keySize
 	if size > c.keyRoom {

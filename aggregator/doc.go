@@ -1,11 +1,12 @@
-// Package aggregator assembles the tool calls of a model's turn. A [Choice] is for one choice, and
-// gets calls as structured ones, whole or in fragments, or as blocks in the text. It decides which
-// inputs are about the same call, keeps the calls with their order, ids and arguments, finds repeated
-// ones, and limits their number. The gateway makes one for each choice of an answer. An [Aggregator]
-// is for other programs: it reads the JSON that Codex and OpenAI send, into a Choice for each choice.
+// Package aggregator assembles the tool calls of a model's turn. They come in two forms: as structured
+// calls, in JSON of their own, whole or in fragments, and as blocks in the text. A [Choice] is for one
+// choice of an answer. It decides which inputs are about the same call, keeps the calls with their
+// order, ids and arguments, finds repeated calls, and limits the number of calls. The gateway makes a
+// Choice for each choice of an answer. An [Aggregator] is for other programs: it reads the JSON that
+// Codex and OpenAI send, and passes it to a Choice for each choice.
 //
-// A [Pattern] is a textual form of calls; <use_tool>, the built-in one, is in the subpackage
-// usetool. A [Scanner] finds blocks in streamed text, [Aggregator.ExtractBlocks] in a whole one.
+// A [Pattern] is a textual form of calls. The built-in form, <use_tool>, is in the subpackage usetool.
+// A [Scanner] finds blocks in streamed text, [Aggregator.ExtractBlocks] in a whole text.
 //
 // The package is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
@@ -44,13 +45,13 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// If several calls share an id, an event with it and without a name is about the call at its place
-// or, without a place, a call with the last name that came with this id.
+// If several calls share an id, an event with this id and without a name is about the call at its
+// place. An event that also has no place is about a call with the last name that came with this id.
 //
 // A block and a structured call of the same tool with the same arguments are one call: the first is
-// kept. A block pairs with one structured call at most, which is compared when its arguments are
-// whole JSON, or complete as the backend says. So a block and, later, the same call in fragments
-// are two: the first fragment has already been given to the caller.
+// kept. A block pairs with at most one structured call, and only when the arguments of this call are
+// whole JSON, or complete as the backend says. So a block and, after it, the same call in fragments are
+// two calls: the first fragment has already been given to the caller.
 //
 // An input may have an id that this package gave to a call. If it also has the name and the
 // arguments that this call has or had, it was made from a snapshot. Such an input adds nothing.
@@ -68,9 +69,10 @@
 // have no number, and a response.function_call_arguments.delta may have no sequence_number. A
 // caller that may ingest such an event twice, for example after a reconnect, gives positions.
 //
-// A chat delta with a name is a head of its call. Some backends send one with every fragment; only
-// these send different heads for one call. So heads equal to the first are repetitions until one
-// differs, and from then on fragments, also the earlier ones. With positions, all are fragments.
+// A chat delta with a name is a head of its call. Some backends send a head with every fragment; only
+// these backends send different heads for one call. So heads that equal the first are repetitions until
+// a head differs; then all heads are fragments, also the earlier ones. With positions, all heads are
+// fragments.
 //
 // # Arguments
 //
@@ -81,9 +83,10 @@
 //  3. fragments,
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
-// A complete text that differs from the text so far is refused, unless its version is earlier in
-// the list. It then adds its new end, or else replaces the text: [Delta].Replaced is true. JSON of
-// parsed arguments is used only while no text is known, see [Record].Provisional.
+// A complete text that differs from the text so far is refused, unless its version is earlier in the
+// list. Then its new end is added or, if it does not begin with the text so far, it replaces that text:
+// [Delta].Replaced is true. JSON of parsed arguments is used only while no text is known, see
+// [Record].Provisional.
 //
 // The first half of a surrogate pair waits for the next fragment. A single half becomes U+FFFD.
 //

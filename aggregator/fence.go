@@ -18,9 +18,9 @@ const (
 
 // codeFence finds out what of a Markdown text is in fenced code. Zero: the beginning of a text.
 //
-// A fence opens at the start of a line, after at most three spaces, with three or more ` or ~; after
-// `, the line must have no other `. A line of at least as many of the same mark, with at most three
-// spaces before and only white space after them, closes it. Fences in quotes and lists are ignored.
+// A fence opens at the start of a line, after at most three spaces, with three or more ` or ~; after `, the
+// line must have no other `. It is closed by a line with at least as many of the same mark, at most three
+// spaces before them and only white space after them. Fences in quotes and lists are ignored.
 type codeFence struct {
 	line   lineState
 	indent int  // number of spaces read so far, in lineStart
@@ -34,7 +34,7 @@ type codeFence struct {
 // fenceAfterText returns a codeFence in the middle of a line that is no fence.
 func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 
-// inside reports whether the last byte read is in fenced code, or after a block's opening marks.
+// inside reports whether the last byte read is in fenced code, or after the marks of an opening fence.
 func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
 func (t *codeFence) step(b byte) {
@@ -82,7 +82,7 @@ func (t *codeFence) stepMarks(b byte) {
 	}
 }
 
-// endLine opens or closes a fence if the line is one. CR and LF end two lines; the second is empty.
+// endLine opens or closes a fence if the line is one. CR LF ends two lines, of which the second is empty.
 func (t *codeFence) endLine() {
 	switch {
 	case t.openMark == 0 && (t.line == lineOpening || t.line == lineMarks && t.marks >= minFence):

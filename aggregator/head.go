@@ -4,10 +4,11 @@ package aggregator
 // index. The entries of tool_calls have indexes from 0. A message has at most one function_call.
 const legacySlot = -1
 
-// callHead records the heads of a call: chat deltas with its name. Later heads are fragments of the
-// arguments or repetitions, see the package documentation. So callHead counts those that equal the
-// first and follow it directly. If a later head differs, they were fragments, and their text is
-// added. If a fragment without a name, or the end of the call, comes first, they were repetitions.
+// callHead records the heads of a call: chat deltas with the call's name. A later head is a fragment of the
+// arguments or a repetition of the first head (see the package documentation). callHead counts the later
+// heads that equal the first head and follow it directly. If another head differs from it, the counted
+// heads were fragments, and their text is added. If a fragment without a name, or the end of the call,
+// comes before that, the counted heads were repetitions.
 type callHead struct {
 	seen         bool // the first head has come
 	areFragments bool // a later head differed: all heads are fragments
@@ -21,9 +22,9 @@ type callHead struct {
 //   - An entry with a name and no id is about the call of the earlier entry without an id that had
 //     the same name and index.
 //   - If these rules do not decide, the entry is about the call at its place. If there is no such
-//     call, or it has another name, it is about the structured call whose ordinal is the entry's index.
-//     The result is nil if this call also has another name, or if the call and the entry both have
-//     an id.
+//     call, or that call has another name, the entry is about the structured call whose ordinal is the
+//     entry's index. The result is nil if this call also has another name, or if the call and the
+//     entry both have an id.
 func (c *Choice) findChatEntry(in *Input) *callState {
 	found := c.callsByPlace[in.place]
 	if in.Name == "" && found != nil && found.backendID() == in.ID {
@@ -50,8 +51,9 @@ func (c *Choice) findChatEntry(in *Input) *callState {
 	return found
 }
 
-// dropRepeatedHead drops the text of a head that repeats the first one. A delta without the name shows
-// that not every fragment has it: then the heads counted so far were repetitions, no longer counted.
+// dropRepeatedHead drops the text of a head that repeats the first head. A delta without a name shows that
+// heads do not come with every fragment. So the heads counted until then were repetitions, and the count
+// begins anew.
 func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	switch {
 	case in.Source != SourceFragment:
@@ -64,8 +66,8 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	}
 }
 
-// isFragmentHead reports whether a head's text has to be appended to the arguments: it is no
-// repetition. If it shows that earlier heads were fragments, isFragmentHead appends their text.
+// isFragmentHead reports whether a head's text has to be appended to the arguments, since the head is no
+// repetition. If the head shows that earlier heads were fragments, isFragmentHead appends their text.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 	h := &call.head
 	text, _ := cutFirstHalf(in.Text)

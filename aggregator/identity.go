@@ -14,7 +14,7 @@ const (
 	placeHead                        // index of a chat entry with a name and without an id
 )
 
-// place is the position of a call, as an event gives it; zero: it gives none.
+// place is the position of a call, as an event gives it; zero: the event gives none.
 type place struct {
 	kind  placeKind
 	index int
@@ -45,9 +45,10 @@ type idCalls struct {
 	current *callState    // the call for inputs without a name: it has the last name that came with this id
 }
 
-// find returns the call that an input is about, or nil if it is new: by the id of the item, that of
-// the call, or the place. An input with none of these is about the last call, if that is structured
-// and not complete. Calls that contradict the input are skipped: see isCompatible and pickCall.
+// find returns the call that an input is about, or nil if the call is new. It looks for the id of the item,
+// then for the id of the call, then for the place. An input with none of these is about the last call, if
+// this call is structured and not complete. Calls that contradict the input are skipped: see isCompatible
+// and pickCall.
 func (c *Choice) find(in *Input) *callState {
 	switch {
 	case in.isChatEntry:
@@ -93,8 +94,8 @@ func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	return found, known
 }
 
-// findByID finds the call by its id or, without it, that of the app-server's item: Codex gives both
-// the same value. The results are as in findByItem.
+// findByID finds the call of an input by the id of the call or, if the input has none, by the id of the
+// app-server's item: Codex gives both the same value. The results are as in findByItem.
 func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	id := cmp.Or(in.ID, in.ThreadItem)
 	if found, known = c.pickCall(c.callsByID[key{keyID, id}], in); !known {
@@ -118,7 +119,7 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	}
 	for _, other := range sharing.calls {
 		switch {
-		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list:
+		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list: // another call
 		case other.receivedText(in):
 			return other, true
 		case found == nil && other.completeHashes[in.completeKind()] == (textHash{}):
@@ -164,8 +165,8 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 	return found.matchesName(in.Name) && (sameItem || in.lacksPlace() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// lacksPlace reports whether an input's place does not help: there is none, or only a number in the
-// list, of a chat entry without an index.
+// lacksPlace reports whether an input's place does not identify a call: there is no place, or the input is
+// a chat entry without an index, whose place is only its number in the list.
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
 // create makes a call for an input. The call is not shown yet. It returns nil if there is no room for the
@@ -184,7 +185,7 @@ func (c *Choice) create(in *Input) *callState {
 		size += len(in.Name) + keySize
 	}
 	if c.lastCall = nil; size > c.keyRoom {
-		return nil // and an input without ids and place is about no earlier call
+		return nil // with lastCall nil, an anonymous input changes no earlier call
 	}
 	c.lastCall = &callState{ordinal: -1, fromText: in.fromText}
 	return c.lastCall
@@ -193,7 +194,8 @@ func (c *Choice) create(in *Input) *callState {
 // isHead reports whether the input is a chat entry that its name and index identify.
 func (in *Input) isHead() bool { return in.isChatEntry && in.Name != "" && in.ID == "" }
 
-// bindAll makes the input's ids and place refer to a call; isNew: it was made for this input.
+// bindAll makes the input's ids and place refer to a call. isNew says that the call was made for this
+// input.
 func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	for kind := range keyKinds {
 		c.bindID(call, in, kind)

@@ -52,7 +52,8 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice returns that of Aggregator.choice. If it is nil, the refused index counts in Stats.
+// choice returns the Choice with an index, as Aggregator.choice does. If that is nil, the refused index
+// counts in Stats.
 func (in *ingestion) choice(index int) *Choice {
 	in.foundCall = true
 	c := in.agg.choice(index)
@@ -67,7 +68,7 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// applyInput passes an input to the choice with an index, or returns false if it cannot be made.
+// applyInput passes an input to the choice with an index. It returns false if this choice cannot be made.
 func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 	c := in.choice(choice)
 	if c == nil {
@@ -108,8 +109,9 @@ func (in *ingestion) collect(parts []Part) {
 	in.agg.parts = parts[:0]
 }
 
-// isFromSnapshot reports whether an input, made from a snapshot of the choice, adds nothing: its id
-// was made here, and its name and arguments are those that the call has or had.
+// isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds nothing:
+// its id was made by this package, its name is that of the call, and its arguments are those that the call
+// has or had.
 func (c *Choice) isFromSnapshot(in *Input) bool {
 	own := c.callByOwnID(in.ID)
 	return own != nil && c.callsByID[key{keyID, in.ID}] == nil && in.Name == own.name &&

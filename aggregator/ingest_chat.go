@@ -20,7 +20,8 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads a tool call's function, or a function_call; complete: of a complete message.
+// readFunction reads the function of a tool call, or a function_call. complete says that it is in a
+// complete message.
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
@@ -32,8 +33,8 @@ func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	return input
 }
 
-// readChatCalls reads the calls of a delta or, if complete, of a message. It ignores a function_call
-// beside tool_calls: it is the same call. It returns false if there is no room for the choice.
+// readChatCalls reads the calls of a delta or, if complete, of a message. A function_call beside tool_calls
+// is ignored, since it is the same call. The result is false if there is no room for the choice.
 func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 	n, hasRoom := 0, true
 	for v := range m.toolCalls.Values() {
@@ -60,7 +61,7 @@ func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 	return in.applyInput(choice, &input)
 }
 
-// readChatMessage reads a complete message: its calls and, by the options, the blocks of its text.
+// readChatMessage reads a complete message: its calls and, with opts.synthesize, the blocks of its text.
 func (in *ingestion) readChatMessage(choice int, id string, m members) {
 	if in.readChatCalls(choice, m, true) && in.opts.synthesize {
 		in.readTextCalls(choice, id, m.wholeText())
@@ -85,7 +86,8 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 	}
 }
 
-// wholeText returns a message's text: text or content, if it is a string, or content's joined parts.
+// wholeText returns a message's text: the member text or content if it is a string, else the joined parts
+// of content.
 func (m members) wholeText() string {
 	if text, ok := m.text.AsText(); ok {
 		return text

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members has an object's members that any shape uses. A missing member is nil.
+// members has the members of an object that are needed for any of the shapes. A missing member is nil.
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence wirejson.Value
 	callID, itemID, name, tool, arguments                  wirejson.Value // of calls
@@ -90,9 +90,9 @@ func (in *ingestion) readIdentifier(value wirejson.Value) string {
 	return id
 }
 
-// readArguments returns the text of arguments, valid until its next call, and its source:
-// textSource for a string, as the model wrote it, SourceParsed for an object, which a backend has
-// parsed, and SourceNone for others.
+// readArguments returns the text of arguments, which is valid until the next call, and its source:
+// textSource for a string (as the model wrote it), SourceParsed for an object (a backend has parsed it),
+// and SourceNone for other values.
 func (in *ingestion) readArguments(value wirejson.Value, textSource Source) (string, Source) {
 	switch kind := value.Kind(); {
 	case kind == wirejson.KindString && textSource == SourceFragment:

@@ -46,8 +46,9 @@ func (in *ingestion) readOutputItems(choice int, items wirejson.Value) {
 	}
 }
 
-// readItem reads an item of the Responses API or, in camel case, of the app-server, at the input's
-// place. Unless complete, it is only announced. Types that have no call are ignored.
+// readItem reads an item of the Responses API or, with names in camel case, of the app-server. input
+// already has what the event says about the item. If complete is false, the event only announces the item.
+// Messages are only read by IngestMessage and SynthesizeCalls; other types of items are ignored.
 func (in *ingestion) readItem(choice int, m members, input Input, complete bool) {
 	input.ID, input.Name = in.readIdentifier(m.callID), in.readIdentifier(m.name)
 	switch in.readTag(m.kind) {
@@ -64,8 +65,8 @@ func (in *ingestion) readItem(choice int, m members, input Input, complete bool)
 	}
 }
 
-// readFunctionCall reads a Responses function_call with the model's arguments. In an announcement,
-// they are a first fragment, which a repeated announcement does not add again.
+// readFunctionCall reads a function_call of the Responses API, with the arguments as the model wrote them.
+// Arguments in an announcement are the first fragment; a repeated announcement does not add them again.
 func (in *ingestion) readFunctionCall(choice int, m members, input Input, complete bool) {
 	in.foundCall = true
 	input.Item = in.readID(m.id)
@@ -102,7 +103,7 @@ func (in *ingestion) readNotification(choice int, method string, params members)
 	}
 }
 
-// readToolCall reads item/tool/call, the request to run a tool, for complete calls only.
+// readToolCall reads item/tool/call, the app-server's request to run a tool, which has a complete call.
 func (in *ingestion) readToolCall(choice int, m members) {
 	in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 }

@@ -14,7 +14,7 @@ type Input struct {
 	Done       bool   // the call is complete
 
 	raw         bool // Item comes from a message of the app-server (a raw item), not from a Responses stream
-	fromText    bool // it is about a block of text, which its place alone identifies
+	fromText    bool // the input is about a block in the text, which only its place identifies
 	place       place
 	sequence    int64    // the number of the event plus 1; 0: no number
 	announces   bool     // the event announces an item
@@ -38,7 +38,8 @@ func (c *Choice) Call(in Input, out []Part) []Part {
 	return c.applyInput(&in, out)
 }
 
-// Repeats reports whether an input of this kind gave the call these arguments: Call ignores it.
+// Repeats reports whether an earlier input of this kind gave the call these arguments. Call would ignore
+// such an input.
 func (c *Choice) Repeats(in Input) bool {
 	in.raw = true
 	found := c.find(&in)
@@ -105,14 +106,14 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 	return out
 }
 
-// addFragment appends the next fragment of the arguments. It is a repetition if its number is not
-// above the highest so far; without a number it always counts, since two may have equal text.
-// changed is false for repeated or empty fragments. note is the part for a refused one, or 0.
+// addFragment appends the next fragment of the arguments. A fragment whose number is not above the highest
+// so far is a repetition. A fragment without a number always counts, since two fragments may have equal
+// text. changed is false for repeated or empty fragments. note is the part for a refused fragment, or 0.
 func (c *Choice) addFragment(call *callState, in *Input) (changed bool, note PartKind) {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
 		return false, 0
 	}
-	if call.source == SourceParsed && !call.done {
+	if call.source == SourceParsed && !call.done { // the model's text replaces the JSON of Codex
 		call.discardArguments(c)
 		call.source = SourceNone
 	}
@@ -128,8 +129,8 @@ func (c *Choice) addFragment(call *callState, in *Input) (changed bool, note Par
 	return true, note
 }
 
-// setCompleteText sets the complete text of a call. changed is false if the text adds nothing to the
-// call. note is PartConflict if the text was refused, or replaced another one, else 0.
+// setCompleteText sets the complete text of a call. changed is false if the text adds nothing to the call.
+// note is PartConflict if the text was refused, or replaced a text that the model wrote, else 0.
 func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note PartKind) {
 	call.pendingHalf = ""
 	current := call.args.String()
@@ -198,8 +199,8 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// faultOf returns the part for an input that cannot make a call, or 0: without name, id and place;
-// a nameless entry of a complete message; a chat delta without name, id and text.
+// faultOf returns the part for an input that cannot begin a call, or 0. Such an input has no name, and is
+// an entry of a complete message, a chat delta without id and text, or without id and place.
 func faultOf(in *Input) PartKind {
 	switch {
 	case in.Name != "":
@@ -211,7 +212,8 @@ func faultOf(in *Input) PartKind {
 	return 0
 }
 
-// addBlockCall makes a call of a block: a new one, unless the message had one at the same place.
+// addBlockCall makes a call of a block. If a block of the message at the same place has made a call
+// already, it makes none.
 func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
 	c.countActions()
 	return c.applyInput(&Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at, fromText: true}, out)

@@ -12,15 +12,15 @@ const (
 
 	// maxNameBytes bounds names and ids. Codex allows names of 128 characters.
 	maxNameBytes = 4 << 10
-	// maxKeyBytes bounds a choice's names, ids and places, in bytes, with keySize for each id and
-	// place: entries in maps and a share of the call. 1,024 calls with four of each need some 1.2 MiB.
+	// maxKeyBytes bounds a choice's names, ids and places, in bytes. Each id or place counts keySize more,
+	// for entries in maps and a share of the call. 1,024 calls with four of each need some 1.2 MiB.
 	maxKeyBytes = 2 << 20
 	keySize     = 256
 )
 
 // Options are the options of an [Aggregator]. The zero value has the defaults.
 type Options struct {
-	// IDSuffix ends every [CallID]. If random, ids of a conversation's turns differ. Empty: none.
+	// IDSuffix ends every [CallID]; empty: none. If it is random, the ids of a conversation's turns differ.
 	IDSuffix string
 	// MaxCalls is the most calls of a choice. Further calls are ignored with all their
 	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.

@@ -83,7 +83,7 @@ func (r patternReader) read(block []byte, from int) readResult {
 // finish implements blockReader.
 func (patternReader) finish() readResult { return readResult{offset: 1} }
 
-// validate returns an error, as ErrPattern, if the pattern is unusable, alone or beside the others.
+// validate returns an error that wraps ErrPattern if the pattern is unusable, alone or beside the others.
 func (p NamedPattern) validate(others []NamedPattern) error {
 	opener, problem := "", ""
 	if p.Pattern != nil {
@@ -108,7 +108,7 @@ func (p NamedPattern) validate(others []NamedPattern) error {
 	return fmt.Errorf("%w %q: %s", ErrPattern, p.Name, problem)
 }
 
-// CheckPatterns returns an error, as ErrPattern, if the patterns cannot be used together.
+// CheckPatterns returns an error that wraps ErrPattern if the patterns cannot be used together.
 func CheckPatterns(patterns []NamedPattern) error {
 	for i, p := range patterns {
 		if err := p.validate(patterns[:i]); err != nil {
@@ -145,8 +145,8 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	return nil
 }
 
-// ExtractBlocks returns a text's complete blocks of <use_tool> and registered patterns, in order
-// and of any size, while a Scanner has MaxBlock. It does not change the Aggregator's calls.
+// ExtractBlocks returns the complete blocks of <use_tool> and registered patterns in a text, in order. It
+// does not limit their size, as a Scanner does with MaxBlock. It does not change the Aggregator's calls.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns

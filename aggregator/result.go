@@ -50,8 +50,8 @@ type Function struct {
 	Arguments string `json:"arguments"`
 }
 
-// Stats counts an Aggregator's input since New, also over ResetTurn. Events are all events and
-// messages; most other fields count input without effect, also several for one event.
+// Stats counts an Aggregator's input since New; ResetTurn does not reset it. Most fields count input
+// without effect. One event may count several times.
 type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
@@ -61,7 +61,8 @@ type Stats struct {
 	Malformed  uint64
 	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete
-	// Conflicts counts complete texts that were refused for other arguments, or replaced written ones.
+	// Conflicts counts complete texts that differ from arguments that the model wrote: those that were
+	// refused, and those that replaced the arguments.
 	Conflicts uint64
 	// OverLimit counts calls, argument texts and choices refused, or cut, at the limits.
 	OverLimit uint64

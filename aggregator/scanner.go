@@ -7,7 +7,7 @@ import (
 // DefaultMaxBlock is the default of [ScannerOptions].MaxBlock, in bytes.
 const DefaultMaxBlock = 1 << 20
 
-// ScannerOptions say which blocks are calls. Zero is for Obsidian clients, which run all blocks.
+// ScannerOptions say which blocks are calls. The zero value is for Obsidian clients, which run all blocks.
 type ScannerOptions struct {
 	// MaxBlock is the most bytes of a block, from the opening to the closing tag. A larger block is
 	// given up as [usetool.AbortTooLarge]. Zero or less stands for [DefaultMaxBlock].
@@ -17,7 +17,7 @@ type ScannerOptions struct {
 	// that get OpenAI's tool_calls. Obsidian clients run fenced blocks, too.
 	SkipFenced bool
 
-	// Accept reports whether a complete block of this tool is a call. If not, it becomes a
+	// Accept reports whether a complete block of this tool is a call. A refused block becomes a
 	// [usetool.SegmentUndeclared], and then text. Nil accepts every name.
 	Accept func(name string) bool
 
@@ -25,10 +25,10 @@ type ScannerOptions struct {
 	Patterns []NamedPattern
 }
 
-// Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text as
-// soon as it cannot begin a block, and a block, held back from its opener on, as a whole. The Text
-// of all segments, joined, is the text that was fed. Segments do not depend on how it was cut,
-// except that text outside blocks may come as several.
+// Scanner finds the blocks in the text of one choice, which it reads in pieces. It returns text as soon as
+// this text cannot begin a block. It holds a block back from its opener on, and returns it as a whole. The
+// Text of all segments, joined, is the text that was fed. Segments do not depend on how the text was cut
+// into pieces, except that text outside blocks may come as several segments.
 //
 // What a <use_tool> block is:
 //
@@ -48,10 +48,10 @@ type ScannerOptions struct {
 //     new block. The outer block is given up as [usetool.AbortNested]: its bytes become
 //     text, unchanged. Obsidian clients search the whole text for blocks themselves.
 //
-// Patterns read only the text between <use_tool> blocks. So one within a block of another pattern
-// is found, as by clients that search a whole text for it, and the outer block is given up as
-// [usetool.AbortNested]. Of the openers that match, the one that ends first begins the block, and
-// the longest if several end there.
+// Patterns read only the text between <use_tool> blocks. So a <use_tool> block within a block of a pattern
+// is found, as by clients that search the whole text for <use_tool>, and the outer block is given up as
+// [usetool.AbortNested]. Of the openers that match, the one that ends first begins the block; if several
+// end there, the longest.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -75,9 +75,9 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed reads the next piece of the text, cut anywhere, appends certain segments to out, and returns
-// it. Text without the beginning of an opener is a substring of the piece. A [usetool.SegmentText]
-// never ends in a UTF-8 sequence that the next piece may complete.
+// Feed reads the next piece of the text, which may be cut anywhere. It appends the segments that are
+// certain to out, and returns out. Text in which no opener may begin is a substring of the piece. A
+// [usetool.SegmentText] never ends in a UTF-8 sequence that the next piece may complete.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
 		return s.useTool.feed(text, out)
@@ -90,9 +90,9 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 // and there are no patterns. It reports whether it has read the piece.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
-// Finish ends a message: it appends everything held to out, an open block as text, and returns it.
-// reason is for its SegmentAborted; empty: [usetool.AbortUnclosed]. The choice's next message,
-// whose offsets continue, may follow. Calling Finish again adds nothing.
+// Finish ends a message: it appends all held text to out, and returns out. An open block becomes text,
+// after a SegmentAborted with this reason (empty: [usetool.AbortUnclosed]). Afterwards, the next message of
+// the choice may be fed; its offsets continue. Calling Finish again adds nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {
 		reason = usetool.AbortUnclosed
@@ -104,7 +104,8 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
-// forward appends the <use_tool> layer's segments to out, text by way of the patterns' layer.
+// forward appends the segments of the <use_tool> layer to out. Their text passes through the patterns'
+// layer first.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]

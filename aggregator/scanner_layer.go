@@ -23,7 +23,7 @@ type blockForm struct {
 	prefix string // the beginning of every opener
 }
 
-// match returns the size of the opener at the beginning of text; more: there may be one later.
+// match returns the size of the opener at the beginning of text, or 0. more: text may become an opener.
 func (f *blockForm) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.prefix))
 	switch {
@@ -39,7 +39,7 @@ func (f *blockForm) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read reads block[from:]; earlier calls have read the rest. block[0] begins the block.
+	// read reads block[from:]; earlier calls have read block[:from]. The block begins at block[0].
 	read(block []byte, from int) readResult
 	// finish returns the result for a block without further bytes: BlockOpen if nothing has ended it.
 	finish() readResult
@@ -82,7 +82,7 @@ type layer struct {
 	examined int64 // bytes examined, for the tests of linear cost
 }
 
-// feed reads the next piece, appends segments that are certain to out, and returns it.
+// feed reads the next piece, appends the segments that are certain to out, and returns out.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
 		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
@@ -125,8 +125,8 @@ func (l *layer) isPlain(text string) bool {
 		strings.IndexByte(text, l.forms[0].prefix[0]) < 0
 }
 
-// finish appends everything pending to out, an open block as text with reason in its
-// SegmentAborted, and returns it. fence is the Markdown state at the beginning of the next text.
+// finish appends all pending bytes to out, and returns out. An open block becomes text, after a
+// SegmentAborted with this reason. fence is the Markdown state at the beginning of the next text.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -164,8 +164,9 @@ func (l *layer) scan() {
 	}
 }
 
-// findOpener finds the complete opener that ends first, the longest of several that do, and begins its
-// block. Without one, it returns false; pos is where one may have begun, or at the window's end.
+// findOpener finds the complete opener that ends first (of several that end there, the longest), and begins
+// its block. Without such an opener it returns false; pos is then where an opener may have begun, or the
+// end.
 func (l *layer) findOpener() bool {
 	var found *blockForm
 	start, end, partial := 0, len(l.window)+1, len(l.window)
@@ -201,7 +202,7 @@ func (l *layer) findOpener() bool {
 	}
 	l.examined += int64(partial - l.pos)
 	if partial < len(l.window) {
-		l.moveTo(partial)
+		l.moveTo(partial) // the bytes after it are read again, with the fence before them
 	} else {
 		l.pos, l.fence = partial, fence
 	}
@@ -258,7 +259,7 @@ func (l *layer) readBlock() {
 	}
 }
 
-// endBlock ends the open block if it is complete or another begins in it. It reports whether it did.
+// endBlock ends the open block if it is complete, or if another block begins in it; else it returns false.
 func (l *layer) endBlock(e readResult) bool {
 	switch e.state {
 	case BlockComplete:
@@ -271,8 +272,8 @@ func (l *layer) endBlock(e readResult) bool {
 	return true
 }
 
-// openerAtEnd returns where an opener begins at the end of a block that is given up after size
-// bytes, from minOffset on. If there is none, it returns size, for minOffset 0 without a search.
+// openerAtEnd returns where an opener may have begun at the end of a block that is given up after size
+// bytes, or size. It searches from minOffset on, and not at all if minOffset is 0.
 func (l *layer) openerAtEnd(minOffset, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
 	for k := max(minOffset, size-usetool.MaxOpener); minOffset > 0 && k < size; k++ {
@@ -331,8 +332,8 @@ func (l *layer) emitNotice(s usetool.Segment) {
 	l.out = append(l.out, s)
 }
 
-// emitText returns the pending bytes before end as text. Held bytes are a segment of their own, so
-// that the piece's need no copy, unless a character is in both.
+// emitText emits the pending bytes before end as text. Held bytes become a segment of their own, so that
+// the bytes of the piece need no copy. Only if a character is cut between the two, all are one segment.
 func (l *layer) emitText(end int) {
 	for l.pendingStart < end {
 		n := end
@@ -344,8 +345,8 @@ func (l *layer) emitText(end int) {
 	}
 }
 
-// takePending removes size bytes from the beginning of the pending ones, and returns them: those of
-// the piece without a copy, held ones as a copy.
+// takePending removes the first size pending bytes and returns them. Bytes of the piece are not copied;
+// held bytes are.
 func (l *layer) takePending(size int) string {
 	start := l.pendingStart
 	l.pendingStart += size

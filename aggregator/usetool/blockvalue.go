@@ -86,7 +86,8 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// unique returns pairs, in the same memory, without repeated names: first place, last value.
+// unique returns the pairs without repeated names, in the same memory. A name that is repeated has the
+// place of its first pair and the value of its last.
 func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
 	members := pairs[:0]
@@ -118,9 +119,9 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 	out.WriteByte(brackets[1])
 }
 
-// writeValue writes the trimmed text between two tags as JSON. Pairs of tags become a list of the
-// <item> ones or, without such, an object. A JSON array or object without tags stays. All else
-// becomes a string, also pairs with other text, which an object would lose.
+// writeValue writes the trimmed text between two tags as JSON. Pairs of tags become a list of the values of
+// <item> or, if there is no <item>, an object. A JSON array or object without tags stays as it is. All else
+// becomes a string: also pairs with text around them, since an object would lose this text.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	closer := m.closerOf[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])

@@ -38,8 +38,9 @@ var (
 	errOpenArgs   = errors.New("usetool: the <args> of the block has no end")
 )
 
-// Parse reads one whole <use_tool …>…</use_tool> text, without the opener's attributes. The arguments
-// are the text between <args> and </args> or an object with the parameter tags, {} without any.
+// Parse reads one whole <use_tool …>…</use_tool> block, and ignores attributes of the opening tag. The
+// arguments are the text between <args> and </args> if only the name stands beside it, else an object of
+// the parameter tags ({} if there are none).
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
 	size, _ := Opener(wirejson.View(block))
@@ -101,7 +102,8 @@ func IsProse(text string) bool {
 // maxIndent bounds how much white space after an opening tag [IsProse] skips.
 const maxIndent = 256
 
-// cutName removes the body's first <name>…</name>, after <args> if that comes first: its JSON is data.
+// cutName removes the first <name>…</name> of a body. If the body begins with <args>, the search begins
+// at the last </args>, since the JSON before it is data.
 func cutName(body string) (name, rest string, err error) {
 	args := ""
 	if strings.HasPrefix(strings.TrimSpace(body), ArgsOpener) {

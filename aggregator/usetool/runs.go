@@ -2,9 +2,9 @@ package usetool
 
 import "strings"
 
-// Runs counts the blocks of a text that Obsidian Copilot runs: from a <use_tool> without
-// attributes, with a name, to the next </use_tool>, even inside a JSON string, where a Scanner
-// skips it, or to the end of the text. The zero value begins a text. A copy reads on independently.
+// Runs counts the blocks of a text that Obsidian Copilot runs. Such a block has a name, and goes from a
+// <use_tool> without attributes to the next </use_tool> or to the end of the text. Unlike in a Scanner, a
+// </use_tool> in a JSON string ends it. The zero value begins a text. A copy reads on independently.
 type Runs struct {
 	closedBlocks int  // blocks that have ended and that the client runs
 	open         bool // a block is open
@@ -47,8 +47,9 @@ func (r *Runs) Read(text string, limit int) int {
 	return len(text)
 }
 
-// ReadOpen is Read up to the end of the open block; without one, it reads nothing. At the limit, it
-// returns the number of bytes read, otherwise the length of text, even if the block ended earlier.
+// ReadOpen is Read up to the end of the open block; if no block is open, it reads nothing. If it stops at
+// the limit, it returns the number of bytes read, otherwise the length of text, even if the block ended
+// earlier.
 func (r *Runs) ReadOpen(text string, limit int) int {
 	for i := 0; i < len(text) && r.open; i++ {
 		if r.Read(text[i:i+1], limit) == 0 {
@@ -58,7 +59,7 @@ func (r *Runs) ReadOpen(text string, limit int) int {
 	return len(text)
 }
 
-// Made counts a call that is rendered as a block of its own, which ends an open block.
+// Made counts a call that the client gets as a new block. A block that is open ends before it.
 func (r *Runs) Made() {
 	r.endBlock()
 	r.closedBlocks++

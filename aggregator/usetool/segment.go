@@ -3,8 +3,9 @@ package usetool
 // SegmentKind is the kind of a [Segment], as a word for logs.
 type SegmentKind string
 
-// The kinds of segments. SegmentText and SegmentBlock have text; others are for counters and logs.
-// A SegmentBlock, if it is a call, SegmentAborted or SegmentUndeclared follows each SegmentStarted.
+// The kinds of segments. SegmentText and SegmentBlock have text; the others are for counters and logs.
+// After each SegmentStarted comes a SegmentBlock (the block is a call), SegmentAborted or
+// SegmentUndeclared.
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"
@@ -44,8 +45,8 @@ const (
 type Segment struct {
 	// Kind determines which of the other fields are set.
 	Kind SegmentKind
-	// Text is a SegmentText's or SegmentBlock's, byte for byte, not empty; in others, it is empty.
-	// It may share memory with the fed text.
+	// Text is the text of a SegmentText or SegmentBlock, byte for byte and not empty. In other segments it
+	// is empty. It may share memory with the fed text.
 	Text      string
 	Name      string      // of the tool, of a SegmentBlock or SegmentUndeclared
 	Arguments string      // the JSON object of a SegmentBlock
@@ -53,6 +54,7 @@ type Segment struct {
 	Err       error       // the fault of a block, if the reason is AbortMalformed
 	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
-	// Offset is where Text, or without it the block's opening tag, is in the whole text, in bytes.
+	// Offset is where Text begins in the whole text, in bytes. Without Text, it is where the block's
+	// opening tag begins.
 	Offset int64
 }

@@ -26,8 +26,8 @@ type Param struct {
 //     the alias.
 //   - For any other tool, all arguments stay as they are, in their order.
 //
-// For every tool: the last value of a name counts, missing parameters are not added, even if
-// required, and empty or null arguments are none. The error wraps [ErrArguments].
+// For every tool: the last value of a name counts, missing parameters are not added, even if required, and
+// arguments that are empty or null mean that there are no parameters. The error wraps [ErrArguments].
 func Shape(name, arguments string) ([]Param, error) {
 	given, err := readArguments(arguments)
 	if err != nil {
@@ -74,10 +74,11 @@ func readArguments(arguments string) ([]Param, error) {
 // ActionKey identifies the action of a call; see [Action].
 type ActionKey [sha256.Size]byte
 
-// Action returns a key that is equal for two calls of the same tool with the same arguments, even for
-// a <use_tool> block and a structured call. Order, white space and null make no difference, nor do
-// aliases in [Canon], and numbers equal their text, since a block has only text. Arguments that are no
-// object are compared as they are. Structured calls with one key may differ, see [StructuredAction].
+// Action returns a key that is equal for two calls of the same tool with the same arguments, even for a
+// <use_tool> block and a structured call. The order, white space, null arguments and aliases in [Canon]
+// make no difference. A number equals a string with its text, since a block has only text. Arguments that
+// are no object are compared as they are. Two structured calls with one key may differ, see
+// [StructuredAction].
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
@@ -101,8 +102,8 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// renameAliases gives a call's parameters the names of [Canon], unless those are given as well. It returns
-// the tool's parameters in Canon, or false if the tool is not there.
+// renameAliases gives a call's parameters the names of [Canon]. An alias stays if the call has the
+// canonical name, too. It returns the tool's parameters in Canon, or false if Canon does not have the tool.
 func renameAliases(name string, given []Param) (params []ToolParam, known bool) {
 	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
 	if at < 0 {

@@ -37,8 +37,8 @@ const (
 //	<salientTerms>["planning","review"]</salientTerms>
 //	</use_tool>
 //
-// Null parameters are left out, although Shape returns them. Strings are written by the Escaping,
-// arrays and objects as compact JSON with <, > and & as \u003c, \u003e and \u0026, others as they are.
+// Null parameters are left out, although Shape returns them. Strings are written by the Escaping, arrays
+// and objects as compact JSON with <, > and & as \u003c, \u003e and \u0026, other values as they are.
 //
 // In these cases RenderXML returns no block, and its error wraps
 //   - [ErrToolName]: the name of the tool cannot be written;
@@ -72,8 +72,8 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	return out.String(), nil
 }
 
-// maxCloserSpaces bounds the spaces that spaceClosers adds to a tag, and so a text's size. A tag
-// that would need more gets these, and the client reads it as a closing tag.
+// maxCloserSpaces bounds the spaces that spaceClosers adds to a tag, and so a text's size. A tag that would
+// need more spaces gets so many, and the client still reads it as a closing tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -97,7 +97,7 @@ func (e Escaping) text(text, name string) string {
 	return spaceClosers(text, name)
 }
 
-// compactJSON writes JSON without white space and tags, with which clients read it as markup.
+// compactJSON writes JSON without white space, and escapes <, > and &, since clients read tags as markup.
 func compactJSON(value string) string {
 	compact, _ := json.Marshal(json.RawMessage(value)) // escapes <, > and &; the value is valid JSON
 	return string(compact)
