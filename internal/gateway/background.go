@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 )
 
-// detach runs a background response on its own goroutine. The client gets a stream of its events,
-// or the response as it is at its beginning. What it gets is claimed anew: the response may release
-// the request's claims long before the client has read it.
+// detach runs a background response on its own goroutine. The client gets a stream of the events, or
+// the response as it is at its beginning. The memory of what the client gets has its own claim: the
+// claims of the request may be released long before the client has read everything.
 func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) requestOutcome {
 	w, r, answer := ex.w, ex.r, req.kept
 	claim := g.answerBudget.Claim(ex.user)
@@ -34,13 +34,14 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(background, req)
 	ctx := background.turnContext(answer)
-	// background.close calls these functions in reverse order: first, Continue's waits until the
-	// last events are stored, so the answer stays claimed until then; later, turnContext's removes
-	// the response from the running ones, for which an exiting server waits.
+	// background.close calls these functions in reverse order. The function of Continue comes first: it
+	// waits until the last events are stored. Then the memory of the answer is released. After that,
+	// the function of turnContext removes the response from those for which the exit waits.
 	background.releaseOnClose(releaseFunc(responder.claim.release))
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
-	// The exchange of this handler, which may follow for long, keeps nothing of the request alive.
+	// The exchange ex may live for long, while the client follows the events. So ex.prealloc must not
+	// keep the request in memory.
 	moved := new(request)
 	*moved, *req = *req, request{}
 	req = moved
@@ -52,7 +53,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 }
 
 // newBackground returns an exchange for a background response. This exchange does not end when the
-// client leaves. The resources of ex move to it, except the place among the requests that are being served.
+// client leaves. The resources of ex move to the new exchange, except ex.requestSlot.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
@@ -82,7 +83,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 	g.report(ex.r, outcome)
 }
 
-// recoverBackground ends a background response whose goroutine panics, which would end the program.
+// recoverBackground ends a background response whose goroutine panics. A panic would end the program.
 func (g *Gateway) recoverBackground(ctx context.Context, responder *responder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
@@ -99,7 +100,7 @@ func (n *discardWriter) Header() http.Header            { return n.header }
 func (n *discardWriter) Write(body []byte) (int, error) { return len(body), nil }
 func (n *discardWriter) WriteHeader(int)                {}
 
-// newLogResponder returns a responder for a background response's log. The answer begins at once.
+// newLogResponder returns a responder that writes to the log of a background response.
 func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
 	events := &logEvents{log: log}

@@ -26,10 +26,10 @@ type choice struct {
 	// What is needed to charge the turn to its key.
 	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	outputChars int          // characters of the answer so far
-	modelAsked  bool         // true: missing counts of tokens are estimated, since the model was probably asked; false: they are estimated only if there was an output
+	modelAsked  bool         // the model was probably asked: missing counts are estimated even without an output
 }
 
-// Consume passes outputs to the responder, except a failure. After an error it only returns that.
+// Consume passes outputs, except a failure, to the responder. After an error, it only returns this error.
 func (c *choice) Consume(outputs []turn.Output) error {
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
@@ -65,7 +65,8 @@ func (c *choice) Restarted() {
 	c.run.responder.restart()
 }
 
-// Leave passes outputs that were withheld when the client left to the responder: they may be stored.
+// Leave is called after the client has left, with the outputs that were withheld until then. It passes
+// them to the responder, since the answer may be stored.
 func (c *choice) Leave(outputs []turn.Output) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
@@ -90,8 +91,8 @@ func (c *choice) Wake() error {
 	return c.run.err
 }
 
-// Committed records that the turn will not be started again. When this is so for all choices, it
-// drops what starting turns needed, and releases the memory of the body that nothing else uses.
+// Committed records that the turn will not be started again. The call for the last choice drops what
+// was needed to start turns, and releases the memory of the body that nothing else uses.
 func (c *choice) Committed() {
 	run := c.run
 	run.mu.Lock()

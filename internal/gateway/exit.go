@@ -24,8 +24,8 @@ func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, requests: make(map[*exchange]struct{})}
 }
 
-// add registers a request until remove is called. After the exit has begun, it calls endRequest. The
-// request gets a context that ends with ctx, or at the exit.
+// add gives ex a context that ends with ctx or when the drainer ends the request. It registers ex until
+// remove is called. If the exit has begun already, add starts endRequest instead.
 func (d *drainer) add(ctx context.Context, ex *exchange) {
 	ex.ctx, ex.cancel = context.WithCancelCause(ctx)
 	ex.drainer = d

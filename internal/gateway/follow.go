@@ -16,8 +16,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response from number position on, until its end or
-// until the client leaves; the response goes on. claim is for the events that wait for the client.
+// follow streams the events of a background response, beginning with the event number position. It
+// returns at the response's end, or when the client leaves; then the response goes on. claim is for
+// the memory of the events that wait for the client.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, position int64, claim *claims.Claim) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
@@ -47,7 +48,8 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		}
 		err = g.awaitEvents(ctx, writer, wake, changed)
 		if ctx == r.Context() && errors.Is(err, turn.ErrShutdown) {
-			// If this server makes the response, the exit ends it, too: its last events come soon.
+			// If the response is made in this process, the exit ends the response, too. Its last events
+			// come soon, so the stream waits for them a little longer.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), lastEventsWait, err)
 			defer cancel()
@@ -57,7 +59,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 	}
 }
 
-// lastEventsWait is how long a stream waits for last events after the exit has ended the request.
+// lastEventsWait is how long follow waits for the last events after the exit has ended the request.
 const lastEventsWait = 2 * time.Second
 
 func undeliveredStream(err error) requestOutcome {
@@ -88,7 +90,8 @@ func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *tim
 	}
 }
 
-// wantsStream reports whether a request wants the events of a response, from number position on.
+// wantsStream reports whether a request wants a stream of a response's events. position is the number
+// of the first event that the request wants.
 func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror.Error) {
 	query := r.URL.Query()
 	switch query.Get("stream") {
@@ -109,8 +112,8 @@ func wantsStream(r *http.Request) (position int64, stream bool, apiErr *apierror
 	return n + 1, true, nil
 }
 
-// streamResponse streams events of the caller's background response from number position on. After
-// the server's exit has begun, the stream and a response made here may go on for the drain timeout.
+// streamResponse streams the events of a background response of the user, beginning with the event
+// number position. After the exit has begun, the stream may go on for the drain timeout.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, position int64) requestOutcome {
 	ex := g.newExchange(w, r)
 	defer ex.close()

@@ -41,8 +41,8 @@ type Options struct {
 	QueueWait     time.Duration  // how long a request may wait until its turns may run
 	IdleTimeout   time.Duration  // how long the model may be silent within a turn
 	Keepalive     time.Duration  // how long a stream may be silent until a comment is sent; 0 or less: no comments are sent
-	// Exit ends when the server begins to exit, but not on a reload. After Exit has ended, no turn
-	// starts, and running turns end within DrainTimeout. Nil: the server never exits.
+	// Exit ends when the server begins to exit, but not on a reload. After Exit has ended, no new
+	// request is accepted, and running turns end within DrainTimeout. Nil: the server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
@@ -86,11 +86,11 @@ type Gateway struct {
 	planOptions prompt.Options
 	overrides   []string // see [Options.toolOverrides]
 
-	requestSlots *claims.Budget // one for each request under way
+	requestSlots *claims.Budget // one slot for each request under way
 	answerBudget *claims.Budget // bytes of answers in memory
 	maxAnswer    int64          // the most bytes of one answer
 	objects      *objects.Objects
-	sockets      *claims.Budget // one for each WebSocket
+	sockets      *claims.Budget // one slot for each WebSocket
 	drainer      *drainer
 	closing      context.Context // cancelled by closeSockets
 	closeSockets context.CancelFunc

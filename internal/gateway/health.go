@@ -22,7 +22,7 @@ type readiness struct {
 	member
 	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
-	// Store is "unavailable" if responses cannot be read or not be stored now. Turns still run.
+	// Store is "unavailable" if responses cannot be read, or cannot be stored, now. Turns still run.
 	Store string `json:"store,omitempty"`
 }
 
@@ -34,10 +34,11 @@ type member struct {
 }
 
 // Ready serves GET /readyz. The answer is 200 if an app-server accepts turns and its login can serve
-// them, as far as is known. Otherwise it is a 503 that says why, with a Retry-After if that may end by
-// itself. Once the rest of a login is over, the answer is 200 again, even if nobody knows whether the
-// login works: a balancer that has removed this node would otherwise never send the request that
-// shows it. The request needs no key, so the answer has no details of this machine.
+// them, as far as is known. Otherwise the answer is a 503 that says why; Retry-After is set if the cause
+// may end by itself. A login that has failed, or is spent, rests for a time. After that the answer is 200
+// again, even if the login may still fail: a balancer that has removed this node would otherwise never
+// send the request that tries the login. The request needs no key, so the answer has no details of
+// this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -81,7 +82,7 @@ func memberOf(s appserver.Status, login *loginstate.Login) member {
 	return m
 }
 
-// writeHealth writes a body that claims nothing, since it is short and has to come at any time.
+// writeHealth writes a body. It claims no memory: the body is short, and must be sent at any time.
 func (g *Gateway) writeHealth(w http.ResponseWriter, r *http.Request, code int, body []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")

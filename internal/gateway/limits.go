@@ -23,9 +23,9 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits begins a request to an API. It looks up the key, before the body is read, and refuses
-// the request if a limit has just refused another of the key. countRequest or countTurns counts the
-// request later.
+// beginLimits begins a request to an API. It looks up the key before the body is read. It refuses the
+// request if a limit of the key has just refused another request. countRequest or countTurns counts
+// the request later.
 func (g *Gateway) beginLimits(ex *exchange, of *api.API) (req *request, apiErr *apierror.Error) {
 	req = &ex.prealloc.request
 	req.api = of
@@ -38,7 +38,7 @@ func (g *Gateway) beginLimits(ex *exchange, of *api.API) (req *request, apiErr *
 	return req, g.limitReached(ex, err)
 }
 
-// acquireGrants gets a grant for each turn; none if the key limits neither turns nor tokens.
+// acquireGrants gets a grant for each turn. If the key limits neither turns nor tokens, it gets none.
 func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -80,9 +80,9 @@ func closeGrants(grants []*quota.Grant) {
 	}
 }
 
-// settle counts the tokens of a turn for its key. It is called before the client gets the end of
-// the answer, since the client's next request may follow immediately. modelAsked says that the
-// model was probably asked. If it is true, missing counts are estimated.
+// settle counts the tokens of a turn for its key. It is called before the client gets the end of the
+// answer, since the client's next request may follow immediately. modelAsked says that the model was
+// probably asked: then missing counts are estimated, even if there was no output.
 func (c *choice) settle(modelAsked bool) {
 	c.modelAsked = c.modelAsked || modelAsked
 	if c.grant != nil {
@@ -94,8 +94,8 @@ func (c *choice) settle(modelAsked bool) {
 // charactersPerToken is roughly how many characters of an answer make a token.
 const charactersPerToken = 4
 
-// tokens returns how many tokens the turn has used. Codex may not report the tokens of an
-// interrupted turn. Then the missing counts are estimated, if the model was probably asked.
+// tokens returns how many tokens the turn has used. Codex may not report the tokens of an interrupted
+// turn. Then they are estimated, if there was an output or the model was probably asked.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
 	if used.InputTokens+used.OutputTokens == 0 && (c.modelAsked || !c.firstOutput.IsZero()) {
@@ -143,7 +143,7 @@ const maxRetryAfter = time.Minute
 // exceeded returns the 429 error for a request that would exceed a limit of its key.
 func exceeded(e *quota.ExceededError) *apierror.Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", e.Limit.Max, e.Limit.Unit, e.Limit.Window)
-	if e.Resets.IsZero() { // it wants more than the limit
+	if e.Resets.IsZero() { // the request wants more than the whole limit
 		never := apierror.RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", e.Wanted, e.Limit.Unit, limit)
 		never.RetryAfter, never.ShouldRetry = 0, new(bool)
 		return never
@@ -166,8 +166,9 @@ func (req *request) setLimit(header http.Header, l api.Limit) {
 	}
 }
 
-// setKeyLimitHeaders sets the headers about rate limits from the limits of the key. For requests
-// and for tokens it uses the limit with the least left. It returns false if the key has no limits.
+// setKeyLimitHeaders sets the headers about rate limits from the limits of the key. Of several limits
+// on requests, or on tokens, the headers show the limit with the least left. setKeyLimitHeaders returns
+// false if the key has no limits.
 func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
 	if req.key == nil || len(req.key.Limits) == 0 {
 		return false
@@ -181,18 +182,18 @@ func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
 	for unit, s := range tightest {
 		limit := api.Limit{Unit: unit, Max: s.Max, Remaining: s.Remaining(), Resets: s.Resets}
 		if limit.Resets.IsZero() {
-			limit.Resets = time.Now() // zero: nothing is used
+			limit.Resets = time.Now() // s.Resets is zero if nothing is used
 		}
 		req.setLimit(w.Header(), limit)
 	}
 	return true
 }
 
-// setLimitHeaders sets the headers about rate limits from the limits of the request's key. If the
-// key has no limits, the headers come from the limits of the plan, as Codex last reported them:
-// windows of time with the percentage used. The window with the highest use is shown as if it
-// allowed a hundred requests. For a plan there are no headers about tokens: a client would compare
-// its tokens with a percentage and wait needlessly.
+// setLimitHeaders sets the headers about rate limits from the limits of the request's key. If the key
+// has no limits, the headers come from the limits of the ChatGPT plan, as Codex last reported them:
+// windows of time, each with the percentage used. The headers show the window with the highest use as
+// if it allowed a hundred requests. There are no headers about tokens then: a client would compare its
+// tokens with a percentage, and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req
 	if req.setKeyLimitHeaders(w) {

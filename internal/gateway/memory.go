@@ -27,9 +27,10 @@ const (
 	perPixel = 7
 )
 
-// claimMemory waits until the budget has room for the memory that a request needs in app-servers.
-// body is the size of the request's body in bytes. A request whose memory rounds to zero MiB claims
-// nothing: the limit on concurrent turns bounds such requests.
+// claimMemory waits until the budget has room for the memory that a request needs in app-servers. body
+// and toolBytes are the sizes of the body and of its tools in bytes, and pixels is the number of pixels
+// of its largest image. A request whose memory rounds to zero MiB claims nothing: the limit on
+// concurrent turns bounds such requests.
 func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) *apierror.Error {
 	perChoice, forDecoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.Heaviest())
@@ -54,9 +55,9 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// turnMemory is what the turns of a request need in app-servers. It is given back when the exchange
-// is closed and the app-servers have ended the work on all turns: Codex decodes images to the end,
-// even if the client has left. A nil *turnMemory holds nothing.
+// turnMemory is the memory that the turns of a request need in app-servers. The memory is released when
+// the exchange is closed and the app-servers have ended the work on all turns: Codex decodes images to
+// the end, even if the client has left. A nil *turnMemory holds nothing.
 type turnMemory struct {
 	holders   atomic.Int32 // the exchange, and the threads that have got the request
 	slots     claims.Slots // of claims.Memory
@@ -67,28 +68,28 @@ type turnMemory struct {
 	pendingChoices int        // choices whose images were never decoded yet
 }
 
-// decoding is what is known of the images of a choice. If they are decoded once more, no memory is
-// claimed for that a second time: the few decoders bound it.
+// decoding is the state of the images of a choice. If the turn is started again, Codex decodes the
+// images again. No memory is claimed for this second time, since the number of decoders bounds it.
 type decoding struct {
 	allowed bool         // Codex may decode them now
 	done    bool         // they were decoded once
 	decoder claims.Slots // of claims.Memory.Decoders
 }
 
-// release gives the decoder back. Further calls do nothing.
+// release releases the decoder. Further calls do nothing.
 func (d *decoding) release() {
 	d.decoder.Release()
 	d.allowed = false
 }
 
-// Hold adds a holder.
+// Hold adds a holder, which must call Release.
 func (m *turnMemory) Hold() {
 	if m != nil {
 		m.holders.Add(1)
 	}
 }
 
-// Release removes a holder. The last one gives everything back.
+// Release removes a holder. When the last holder is removed, everything is released.
 func (m *turnMemory) Release() {
 	if m == nil || m.holders.Add(-1) > 0 {
 		return
@@ -101,8 +102,8 @@ func (m *turnMemory) Release() {
 	m.slots.Release()
 }
 
-// awaitDecoder waits until Codex may decode the images of a choice, for the first time or, because
-// the turn is started again, once more. If the turn is not started after all, the caller calls undo.
+// awaitDecoder waits until Codex may decode the images of a choice. It is called before each start of
+// the turn. If the turn is then not started, the caller calls undo.
 func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (undo func(), err error) {
 	m := ex.memory
 	if m == nil || m.decodings == nil {
@@ -129,9 +130,9 @@ func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (u
 	}, nil
 }
 
-// choiceDone returns a function to call when the images of a choice are decoded, nil without
-// images. Further calls do nothing until [Gateway.awaitDecoder] has allowed to decode them once
-// more. The call for the last choice releases the memory for decoding.
+// choiceDone returns a function to call when the images of a choice are decoded. It returns nil if there
+// are no images. The function releases the decoder of the choice. When the images of all choices have
+// been decoded, the function also releases the memory for decoding.
 func (m *turnMemory) choiceDone(choice int) func() {
 	if m == nil || m.decodings == nil {
 		return nil
@@ -176,9 +177,9 @@ const (
 	itemOverhead = 256
 )
 
-// answerClaim claims memory for what an answer keeps until it ends: a body everything, a stream
-// what its last event repeats. The memory in use is about five times the claim, because of the
-// encoded form and the buffers. A nil *answerClaim claims nothing.
+// answerClaim claims memory for the outputs that an answer keeps until it ends. An answer in one body
+// keeps all outputs; a stream keeps those that its last event repeats. The memory in use is about five
+// times the claim, because of the encoded form and the buffers. A nil *answerClaim claims nothing.
 type answerClaim struct {
 	claim   *claims.Claim
 	maxSize int64 // in bytes
@@ -195,8 +196,8 @@ func (c *answerClaim) release() {
 	}
 }
 
-// add claims memory for an output. It returns an *apierror.Error if this answer would be too large,
-// or if all answers together or those of the user would be too large.
+// add claims memory for an output. It returns an *apierror.Error if the answer would be too large, if
+// all answers together would be too large, or if the answers of the user would be.
 func (c *answerClaim) add(o *turn.Output) error {
 	if c == nil {
 		return nil

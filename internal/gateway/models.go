@@ -45,8 +45,9 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 
 func (g *Gateway) alias(model string) *prompt.Alias { return prompt.FindAlias(g.opts.Aliases, model) }
 
-// resolveModel returns Codex's name of a client's model. For an alias it also returns the effort,
-// and whether the alias forces it. For [prompt.DefaultModel] the name is empty.
+// resolveModel returns Codex's name of the model that the client calls model. If model is an alias,
+// resolveModel also returns the alias's effort, and whether this effort replaces the client's. For
+// [prompt.DefaultModel], codexModel is empty.
 func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced bool) {
 	model = g.withoutTag(model)
 	codexModel = model
@@ -59,8 +60,8 @@ func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced 
 	return codexModel, effort, forced
 }
 
-// nameModels adds the names of the other models that the request's key allows, if the error is that
-// the provider does not have the requested model. It returns any other error unchanged.
+// nameModels adds the names of other models that the request's key allows to the error that the
+// provider does not have the requested model. It returns any other error unchanged.
 func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
@@ -76,13 +77,13 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	}))
 }
 
-// allows reports whether a key, which may be nil, allows the model that the client calls so.
+// allows reports whether a key, which may be nil, allows the model with this name, as the client wrote it.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.withoutTag(model))
 }
 
-// withoutTag returns a client's name of a model without the tag that Ollama's clients append. It
-// keeps the name if a model is known by it, or if the option ollama is off.
+// withoutTag removes the tag :latest, which Ollama's clients append, from a client's name of a model. It
+// keeps the tag if there is a model or an alias whose name has the tag, or if the option ollama is off.
 func (g *Gateway) withoutTag(model string) string {
 	untagged, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {
@@ -94,7 +95,7 @@ func (g *Gateway) withoutTag(model string) string {
 	return untagged
 }
 
-// catalogModel returns what Codex's catalogue says about a model; a zero Model: nothing is known.
+// catalogModel returns what Codex's catalogue says about a model. If that is not known, known is zero.
 func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -116,7 +117,7 @@ func (g *Gateway) efforts(codexModel string) (least, most string) {
 type offer struct {
 	g            *Gateway
 	models       []codexrpc.Model
-	defaultModel string // the model that is used if none is named; empty: not known
+	defaultModel string // the model that Codex uses if the request names no model; empty: not known
 	created      time.Time
 	instance     *appserver.Instance
 	key          *quota.Key // of the request
@@ -146,7 +147,7 @@ func (o *offer) Find(id string) (m api.Model, ok bool) {
 	return m, true
 }
 
-// Models implements [api.Call]. It asks the app-server, which knows its models offline, too.
+// Models implements [api.Call]. It asks an app-server, which knows its models even when it is offline.
 func (c *plainCall) Models() (_ api.Models, apiErr *apierror.Error) {
 	defer func() { apiErr = c.ex.preferExitError(apiErr) }()
 	g, r := c.g, c.ex.r

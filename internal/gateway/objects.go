@@ -64,7 +64,8 @@ func storedRoutes() []*Route {
 	return all
 }
 
-// response answers GET /v1/responses/{id}; [Gateway.streamResponse] does if the client wants events.
+// response answers GET /v1/responses/{id} with the response itself. If the client wants the response's
+// events, [Gateway.streamResponse] answers instead.
 func (c *plainCall) response() ([]byte, *apierror.Error) {
 	if _, _, apiErr := wantsStream(c.ex.r); apiErr != nil {
 		return nil, apiErr
@@ -72,8 +73,9 @@ func (c *plainCall) response() ([]byte, *apierror.Error) {
 	return c.g.objects.Response(c.ex.r, c.args[0], c.claimBytes)
 }
 
-// reading returns a plain that decodes the body of a request that changes a conversation, counts it
-// for its key, and calls answer. required is the member that the body must have; empty: none.
+// reading returns a plain for requests that create or change a conversation. The plain decodes the
+// body, counts the request for its key, and calls answer. required is the member that the body must
+// have, or empty.
 func reading(required string, answer func(*plainCall, *responses.ConversationRequest) ([]byte, *apierror.Error)) plain {
 	return func(c *plainCall) ([]byte, *apierror.Error) {
 		req, apiErr := c.g.beginLimits(c.ex, &responses.API)
@@ -105,7 +107,7 @@ func (g *Gateway) serveStored(rt *Route, w http.ResponseWriter, r *http.Request,
 	}
 	answer, ok := rt.stored[r.Method]
 	if !ok {
-		answer = rt.stored[rt.Methods[0]] // GET, for HEAD
+		answer = rt.stored[rt.Methods[0]] // HEAD is answered like GET
 	}
 	g.serveTurnless(w, r, args, answer)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare resolves, checks and plans a request, so that its turns can start. It fetches data that
-// needs memory, so it is called only after the turns have their slots.
+// prepare resolves, checks and plans a request, so that its turns can start. It is called only after the
+// turns have their slots, since the data that it fetches need memory.
 func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiErr *apierror.Error) {
 	if apiErr = g.resolve(ex, req, decoded); apiErr != nil {
 		return apiErr
@@ -58,8 +58,8 @@ func (req *request) apiError(failure error) *apierror.Error {
 	return req.answer.NameFields(failures.APIError(failure))
 }
 
-// resolve completes a request: it encodes its content, or adds the stored responses and items to
-// which the request refers. It charges the memory for that to the body.
+// resolve completes a request: it encodes content that is not encoded yet, or adds the stored responses
+// and items to which the request refers. The memory for that is added to the claim of the body.
 func (g *Gateway) resolve(ex *exchange, req *request, decoded api.Request) *apierror.Error {
 	if q, ok := decoded.(api.EncodedRequest); ok {
 		if size := q.Encoded(); size > 0 && !req.body.Grow(size) {
@@ -73,8 +73,8 @@ func (g *Gateway) resolve(ex *exchange, req *request, decoded api.Request) *apie
 	return nil
 }
 
-// waitToCopy waits until a body of this size may be copied. The caller, or the end of the exchange,
-// calls endCopy when the copies are gone, so that another large body can be copied.
+// waitToCopy waits until a body of this size may be copied. The caller calls endCopy when the copies are
+// gone, so that another large body can be copied. The end of the exchange calls endCopy, too.
 func (g *Gateway) waitToCopy(ex *exchange, size int64) (endCopy func(), apiErr *apierror.Error) {
 	endCopy, err := g.bodies.WaitToCopy(ex.ctx, ex.user, size)
 	switch {
@@ -92,7 +92,7 @@ type Images interface {
 	Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error)
 }
 
-// fetchImages replaces URLs by their images. Without a fetcher they stay, and Plan refuses them.
+// fetchImages replaces the URLs of images by the images. Without Options.Images, a URL makes Plan fail.
 func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request *prompt.Conversation) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil

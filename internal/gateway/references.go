@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// resolve adds to the request the earlier responses that it continues and the items that it refers
-// to. Together they are at most as large as a body may be. Their memory is charged to body.
+// resolve adds the earlier responses that the request continues, and the items that the request refers
+// to. Together they are at most as large as a body may be. Their memory is added to the claim body.
 func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
 	q, kept := a.q, a.g.opts.Responses
 	if kept == nil {
@@ -54,7 +54,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	apiErr := q.Resolve(earlier, referenced)
 	remembered := a.session != nil && !q.Store
 	if apiErr == nil && (q.Store || q.ConversationID != "" || remembered) {
-		a.entry.Input = q.InputItems(q.Suffix) // images at URLs are not fetched yet: the items keep the URLs
+		a.entry.Input = q.InputItems(q.Suffix) // images are fetched later: stored items keep the URLs
 	}
 	if remembered {
 		a.earlierItems = earlier
@@ -76,8 +76,8 @@ func (a *keptResponse) references(ctx context.Context, stored *objects.Reader) (
 	return stored.Items(ctx, named, objects.ItemID)
 }
 
-// readError converts an error of reading id, the response or conversation that is continued, or, if id
-// is empty, of reading the items that the input refers to.
+// readError converts an error from the store to an error of the API. id is the response or conversation
+// that could not be read. If id is empty, an item that the input refers to could not be read.
 func (a *keptResponse) readError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*objects.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, objects.ErrTooLong), a.q.ConversationID != ""

@@ -34,14 +34,14 @@ type requestOutcome struct {
 	apiErr      *apierror.Error // why the request failed; nil: it did not fail
 	deliveryErr error           // why the client did not get the answer; nil: the client got it
 	streamed    bool            // the answer was a stream that had begun
-	turns       []usage.Record  // of the turns that were run
-	background  bool            // the observer does not see it: the client has got its answer before
+	turns       []usage.Record  // the records of the turns that were run
+	background  bool            // a background response could not start; its request has ended, so the observer does not log this
 }
 
 // isCutOff reports whether the answer was begun but has no end.
 func (o *requestOutcome) isCutOff() bool { return o.streamed && o.deliveryErr != nil }
 
-// newRecord returns the record of a turn that has ended. apiErr: why its request failed, or nil.
+// newRecord returns the record of a turn that has ended. apiErr is why the request failed, or nil.
 func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) usage.Record {
 	now := time.Now()
 	record := usage.Record{
@@ -78,10 +78,10 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 	return record
 }
 
-// refuse answers a request that failed before its first output. If the client has gone, the answer
-// is a 499: a client that closed only its sending side still reads, and must not mistake an empty
-// 200 for an answer. An ended context means that the client has gone, unless the server is exiting
-// or the body came too slowly: over HTTP/1, the body's deadline ends the context.
+// refuse answers a request that failed before its first output. If the client has gone, the answer is a
+// 499: a client that closed only its sending side still reads, and must not take an empty 200 for an
+// answer. If the context of r has ended, the client has gone. There are two exceptions: the server
+// exits, or the body came too slowly (over HTTP/1, the body's deadline ends the context, too).
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()
@@ -90,7 +90,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	return requestOutcome{apiErr: apiErr, deliveryErr: apiErr.Respond(w, r)}
 }
 
-// refuseUndelivered answers a request whose client has gone; deliveryErr is how this was noticed.
+// refuseUndelivered answers a request whose client has gone. deliveryErr is the error that showed this.
 func (g *Gateway) refuseUndelivered(w http.ResponseWriter, r *http.Request, deliveryErr error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.deliveryErr = deliveryErr
@@ -120,8 +120,8 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 // maxLoggedParam is how many bytes of an invalid field's name, which clients choose, are logged.
 const maxLoggedParam = 200
 
-// logFailure logs why a request failed, also with details that its client does not get. The
-// observer logs a request that was refused before its turns, up to a rate.
+// logFailure logs why a request failed, with details that the client does not get. If the request was
+// refused before its turns, the level is debug, since the observer logs such requests, up to a rate.
 func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	e, message := outcome.apiErr, "request refused"
 	if outcome.streamed {
@@ -137,13 +137,13 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 		if len(outcome.turns) > 0 || outcome.background {
 			level = slog.LevelWarn
 		}
-		// The message about an invalid request is not logged, since it may quote the request.
+		// Other messages are not logged: the message about an invalid request may quote the request.
 		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
 	}
 	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
 }
 
-// logTools logs what went wrong with the tool calls of a turn. The record has all about the calls.
+// logTools logs what went wrong with the tool calls of a turn.
 func (g *Gateway) logTools(r *http.Request, record *usage.Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(

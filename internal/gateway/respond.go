@@ -19,7 +19,7 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
-	g.setLimitHeaders(run) // again, with the use after the turns; it has no effect on an answer that has begun
+	g.setLimitHeaders(run) // again, with the use after the turns; in vain if the answer has begun
 	if responder.budgetSpent {
 		ex.w.Header().Set(budgetHeader, "spent")
 	}
@@ -37,10 +37,10 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	return outcome
 }
 
-// budgetHeader marks an answer that the key's limits have cut short; in a stream, a comment does.
+// budgetHeader marks a body that the limits of the key have cut short. A stream has a comment instead.
 const budgetHeader = "X-Codex-Key-Budget"
 
-// notStoredHeader names what could not be stored: "response", "conversation" or both. Not in streams.
+// notStoredHeader names what could not be stored: "response", "conversation" or both. Streams lack it.
 const notStoredHeader = "X-Codex-Not-Stored"
 
 // setHeaders sets the headers that say how a request is served.
@@ -53,7 +53,7 @@ func (ex *exchange) setHeaders(req *request) {
 	}
 }
 
-// warmUp answers a request that wants no output. The answer is empty.
+// warmUp answers a request that wants no output. The answer has no output, and no turn is run.
 func warmUp(responder *responder) requestOutcome {
 	defer responder.close()
 	return responder.finish(responder.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
@@ -62,10 +62,10 @@ func warmUp(responder *responder) requestOutcome {
 // ignoredHeader is the header that lists the parameters of a request that had no effect.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header lists. Only Codex, with its hosted tools, sends more.
+// maxIgnored is how many parameters ignoredHeader lists. Only Codex, as a client, sends more.
 const maxIgnored = 32
 
-// ignoredParams returns ignoredHeader's value. The names are this server's, never the client's.
+// ignoredParams returns the value of ignoredHeader. No name contains a text of the client.
 func ignoredParams(names []string) string {
 	more := len(names) - maxIgnored
 	if more <= 0 {

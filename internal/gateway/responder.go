@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// headerDelay is how long a stream's header waits for the first output of a turn that was
-	// started, so that an immediate failure can still be an HTTP status.
+	// headerDelay is how long the header of a stream waits for the first output after the turns have
+	// started. Meanwhile, a failure can still become an HTTP status.
 	headerDelay = 2 * time.Second
 	// WriteTimeout is how long a client may take to accept one write of an answer.
 	WriteTimeout = 30 * time.Second
@@ -31,21 +31,21 @@ type responder struct {
 	answer api.Answer
 	form   api.Form // of answer
 
-	// The sum over the choices whose turns have ended.
-	tools       turn.Report // only the counts that a client gets
-	budgetSpent bool        // the limits of the key have cut an answer short
+	// These fields are about all choices whose turns have ended.
+	tools       turn.Report // the sum of their reports, but only Calls and Truncated
+	budgetSpent bool        // the limits of the key have cut one of the choices short
 
 	events    events       // where the events go; nil: the answer is one body
 	log       *objects.Log // where the events go, if it is a background response; otherwise nil
-	claim     *answerClaim // of the outputs that the answer keeps until its end; nil: it keeps none
+	claim     *answerClaim // of the outputs that the answer keeps until its end; nil: the answer keeps none
 	opened    bool         // the answer has begun: Open of the encoder was called
 	headerDue time.Time    // when the header of a stream is sent at the latest
 
 	transferEncoding [1]string // the value of the Transfer-Encoding header
 }
 
-// events is where the events of an answer go: an [sse.Writer], a socketWriter, or logEvents. The
-// methods do what those of an sse.Writer do.
+// events is where the events of an answer go: an [sse.Writer], a socketWriter, or logEvents. Its methods
+// are those of sse.Writer.
 type events interface {
 	WriteEvent(event string, data []byte) error
 	WriteComment(text string) error
@@ -56,7 +56,7 @@ type events interface {
 	Close() error
 }
 
-// quiet is for events that have neither comments nor keepalives.
+// quiet is embedded in implementations of events that have neither comments nor keepalives.
 type quiet struct{}
 
 func (quiet) WriteComment(string) error         { return nil }
@@ -102,7 +102,7 @@ func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-// count adds the counts of a choice whose turn has ended.
+// count adds the counts of a choice, whose turn has ended, to those of the answer.
 func (s *responder) count(c *choice) {
 	report := c.machine.Report()
 	s.tools.Calls += report.Calls
@@ -134,8 +134,9 @@ func (s *responder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// claimPictures claims memory for pictures in outputs. The caller releases it when they are
-// written, also after an error. It is nil without pictures, or if s.claim counts the whole answer.
+// claimPictures claims memory for the pictures in outputs. The caller releases the claim when the
+// pictures are written, and after an error. The claim is nil if there are no pictures, or if s.claim
+// counts all outputs.
 func (s *responder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
 	if s.claim != nil {
 		return nil, nil
@@ -151,8 +152,8 @@ func (s *responder) claimPictures(outputs []turn.Output) (claim *answerClaim, er
 	return claim, err
 }
 
-// writeUnread is called with the last outputs of a choice after the client has gone. It encodes them
-// if the answer has begun and may be stored. An answer in one body never begins before its end.
+// writeUnread is called with the last outputs of a choice after the client has gone. It encodes them if
+// the answer is a stream that has begun and may be stored.
 func (s *responder) writeUnread(choice int, outputs []turn.Output) {
 	for i := range outputs {
 		if !s.opened || s.claim == nil || s.claim.add(&outputs[i]) != nil {
@@ -162,7 +163,8 @@ func (s *responder) writeUnread(choice int, outputs []turn.Output) {
 	}
 }
 
-// open writes what comes before the first output, if there are events and open was not called before.
+// open writes the events before the first output. Only the first call does so. An answer in one body has
+// no such events.
 func (s *responder) open() error {
 	if s.opened || s.events == nil {
 		return nil
@@ -180,13 +182,13 @@ func (s *responder) flush() error {
 		return s.end()
 	}
 	err := s.events.Flush()
-	s.answer.Idle() // only after the flush, so that the client does not wait for it
+	s.answer.Idle() // only after the flush, so that the client need not wait until memory is released
 	return err
 }
 
-// end writes the end of the stream. The server sends it when the handler returns. But if a short
-// answer was never flushed, it would add a Content-Length, as if the answer were not streamed. Over
-// HTTP/1, the header Transfer-Encoding prevents this; over HTTP/2 and HTTP/3, end flushes.
+// end writes the end of the stream, which the HTTP server sends when the handler returns. If a short
+// answer was never flushed, the HTTP server would add a Content-Length, as if the answer were not
+// streamed. Over HTTP/1, the header Transfer-Encoding prevents this; over HTTP/2 and HTTP/3, a flush.
 func (s *responder) end() error {
 	if s.budgetSpent {
 		if err := s.events.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
@@ -213,15 +215,16 @@ func (s *responder) end() error {
 	return s.events.Close()
 }
 
-// restart is called when a turn that had no output yet was started again. It delays the header by
-// headerDelay again: if the turn fails again immediately, the client can still get an HTTP status.
+// restart is called when a turn that had no output yet was started again. The header then waits for
+// headerDelay from now on: if the turn fails again, the client can still get an HTTP status.
 func (s *responder) restart() {
 	if s.log == nil {
 		s.headerDue = time.Now().Add(headerDelay)
 	}
 }
 
-// nextWake returns the time until the header or a keepalive is due. A body has neither before its end.
+// nextWake returns the time until the header or a keepalive is due. An answer in one body is written
+// only at its end, so nothing is due before.
 func (s *responder) nextWake() time.Duration {
 	switch {
 	case s.events == nil:
@@ -249,9 +252,10 @@ func (s *responder) wake() error {
 	return s.events.Flush()
 }
 
-// finish ends the answer when the turns have ended. err is why the request failed or the client did
-// not get the answer, or nil. A failure before the answer has begun becomes an HTTP status. But the
-// stream of a cancelled response and a background response's log always get a last event.
+// finish ends the answer when the turns have ended. err is why the request failed (an *apierror.Error),
+// why the client did not get the answer (any other error), or nil. A failure before the answer has begun
+// becomes an HTTP status. But two kinds of answers always get a last event: the stream of a cancelled
+// response, and the log of a background response.
 func (s *responder) finish(err error) requestOutcome {
 	if err != nil && s.log != nil {
 		err = failures.APIError(err)
@@ -273,7 +277,7 @@ func (s *responder) finish(err error) requestOutcome {
 	if err == nil {
 		err = s.events.Close()
 	}
-	if err == nil || errors.Is(err, sse.ErrClosed) { // ErrClosed: flush has ended the stream already
+	if err == nil || errors.Is(err, sse.ErrClosed) { // ErrClosed: flush has closed the stream already
 		return requestOutcome{apiErr: apiErr, streamed: true}
 	}
 	if !s.events.Started() {
@@ -306,13 +310,14 @@ func (s *responder) writeBody() requestOutcome {
 	return requestOutcome{}
 }
 
-// close releases the answer's memory; [Gateway.detach] does so for a background response, later.
+// close releases the memory of the answer. For a background response, close does nothing: the memory is
+// released later, see [Gateway.detach].
 func (s *responder) close() {
 	if s.log != nil {
 		return
 	}
 	s.claim.release()
 	if s.events != nil {
-		_ = s.events.Close() // an abandoned stream has nothing more to send
+		_ = s.events.Close() // the error is ignored: the answer has ended, or was abandoned
 	}
 }

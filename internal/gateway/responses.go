@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// keptResponse is what the server keeps of a response. The methods of a nil one do nothing.
+// keptResponse is what the server keeps of a response. The methods of a nil *keptResponse keep nothing.
 type keptResponse struct {
 	g            *Gateway
 	q            *responses.Request
@@ -56,8 +56,8 @@ func (a *keptResponse) answer(decoded api.Request, start api.Start, options *tur
 	return answer
 }
 
-// track makes a response known to other requests until end is called, if its client gets the id
-// before it ends. A request that deletes or cancels the response cancels the returned context.
+// track makes a response known to other requests until end is called, if the client gets the response's
+// id before its end. A request that deletes or cancels the response cancels the returned context.
 func (a *keptResponse) track(ctx context.Context) (_ context.Context, end func()) {
 	if a == nil || !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
@@ -70,25 +70,26 @@ func (a *keptResponse) runningResponse() objects.Response {
 	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, Size: a.meta.InProgressSize(), InProgress: a.meta.InProgress}
 }
 
-// forget drops the references to the body of the request. It is called when no turn needs the body
-// any more. kept is how many bytes of the body the answer repeats, and so keeps until its end.
+// forget drops the references to the body of the request. It is called when no turn needs the body any
+// more. kept is how many bytes of the body stay in memory, because the answer repeats them at its end.
 func (a *keptResponse) forget() (kept int64) {
 	if a == nil {
 		return 0
 	}
 	a.q.Forget()
 	if a.entry.Input != nil {
-		return math.MaxInt64 // the entry keeps the input until the end
+		return math.MaxInt64 // all: the entry keeps the input until the end
 	}
-	return a.meta.InProgressSize() // with the instructions and the tools
+	return a.meta.InProgressSize() // the instructions and the tools, above all
 }
 
-// save is called when a response has just ended. It stores the response if q.Store is set.
-// Otherwise it keeps a response that ended well over a WebSocket in memory for the next request. It
-// also adds one that ended well to its conversation. If the store fails, the client still gets the
-// response, and save returns false if the response itself is not stored.
+// save is called when a response has just ended. If the response ended well, save adds it to its
+// conversation. If q.Store is set, save stores the response. If q.Store is not set and the request came
+// over a WebSocket, save keeps a response that ended well in memory, for the next request. If the store
+// fails, the client still gets the response. save returns false if q.Store is set and the response is
+// not stored.
 func (a *keptResponse) save(record api.Record) bool {
-	entry := *a.entry // a copy, since the goroutine that stores the events may read the entry meanwhile
+	entry := *a.entry // a copy, since the goroutine that stores the events may read the old entry meanwhile
 	entry.Response, entry.Output = record.Response, record.Output
 	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {
@@ -109,8 +110,8 @@ func (a *keptResponse) save(record api.Record) bool {
 // putRetryDelay is the pause before put tries again after the store was unavailable.
 const putRetryDelay = 500 * time.Millisecond
 
-// put stores the response, unless a client has deleted it. While the store is unavailable, it
-// retries a background response until ctx ends: clients can get its end only from the store.
+// put stores the response, unless a client has deleted it. While the store is unavailable, put tries
+// again until ctx ends if it is a background response: clients can read its end only from the store.
 func (a *keptResponse) put(ctx context.Context) error {
 	running := a.g.objects.Running
 	for !running.IsDeleted(a.meta.ID) {
@@ -131,15 +132,15 @@ func (a *keptResponse) put(ctx context.Context) error {
 	if !running.IsDeleted(a.meta.ID) {
 		return nil
 	}
-	// The store has the response if the deletion came while it was being stored.
+	// A client has deleted the response, perhaps while put was storing it.
 	if err := a.g.opts.Responses.Delete(ctx, a.user, a.meta.ID); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil
 }
 
-// changeStore calls change, even if the client has gone. If change fails, changeStore logs the
-// error with this message, notes what was not stored, and returns false.
+// changeStore calls change with a context that goes on if the client leaves. If change fails,
+// changeStore logs the error with this message, adds what to a.unstored, and returns false.
 func (a *keptResponse) changeStore(what, message string, change func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
@@ -154,7 +155,7 @@ func (a *keptResponse) changeStore(what, message string, change func(context.Con
 	return err == nil
 }
 
-// notStored returns what of the response could not be stored, as in notStoredHeader, or "".
+// notStored returns the value of notStoredHeader: what could not be stored. If all was stored, it is empty.
 func (a *keptResponse) notStored() string {
 	if a == nil {
 		return ""
@@ -166,14 +167,15 @@ func (a *keptResponse) notStored() string {
 func (a *keptResponse) remember() {
 	items := a.earlierItems
 	for _, item := range a.entry.Items() {
-		items = append(items, slices.Clone(item)) // the item itself would keep the whole response in memory
+		items = append(items, slices.Clone(item)) // item itself would keep the whole response in memory
 	}
 	a.session.remember(a.meta.ID, &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // ServeSocket serves a WebSocket of a route. The caller has checked its origin. Each message is
-// answered like a body that is posted to the route. For each message, ServeSocket calls count with the
-// request and a function that answers the request. count must call this function.
+// answered like a body that is posted to the route. For each message, ServeSocket calls count with a
+// request that is made from the message, and a function that answers the request. count must call this
+// function.
 func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
@@ -198,15 +200,16 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 // answer. Clients that connect again reach the next configuration.
 func (g *Gateway) CloseSockets() { g.closeSockets() }
 
-// socketSession keeps a WebSocket's last response if it was not stored, for a request to continue.
+// socketSession keeps the last response of a WebSocket, if this response was not stored. The next
+// request of the WebSocket can continue it.
 type socketSession struct {
 	lastID string         // the id of that response; empty: there is none
 	entry  *objects.Entry // that response; its Input has the items of the whole conversation so far
 	claim  *claims.Claim  // of entry
 }
 
-// remember keeps a response that is not stored for the next request, if there is enough memory, and
-// drops the one before: clients do not continue from that any more.
+// remember keeps a response that is not stored for the next request, if there is enough memory. It drops
+// the response that was kept before: clients do not continue from that response any more.
 func (s *socketSession) remember(id string, e *objects.Entry) {
 	s.lastID, s.entry = "", nil
 	s.claim.Release()

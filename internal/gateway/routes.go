@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// APIs are the APIs of clients. A client that is of none of them is OpenAI's, like those of the first.
+// APIs are the APIs of clients. A client that no IsClient recognizes counts as a client of the first API.
 var APIs = []*api.API{&chat.API, &responses.API, &messages.API, &images.API, &ollama.API}
 
 // ClientAPI returns the API whose client has sent a request to a route that several APIs have.
@@ -30,7 +30,7 @@ type Route struct {
 	api.Route
 	API *api.API
 
-	// stored has what answers a request about what is stored, by the method of the request.
+	// stored has the functions that answer requests about stored objects, by the method of the request.
 	stored map[string]plain
 }
 
@@ -45,7 +45,7 @@ func Routes() []*Route {
 	return all
 }
 
-// Find returns the route whose path, with its *, is the given one. It returns nil if there is none.
+// Find returns the route whose Path is path, such as "/v1/responses/*", or nil.
 func Find(path string) *Route {
 	for _, rt := range Routes() {
 		if rt.Path == path {
@@ -55,7 +55,8 @@ func Find(path string) *Route {
 	return nil
 }
 
-// Serve answers a request to a route. args are the segments of its path that match a * of the route's.
+// Serve answers a request to a route. args are the segments of the request's path that stand for the *
+// in the route's Path.
 func (g *Gateway) Serve(rt *Route, w http.ResponseWriter, r *http.Request, args ...string) {
 	switch {
 	case rt.stored != nil:

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exchange is an HTTP request being served, with its user and what to release when the answer ends.
+// exchange is an HTTP request that is being served, with what has to be released when the answer ends.
 type exchange struct {
 	w           http.ResponseWriter
 	r           *http.Request   // its context ends when the client leaves
@@ -30,14 +30,14 @@ type exchange struct {
 	accepted    atomic.Bool             // true: the request may continue for the drain timeout after the exit has begun; false: it ends immediately
 	drainer     *drainer
 	requestSlot claims.Claim   // one slot of Gateway.requestSlots
-	events      events         // where the events of the answer go; nil: to w, as server-sent events
+	events      events         // where the events of the answer go; nil: they go to w, as server-sent events
 	session     *socketSession // of the WebSocket from which the request came; nil: it came by HTTP
 	releasers   []releaser     // released by close, the last first
 	memory      *turnMemory    // made by claimMemory; nil: none was claimed
 	prealloc    preallocated
 }
 
-// preallocated has what nearly every request needs, within exchange: one allocation is enough.
+// preallocated is memory for what nearly every request needs, in exchange: one allocation is enough.
 type preallocated struct {
 	statusEntry status.Entry
 	body        claims.Claim
@@ -73,7 +73,8 @@ func (ex *exchange) close() {
 	ex.release()
 }
 
-// release releases ex.releasers from last to first. It recurses: a loop with defer would allocate.
+// release releases ex.releasers from last to first, even if one of them panics. It calls itself with
+// defer, since a loop with defer would allocate.
 func (ex *exchange) release() {
 	if last := len(ex.releasers) - 1; last >= 0 {
 		resource := ex.releasers[last]
@@ -89,7 +90,7 @@ func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	g.conclude(r, g.handle(ex, rt.API, rt.Turn))
 }
 
-// conclude reports how a request ended. It aborts one whose answer was begun but not completed.
+// conclude reports how a request ended. If the answer was begun but not completed, it aborts the request.
 func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.isCutOff() {
@@ -133,14 +134,15 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	return g.respond(ctx, run, g.newResponder(ex, req))
 }
 
-// turnContext returns the turns' context, cancelled if a request deletes or cancels the answer.
+// turnContext returns the context of the turns. A request that deletes or cancels a cancels the context.
 func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx
 }
 
-// accept receives a request and prepares its turns. It fails if the server's exit has begun or begins.
+// accept receives a request and prepares its turns. It fails if the exit begins before it returns.
+// Afterwards, the request may go on for the drain timeout.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
@@ -153,7 +155,7 @@ func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, 
 	return req, ex.preferExitError(apiErr)
 }
 
-// preferExitError returns apiErr, or the exit's error if that has ended the request. Nil stays nil.
+// preferExitError returns apiErr or, if the request has failed because of the exit, the exit's error.
 func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(ex.ctx), turn.ErrShutdown) {
 		return failures.APIError(turn.ErrShutdown)
@@ -168,7 +170,7 @@ type request struct {
 	key         *quota.Key     // nil: no key with limits was used
 	limits      *quota.Request // the request's use of the key's limits; nil: no key with limits was used
 	grants      []*quota.Grant // one for each turn; empty: the key limits neither turns nor tokens
-	body        *claims.Claim  // the memory of the body and of all to which the request refers
+	body        *claims.Claim  // the memory of the body, and of the images and items to which the request refers
 	statusEntry *status.Entry
 
 	// The fields below are set by prepare.
@@ -178,11 +180,11 @@ type request struct {
 	form      api.Form // of answer
 	overrides []string // see [Gateway.toolOverrides]
 	input     int64    // estimated tokens of the input of each turn
-	endCopy   func()   // called when the copies of the body are gone, so that another large body can be copied; further calls do nothing
+	endCopy   func()   // see [Gateway.waitToCopy]; further calls do nothing
 }
 
-// receive reads and decodes a request and waits until its turns may run. If beginLimits refuses the
-// request, or the queue is full, receive does not read the body.
+// receive reads and decodes a request, and waits until its turns may run. It does not read the body if
+// beginLimits refuses the request or the queue is full.
 func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (req *request, decoded api.Request, apiErr *apierror.Error) {
 	if req, apiErr = g.beginLimits(ex, of); apiErr == nil && g.queue.Full(ex.user) {
 		apiErr = apierror.QueueFull()
@@ -228,8 +230,9 @@ func (g *Gateway) trackStatus(ex *exchange, of *api.API, decoded api.Request) *s
 	return entry
 }
 
-// readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
-// the gateway's. claim counts the memory of the body until the end of the exchange.
+// readBody reads the body of a request. claim counts the memory of the body until the end of the
+// exchange. A body above Options.MaxBody is an error. So is a body above Caddy's own limit
+// (request_body), which may be lower.
 func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiErr *apierror.Error) {
 	claim = &ex.prealloc.body
 	*claim = *g.bodies.Claim(ex.user)
@@ -271,8 +274,9 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens runs count on a shared processor. count calls pause between its steps, so that other
-// requests get it. A large body's size is claimed once more first, for the decoded request.
+// countTokens runs count on one of the processors that large requests share. count calls pause between
+// its steps, so that other requests get this processor. For a large body, countTokens first claims the
+// size of the body once more, as the memory of the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (int, *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -293,16 +297,17 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 	return n, nil
 }
 
-// largeRequestSize is the size in bytes from which a request waits for a processor.
+// largeRequestSize is the size in bytes from which a request waits for a processor, see [Gateway.compute].
 const largeRequestSize = 64 << 10
 
-// newProcessors returns a queue for n processors. Any number may wait; a lone user may hold all.
+// newProcessors returns a queue for n processors. Any number of requests may wait. One user may hold all.
 func newProcessors(n int) *claims.Queue {
 	return claims.NewQueue(claims.QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
 }
 
-// compute runs f, which processes size bytes of a request and does not block. Large requests wait
-// for a processor, those of one user in order: if all ran at once, none would be ready early.
+// compute runs f, which processes size bytes of a request and does not block. A large request waits for
+// a processor. The large requests of a user get processors in the order in which they arrived: if all
+// ran at once, none would be ready early.
 func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 	if size < largeRequestSize {
 		f()

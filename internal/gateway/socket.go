@@ -33,8 +33,8 @@ type socketHandler func(*socketWriter, *http.Request) (usable bool)
 
 // acceptSocket accepts a WebSocket of a user. The caller must have checked the origin of the request r.
 // handle answers the requests of the WebSocket, one after the other, until the connection ends. Each
-// message becomes the body of an HTTP request, each event of the answer a message. acceptSocket
-// returns an error if there are too many WebSockets, here or of the user.
+// message becomes the body of an HTTP request. Each event of an answer becomes a message. acceptSocket
+// returns an error if this server, or the user, has too many WebSockets.
 func (g *Gateway) acceptSocket(w http.ResponseWriter, r *http.Request, user string, handle socketHandler) *apierror.Error {
 	slot := g.sockets.Claim(user)
 	defer slot.Release()
@@ -60,7 +60,7 @@ type socketConn struct {
 	requestCount int
 
 	messages chan *socketMessage
-	readBusy atomic.Bool // the method read is passing on a message, and does not read the client's answers to pings
+	readBusy atomic.Bool // the method read is passing on a message: nobody reads the client's answers to pings
 }
 
 // socketMessage is the body of a request. A handler may stop reading before the end of the body. So the
@@ -105,8 +105,8 @@ func (c *socketConn) serve(closing context.Context) {
 	}
 }
 
-// read passes messages to serve, one at a time. While serve answers a request, read already waits
-// for the next message. So read notices when the client leaves.
+// read passes messages to serve, one at a time. While serve answers a request, read already waits for
+// the next message, so that it notices when the client leaves.
 func (c *socketConn) read(ctx context.Context) {
 	for {
 		_, body, err := c.ws.Reader(ctx)
@@ -122,7 +122,7 @@ func (c *socketConn) read(ctx context.Context) {
 			return
 		}
 		_, err = io.Copy(m.pipeWriter, body)
-		_ = m.pipeWriter.CloseWithError(err) // CloseWithError always returns nil; if err is nil, the body of the request ends here
+		_ = m.pipeWriter.CloseWithError(err) // always returns nil; if err is nil, the body ends here
 		if err != nil {
 			<-ctx.Done() // wait until serve has sent the answer, which may be an error
 			return
@@ -131,8 +131,8 @@ func (c *socketConn) read(ctx context.Context) {
 	}
 }
 
-// ping pings the client until the client does not answer in time. While readBusy is true, no answer
-// can be read, so ping goes on without one.
+// ping pings the client, and returns when the client has not answered a ping in time. While readBusy is
+// true, nobody can read the answer, so ping goes on.
 func (c *socketConn) ping(ctx context.Context) {
 	for {
 		select {
@@ -155,7 +155,7 @@ func (c *socketConn) answer(ctx context.Context, m *socketMessage) (usable bool)
 	defer cancel()
 	w := &socketWriter{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer w.stopTimer()
-	defer func() { _ = m.Close() }() // unblocks read, which may wait in a write to the pipe
+	defer func() { _ = m.Close() }() // unblocks the method read, which may wait in a write to the pipe
 	if time.Since(c.opened) >= maxSocketAge {
 		_ = apierror.SocketTooOld().Respond(w, c.handshake)
 		_ = w.finish()
@@ -169,7 +169,7 @@ func (c *socketConn) answer(ctx context.Context, m *socketMessage) (usable bool)
 	return err == nil
 }
 
-// request returns a message as an HTTP request. Each request has an id of its own.
+// request returns an HTTP request whose body is the message m. Each request has an id of its own.
 func (c *socketConn) request(ctx context.Context, m *socketMessage) *http.Request {
 	c.requestCount++
 	r := c.handshake.Clone(ctx)

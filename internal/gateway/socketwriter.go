@@ -13,16 +13,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// socketWriter sends the answer to a request as messages of a WebSocket. Each event of a stream is one
-// message. An error, which is written like the answer to an HTTP request, is one message, too. A
-// socketWriter is not safe for concurrent use.
+// socketWriter sends the answer to a request as messages of a WebSocket. Each event of a stream becomes
+// one message. An error, which is written like the answer to an HTTP request, becomes one message, too.
+// A socketWriter is not safe for concurrent use.
 type socketWriter struct {
 	quiet         // a WebSocket has pings of its own
 	ctx           context.Context
 	conn          *websocket.Conn
 	message       *socketMessage // the request
 	header        http.Header
-	status        int         // 0: nothing was written
+	status        int         // of an error, or 200 if a stream has begun; 0: nothing was written
 	buf           []byte      // the body of an error
 	deadlineTimer *time.Timer // ends the reading of the request at the deadline; nil: there is no deadline
 	err           error       // why a message could not be sent; nil: all were sent
@@ -40,7 +40,7 @@ func (w *socketWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteEvent sends an event of a stream. Its data have its type, too.
+// WriteEvent sends the data of an event. It does not send the event's name, which the data contain, too.
 func (w *socketWriter) WriteEvent(_ string, data []byte) error {
 	if w.err == nil {
 		w.status = http.StatusOK
@@ -70,8 +70,8 @@ func (w *socketWriter) send(message []byte) {
 	w.err = w.conn.Write(ctx, websocket.MessageText, message)
 }
 
-// SetReadDeadline is called by [http.ResponseController]. After the deadline an answer can still be
-// sent, but no other request can follow.
+// SetReadDeadline is called by [http.ResponseController]. After the deadline, reading the request fails.
+// An answer can still be sent, but no other request can follow.
 func (w *socketWriter) SetReadDeadline(at time.Time) error {
 	w.stopTimer()
 	if !at.IsZero() {
@@ -87,14 +87,15 @@ func (w *socketWriter) stopTimer() {
 	}
 }
 
-// socketError has the first fields of an error message. The fields of the error's body follow them.
+// socketError has the first fields of a message with an error. The fields of the error's body follow.
 type socketError struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// finish sends the answer if it is an error. The events of a stream have been sent before.
+// finish sends the answer if it is an error. It does nothing if the answer is a stream, whose events
+// have been sent already.
 func (w *socketWriter) finish() error {
 	if w.err != nil || w.status == 0 || w.status == http.StatusOK || !json.Valid(w.buf) {
 		return w.err

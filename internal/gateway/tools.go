@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Answers may have these headers. A request may have modeHeader, to choose how it gets tool calls.
+// Answers may have these headers. A request may have modeHeader, to choose the form of tool calls.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -21,11 +21,11 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// toolBlockStart appears in instructions that teach a model tool calls as blocks of text.
+// toolBlockStart appears in instructions that teach a model to write tool calls as blocks of text.
 const toolBlockStart = "<use_tool"
 
-// turnOptions returns the options of a request's turns: the gateway's options, in which each
-// automatic setting is replaced by what fits this request.
+// turnOptions returns the options of a request's turns. They are the gateway's options, but each setting
+// that the operator has left automatic has the value that fits this request.
 func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
@@ -57,8 +57,9 @@ func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, pla
 	return options, nil
 }
 
-// outputMode returns the form of tool calls for the client: the request header's, else the
-// configured one, else ModeXML if the prompt itself teaches the model textual calls, or ModeJSON.
+// outputMode returns the form in which the client gets tool calls: the form in the request's header, or
+// else the configured form. If both are absent, the form is ModeXML if teachesBlocks is true (the prompt
+// itself teaches the model textual calls), and otherwise ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
@@ -76,7 +77,7 @@ func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn
 	return turn.ModeJSON, nil
 }
 
-// offered returns a test of whether the request offers a tool, by the client's name or Codex's.
+// offered returns a function that reports whether name is the client's or Codex's name of an offered tool.
 func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {
@@ -88,8 +89,8 @@ func offered(plan *prompt.Plan) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// toolOverrides returns the settings of tool calls that differ from the defaults, as name=value for
-// the log: those of the configuration, then those of the request under the names they have there.
+// toolOverrides returns the settings of tool calls that differ from the defaults, as name=value, for the
+// log. First come those of the configuration, then those of the request (a header and a field).
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	overrides := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {
@@ -101,7 +102,7 @@ func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	return overrides
 }
 
-// toolOverrides returns the settings that differ from the defaults, as name=value.
+// toolOverrides returns the configured settings that differ from the defaults, as name=value.
 func (o *Options) toolOverrides() []string {
 	var overrides []string
 	add := func(differs bool, name, value string) {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// minRequestSlots is the least limit on concurrent requests, those without turns included.
+	// minRequestSlots is the least value of the limit on concurrent requests, with or without turns.
 	minRequestSlots = 2048
 	// maxReadTime is how long a client may take to read an answer in one body.
 	maxReadTime = 10 * time.Minute
@@ -21,7 +21,7 @@ const (
 	pieceSize = 64 << 10
 )
 
-// claimRequestSlot claims a slot until the exchange is closed, or fails if none is free for the user.
+// claimRequestSlot claims a slot until the exchange is closed. It fails if the user can get none now.
 func (g *Gateway) claimRequestSlot(ex *exchange) *apierror.Error {
 	g.crowd.Note(ex.user)
 	ex.requestSlot = *g.requestSlots.Claim(ex.user)
@@ -34,13 +34,13 @@ func (g *Gateway) claimRequestSlot(ex *exchange) *apierror.Error {
 // plainCall is a request without a turn, as an [api.Call].
 type plainCall struct {
 	g         *Gateway
-	ex        *exchange     // released when the answer is made, and closed when it is read
+	ex        *exchange     // released when the answer is made; closed when the client has read the answer
 	args      []string      // see [Gateway.Serve]
-	memory    claims.Claim  // of the answer, in bytes, until it is read
-	bodyClaim *claims.Claim // of the body, once it is read
+	memory    claims.Claim  // of the answer, in bytes, until the client has read the answer
+	bodyClaim *claims.Claim // of the request's body; nil: the body has not been read
 }
 
-// plain makes the body of the answer to a call. It claims memory for what it copies.
+// plain makes the body of the answer to a call. It claims memory for the data that it copies.
 type plain func(*plainCall) ([]byte, *apierror.Error)
 
 // claimBytes claims memory for the answer or a part of it. It is called before that memory is used.
@@ -74,7 +74,7 @@ func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) 
 	return n, c.ex.preferExitError(apiErr)
 }
 
-// countTurn counts a request's tokens. It needs a slot for turns: counting can take as long as a turn.
+// countTurn counts a request's tokens. It waits for a slot like a turn: counting can take as long.
 func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
 	ex := c.ex
 	req, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)
@@ -91,7 +91,7 @@ func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
 	return rt.Count(count), ex.preferExitError(apiErr)
 }
 
-// keepAnswer returns an answer that waits for its client. claim is for the memory of the answer.
+// keepAnswer returns an answer that waits until its client reads it. claim is for the answer's memory.
 func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Error) {
 	kept, ok := claim.Keep(answer)
 	if !ok {
@@ -100,8 +100,8 @@ func keepAnswer(claim *claims.Claim, answer []byte) (claims.Bytes, *apierror.Err
 	return kept, nil
 }
 
-// serveTurnless serves a request that needs no turn. args are those of [Gateway.Serve]. answer
-// makes the body; serveTurnless claims what a larger body needs beyond the claims of answer.
+// serveTurnless serves a request that needs no turn. args are those of [Gateway.Serve]. answer makes the
+// body, and may claim memory for it. If the body is larger than that, serveTurnless claims the rest.
 func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []string, answer plain) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
@@ -115,12 +115,12 @@ func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, args []s
 			body, apiErr = keepAnswer(&c.memory, made)
 		}
 		ex.release()
-		ex.prealloc.request = request{} // drops the body, whose claim is released
+		ex.prealloc.request = request{} // drops the request's body, whose claim ex.release has released
 	}
 	g.writeAnswer(w, r, body, apiErr)
 }
 
-// Document serves a request that needs no turn. The answer is a document as JSON.
+// Document serves a request that needs no turn. The answer is the JSON of what document returns.
 func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() (any, *apierror.Error)) {
 	g.serveTurnless(w, r, nil, func(*plainCall) ([]byte, *apierror.Error) {
 		body, apiErr := document()

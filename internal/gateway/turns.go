@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// runningRequest has the turns of a request, which share the responder.
+// runningRequest has the turns of a request. All of them write to the same responder.
 type runningRequest struct {
 	g       *Gateway
 	ex      *exchange
@@ -24,14 +24,15 @@ type runningRequest struct {
 
 	mu          sync.Mutex // guards the fields below
 	responder   *responder
-	err         error // why writing or the request has failed; nil: neither has; nothing is written after a failure
+	err         error // why writing or the request has failed; nil: neither has; after err, nothing is written
 	restartable int   // how many turns may still have to be started again
 
 	allowedFailures int             // how many more choices may fail before the request fails
 	firstFailure    *apierror.Error // of the first choice that has failed; nil: none has failed
 }
 
-// start starts the turns side by side. After an error, those that started end with the exchange.
+// start starts the turns of all choices at the same time. After an error, the turns that have started
+// are closed when the exchange is closed.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
 	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, restartable: req.plan.Choices}
@@ -46,7 +47,7 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 	return run, err
 }
 
-// abandonedRecords returns a record for each turn that was abandoned while it started and for which
+// abandonedRecords is called if the turns could not start. It returns a record for each turn for which
 // the model was probably asked. Such turns count for the key of the request.
 func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []usage.Record) {
 	for _, c := range run.choices {
@@ -122,8 +123,8 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	return run.fail(c, run.nameModels(ctx, c, run.req.apiError(failure)))
 }
 
-// fail records that a choice has failed. It returns nil if the request can succeed without that
-// choice, else the request's error: that of the first choice that failed.
+// fail records that a choice has failed. If the request can succeed without this choice, fail returns
+// nil. Otherwise the request fails with the error of the first choice that failed.
 func (run *runningRequest) fail(c *choice, apiErr *apierror.Error) error {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -140,12 +141,12 @@ func (run *runningRequest) fail(c *choice, apiErr *apierror.Error) error {
 	return run.err
 }
 
-// errPanicked ends a request's other choices, or a background response, after a panic.
+// errPanicked ends the other choices after one choice has panicked, or a background response.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// forEachChoice calls f for all choices at the same time, and waits. It returns the first error,
-// which also cancels the context of the other calls with itself as the cause. A panic is raised
-// again in the caller's goroutine, where the server recovers it.
+// forEachChoice calls f for all choices at the same time, and waits until all calls have returned. It
+// returns the first error. This error also cancels the context of the other calls, as its cause. A
+// panic of f is raised again in the caller's goroutine, where the HTTP server recovers it.
 func (run *runningRequest) forEachChoice(ctx context.Context, f func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
 		return f(run, ctx, run.choices[0])
