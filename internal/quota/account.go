@@ -89,8 +89,9 @@ func (a *account) remaining(k *Key, now time.Time) int64 {
 	return remaining
 }
 
-// checkLimits returns nil if all limits allow n more of a unit, else an *ExceededError about the
-// limit that will be the last to allow it, or that never will.
+// checkLimits returns nil if all limits of a unit allow n more. Otherwise it returns an *ExceededError
+// about one of the exceeded limits: one that never allows n, or else the limit that will be the last to
+// allow n again.
 func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {

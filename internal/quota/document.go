@@ -56,9 +56,8 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [Book]. It returns all counts and the number of changes; if that equals
-// since, the counts are nil. Tokens that running turns have reserved are stored as used, in case
-// this process ends before their end. Accounts with neither counts nor turns are removed from l.
+// Document implements [Book]. Tokens that are reserved for running turns are stored as used, in case this
+// process ends before the turns do. Document removes accounts with neither counts nor turns from l.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ type Grant struct {
 	untaken      int64 // reserved tokens that Take has not returned yet
 	spent        bool  // the last Take or Raise has reached a limit
 	engineFailed bool  // an operation on the engine has failed, so no other is tried until Close
-	isCounted    bool  // Close must count the tokens of the turn: a limit of tokens applies, and Reserve has allowed the turn
+	isCounted    bool  // Close must count the tokens of the turn: a limit of tokens applies, and Reserve (perhaps by failOpen) has allowed the turn
 	closed       bool
 }
 

@@ -26,10 +26,11 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns the number of changes until now, and a document: a struct to encode as JSON
-	// that begins with a [Header], or nil if the number equals since.
+	// Document returns a document, and how often the book has changed until now. The document is a struct
+	// that begins with a [Header], and is stored as JSON. It is nil if the number of changes equals since:
+	// the book has not changed.
 	Document(since uint64) (document any, changes uint64)
-	// Restore adds a document's counts. The error means that it cannot be read.
+	// Restore adds the counts of a document to the book. An error means that the document cannot be read.
 	Restore(document []byte) error
 }
 
@@ -41,7 +42,8 @@ type Header struct {
 // NewHeader returns the header of a document that is stored.
 func NewHeader() Header { return Header{documentVersion} }
 
-// Keeper stores a book in a file, from the first call of Hold until the last release, and by Flush.
+// Keeper stores a book in a file: regularly from the first call of Hold until the last release, and after
+// that by Flush.
 type Keeper struct {
 	book     Book
 	name     string
@@ -49,12 +51,13 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	holders int    // calls of Hold that were not released yet
-	store   func() // stores the book in its file; set by each Hold without other holders
+	store   func() // stores the book in its file; set by a call of Hold if there is no other holder
 	stop    chan struct{}
 	done    sync.WaitGroup
 	loaded  bool // load has succeeded, so the file may be overwritten
 
-	// Hold uses these before run starts, then only run does. After its end, Flush may use them.
+	// Hold uses the next two fields before run starts. Then only run uses them and, after the end of run,
+	// Flush.
 	savedChanges uint64    // the changes of the book when it was last stored
 	lastLogged   time.Time // when a failure was last logged
 }
@@ -90,7 +93,8 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	})
 }
 
-// Flush stores what was counted since the last release, if the book was held and is not now.
+// Flush stores what was counted after the last release. It does nothing if the book was never held, or
+// while it is held.
 func (k *Keeper) Flush() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,9 +157,9 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	k.loaded = true
 }
 
-// checkClock returns an error if the clock is in the last century: some small computers begin in
-// 1970 without power. All counts of a document would be in its future: dropped by a book, or moved
-// to the present time, and expired once the clock is set.
+// checkClock returns an error if the year is before 2000: without power, some small computers begin in
+// 1970. The counts of a document are then in the future. The usage would drop them. The ledger would move
+// them to the present, and they would expire once the clock is set.
 func checkClock(now time.Time) error {
 	if now.Year() < 2000 {
 		return fmt.Errorf("the clock of this computer is not set: it says %s", now.Format(time.RFC3339))

@@ -51,13 +51,14 @@ func (k *Key) hasLimit(unit Unit) bool {
 
 // Engine keeps the counts of what each key has used. It is safe for concurrent use.
 type Engine interface {
-	// Do does an operation atomically, by the engine's clock, in a few seconds at most. The error
-	// is ErrUnavailable or an *ExceededError, after which nothing was counted.
+	// Do does an operation atomically, by the engine's clock, in a few seconds at most. The error is an
+	// *ExceededError if a limit refuses the operation; then nothing was counted. Any other error wraps
+	// ErrUnavailable; then the operation may have been done, unless the error also wraps ErrNotSent.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
-// The errors of engines. ErrNotSent may be wrapped beside ErrUnavailable: the engine did not try the
-// operation, since it knew that it would fail.
+// The errors of engines. An error may wrap both: ErrNotSent means that the engine did not try the
+// operation, since it knew that the operation would fail.
 var (
 	ErrUnavailable = errors.New("what keys have used is not available")
 	ErrNotSent     = errors.New("Redis does not work")
@@ -92,7 +93,8 @@ type Op struct {
 type Result struct {
 	Granted   int64 // tokens that were reserved for the output of each turn
 	Remaining int64 // the fewest tokens that a limit has left
-	// snapshot has the key's counts after it; nil for a [Ledger], which has them in memory.
+	// snapshot has the key's counts after the operation. It is nil for a [Ledger], which has the counts in
+	// memory.
 	snapshot *snapshot
 }
 

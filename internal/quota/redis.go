@@ -19,7 +19,8 @@ type Redis struct {
 }
 
 // NewRedis returns an engine with its counts in Redis. run makes a prefix from account (see
-// [Key.Account]) and calls a script with it as KEYS[1]; all of the script's keys begin with it.
+// [Key.Account]), and calls a script with this prefix as KEYS[1]. All keys of the script begin with the
+// prefix.
 func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
 	return &Redis{run, time.Now, reservationTime}
 }
@@ -72,8 +73,9 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	return result, err
 }
 
-// newID returns the id of an operation's turn or, without one, of its request. A turn is settled
-// and a request counted only once, so that what is sent again or arrives late has no effect.
+// newID returns the id by which Redis recognizes an operation that is sent again or arrives late: the id
+// of its first turn or, without turns, of its request. By this id, a turn is settled only once, and a
+// request is counted only once.
 func (o *Op) newID() string {
 	if len(o.Turns) == 0 {
 		return cmp.Or(o.ID, rand.Text())

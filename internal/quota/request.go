@@ -48,8 +48,8 @@ type unsettled struct {
 	op  Op
 }
 
-// maxUnsettled bounds the operations that are not counted yet. Further operations are dropped, and
-// the tokens that their turns have reserved count as used.
+// maxUnsettled bounds the operations that are not counted yet. Further operations are dropped. The tokens
+// that their turns have reserved then count as used, after reservationTime.
 const maxUnsettled = 10_000
 
 // NewLimits returns limits with their counts in engine. Each turn reserves up to tokensAhead tokens
@@ -144,11 +144,11 @@ func (l *Limits) releaseTurn(k *Key) {
 	}
 }
 
-// Reserve counts the request and reserves tokens for its turns, each with one of the grants, in one
-// step: input tokens for the input, and more for the output. The error is an *ExceededError if a
-// limit allows no more requests, or if fewer than input+1 tokens are left for each turn; nothing
-// was counted then. Any other is ErrUnavailable. If the engine may nevertheless have counted
-// something, Settle takes that back.
+// Reserve counts the request. In the same step, it reserves tokens for each of its turns: input tokens for
+// the input, and more for the output. grants has one grant for each turn. The error is an *ExceededError
+// if a limit allows no more requests, or if fewer than input+1 tokens are left for each turn; then nothing
+// was counted. If the engine fails, the error is ErrUnavailable or, with failOpen, nil. What the engine
+// may nevertheless have counted, [Limits.Settle] undoes later.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.key.hasLimit(Tokens) {
 		grants = nil
@@ -165,14 +165,14 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 		o.Kind = Undo
 		r.limits.settleLater(r.key, o) // later, so that the client need not wait for a second timeout
 	}
-	uncounted := r.limits.failOpen && errors.Is(err, ErrUnavailable) // the request may continue
+	uncounted := r.limits.failOpen && errors.Is(err, ErrUnavailable) // allowed, but not counted
 	if err != nil && !uncounted {
 		r.refuse(err)
 		return err
 	}
 	for _, g := range grants {
 		g.mu.Lock()
-		g.isCounted, g.engineFailed = true, uncounted
+		g.isCounted, g.engineFailed = true, uncounted // if uncounted, Close still counts tokens
 		if !uncounted {
 			g.reserved, g.untaken = input+result.Granted, result.Granted
 		}
@@ -242,7 +242,7 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 // settleLater adds an operation that Settle will do.
 func (l *Limits) settleLater(k *Key, o Op) {
 	most := maxUnsettled
-	if o.Kind == Undo { // clients that are refused leave room for what turns have used
+	if o.Kind == Undo { // half of the room is kept for what turns have used
 		most /= 2
 	}
 	l.mu.Lock()
@@ -252,7 +252,7 @@ func (l *Limits) settleLater(k *Key, o Op) {
 	}
 }
 
-// Settle does the operations that are not counted yet, until the engine fails again.
+// Settle does the operations that are not counted yet. It stops if the engine fails again.
 func (l *Limits) Settle(ctx context.Context) {
 	l.settling.Lock()
 	defer l.settling.Unlock()

@@ -29,8 +29,8 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// partsPerWindow is how many parts a sliding window has. A part counts until all of it has left, so
-// a request or a token counts at most one part longer than the window.
+// partsPerWindow is how many parts a sliding window has. A part counts until the whole part has left the
+// window, so a request or a token counts at most one part longer than the window.
 const partsPerWindow = 20
 
 // Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
@@ -64,7 +64,8 @@ func (w Window) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
-// partLength is in whole microseconds. A period of the calendar is a whole number of parts.
+// partLength returns the length of a part, in whole microseconds. A period of the calendar has a whole
+// number of parts.
 func (w Window) partLength() time.Duration {
 	if w.period != "" {
 		return periods[w.period].part
@@ -128,7 +129,8 @@ type count struct {
 	n    int64
 }
 
-// counts are those of a window's parts, in order, without parts that counted nothing.
+// counts are the counts of a window's parts, in the order of the parts. Parts that counted nothing are
+// left out.
 type counts []count
 
 // update drops the parts that no longer count. After the clock was set back, it moves counts of the

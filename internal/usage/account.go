@@ -33,7 +33,8 @@ func (a *account) countTurn(r *Record) {
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
-// add adds b to a, without parts in the future, see [series.dropFuture]. now is in Unix seconds.
+// add adds b to a, but no hours and days of b in the future, see [series.dropFuture]. now is in Unix
+// seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -48,7 +49,8 @@ func (a *account) add(b *account, now int64) {
 	}
 }
 
-// addAll adds entries, of which those that were stored may be nil, to others, see [entryOf].
+// addAll adds entries to the entries in to, see [entryOf]. It skips nil entries, which a stored document
+// may have.
 func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest string) {
 	for name, t := range entries {
 		if t != nil {
@@ -57,8 +59,8 @@ func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest s
 	}
 }
 
-// entryOf returns the entry with a name. If there is none yet, entryOf makes one. All names after the
-// first most ones share the entry rest.
+// entryOf returns the entry with a name, and makes it if there is none yet. If there are as many entries
+// as the parameter most allows, all further names share the entry rest.
 func entryOf[E any](entries *map[string]*E, name string, most int, rest string) *E {
 	if (*entries)[rest] != nil {
 		most++
@@ -103,9 +105,9 @@ type UserTotals struct {
 	Totals
 }
 
-// UserName turns a user's name, which may be any bytes, into valid UTF-8 of at most maxName bytes
-// that can be stored. Only a name that is longer, not valid UTF-8 or begins with a null byte
-// changes; it has a hash at its end, so that different users never share an account.
+// UserName turns a user's name, which may be any bytes, into valid UTF-8 of at most maxName bytes that can
+// be stored. Only a name that is longer, not valid UTF-8 or begins with a null byte changes. A changed
+// name ends with a hash, so that different users never share an account.
 func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user

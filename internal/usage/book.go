@@ -29,7 +29,7 @@ type Book struct {
 	since    time.Time // when counting began
 	accounts map[string]*account
 	entries  []Entry // the last turns, the newest last
-	refused  []Entry // the last refused requests, apart from the turns, which they must not displace
+	refused  []Entry // the last refused requests, in a list of their own, so that they displace no turns
 	changes  uint64  // how often the book has changed
 }
 
@@ -60,7 +60,8 @@ func (b *Book) account(user string) *account {
 // Everybody stands for all users. No user has this name, see [UserName].
 const Everybody = "\x00all"
 
-// Account returns what a user has used or, for [Everybody], all users, with each one's totals.
+// Account returns what a user has used. For [Everybody], it returns what all users have used together,
+// with the totals of each user.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +109,8 @@ func (a *account) body(since, started, now int64) Account {
 	return body
 }
 
-// Raw returns the turns of a user among the last maxEntries turns of all users, and the same of
-// refused requests. For [Everybody], it returns all of these.
+// Raw returns the entries of a user, or of all users for [Everybody], among the last maxEntries turns and
+// the last maxEntries refused requests.
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

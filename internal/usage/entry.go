@@ -29,8 +29,8 @@ type Entry struct {
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn. last is that of the turn before: most turns have the same user
-// and model, so both share the copies of these texts.
+// newEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the same
+// user and model as the turn before, and both entries then share one copy of these texts.
 func newEntry(r *Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
@@ -90,7 +90,8 @@ func (b *Book) addEntry(e Entry) {
 	*list = append(*list, e)
 }
 
-// newestEntries returns the wanted ones of the last maxEntries turns and refusals, newest first.
+// newestEntries returns the wanted entries among the last maxEntries turns and the last maxEntries refused
+// requests, newest first.
 func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
 	for _, list := range [...][]Entry{b.entries, b.refused} {

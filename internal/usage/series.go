@@ -17,9 +17,10 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// partStart returns the start of the part with this time; oldestStart that of the oldest part to
-// keep if the part with this time is the newest. All times are in Unix seconds.
+// partStart returns the start of the part that contains a time. All times are in Unix seconds.
 func (s span) partStart(timestamp int64) int64 { return timestamp - timestamp%s.width }
+
+// oldestStart returns the start of the oldest part to keep, if the newest part contains the time.
 func (s span) oldestStart(timestamp int64) int64 {
 	return s.partStart(timestamp) - (s.maxParts-1)*s.width
 }
@@ -33,7 +34,7 @@ type TimeTotals struct {
 // series holds the totals of hours or days in order, without those that have no turns.
 type series []TimeTotals
 
-// add adds t to the part that contains timestamp, unless that is too old to be kept.
+// add adds t to the part that contains timestamp, unless that part is too old to be kept.
 func (s series) add(by span, timestamp int64, t Totals) series {
 	start := by.partStart(timestamp)
 	switch i, found := s.find(start); {

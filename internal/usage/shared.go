@@ -24,7 +24,7 @@ type Shared struct {
 
 	mu        sync.Mutex
 	pending   *Book // the turns that are in no batch yet
-	batch     *Book // what may be stored only in part, with the sum of its accounts as that of Everybody
+	batch     *Book // the turns that are being stored; an account that was stored leaves it
 	batchID   int64 // when the batch was made, in Unix microseconds
 	isWaiting bool  // Store will be called soon
 }
@@ -85,8 +85,8 @@ func (s *Shared) Store(ctx context.Context) error {
 	return nil
 }
 
-// nextBatch makes the pending turns the batch, unless the last batch is not stored yet. It reports
-// false if nothing is left to store.
+// nextBatch makes the pending turns the batch, unless accounts of the last batch are still to be stored.
+// It reports false if nothing is left to store.
 func (s *Shared) nextBatch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Shared) nextBatch() bool {
 	if s.batch.changes == 0 {
 		return false
 	}
-	s.batch.accounts[Everybody] = s.batch.sum(Everybody)
+	s.batch.accounts[Everybody] = s.batch.sum(Everybody) // stored like the account of a user
 	return true
 }
 
@@ -105,10 +105,11 @@ func (s *Shared) nextBatch() bool {
 type sharedAccount struct {
 	*account
 	Since   int64            `json:"since"`   // when counting began, in Unix seconds; 0: it has not
-	Batches map[string]int64 `json:"batches"` // the last one of each node in the last day, by its batchID
+	Batches map[string]int64 `json:"batches"` // by nodeID: the batchID of the node's last batch, kept for a day
 }
 
-// store adds an account of the batch to the one in Redis, unless a call without an answer has done so.
+// store adds an account of the batch to the user's account in Redis. It does nothing if an earlier call,
+// whose answer was lost, has done so.
 func (s *Shared) store(ctx context.Context, user string, a *account) error {
 	var entries []any
 	if user == Everybody {
@@ -121,7 +122,7 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 			entries = append(entries, list, text)
 		}
 	}
-	for {
+	for { // again if another node has changed the account meanwhile
 		sum, stored, err := s.read(ctx, user)
 		if err != nil || sum.Batches[s.nodeID] == s.batchID {
 			return err
@@ -153,7 +154,8 @@ func (s *Shared) read(ctx context.Context, user string) (sharedAccount, string, 
 	return a, text, err
 }
 
-// Account returns what a user has used at all nodes or, for [Everybody], all, with their totals.
+// Account returns what a user has used at all nodes. For [Everybody], it returns what all users have used
+// together, with the totals of each user.
 func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -164,7 +166,7 @@ func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	return sum.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
-// Raw returns a user's turns among the last ones of all nodes, or all of them for [Everybody].
+// Raw returns the entries of a user, or all entries for [Everybody], among the last ones of all nodes.
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
@@ -195,9 +197,9 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 //
 // They expire 400 days after the last change.
 
-// accountScript returns the account of a user, or "". Arguments: the user; then, to change the account,
-// what it is known to be, what it is to be, the most entries to keep, and pairs of a list and an entry
-// for it. If the account is not what it is known to be, the script changes nothing.
+// accountScript returns the JSON of a user's account, or "" if there is none. Arguments: the user; then,
+// to change the account, its expected JSON, its new JSON, the most entries of a list, and pairs of a list
+// and an entry to add. If the account has other JSON than expected, the script changes nothing.
 var accountScript = redis.NewScript(`
 local key, age = KEYS[1] .. 'account:' .. redis.sha1hex(ARGV[1]), 400 * 86400
 local found = redis.call('GET', key) or ''
