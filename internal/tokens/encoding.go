@@ -17,11 +17,11 @@ import (
 var encoding = sync.OnceValue(codec.NewO200kBase)
 
 // maxPart bounds the text that the encoding gets at once, in bytes: its time grows with the square of a
-// word. No language has words that long.
+// word's length. No language has words that long.
 const maxPart = 1 << 10
 
-// Count returns the number of tokens in a text, in linear time. Special ones, such as <|endoftext|>,
-// are text. More than maxPart bytes without a word's end are counted in parts, a little inexactly.
+// Count returns the number of tokens in a text, in linear time. Special tokens, such as <|endoftext|>,
+// count as text. Words of more than maxPart bytes are counted in parts, a little inexactly.
 func Count(text string) (n int) {
 	for text != "" {
 		part := FirstPart(text)
@@ -39,8 +39,8 @@ func countPart(part string) int {
 	return n
 }
 
-// FirstPart returns the beginning of a text, at most maxPart bytes. If the text is longer, the part ends after
-// a word or a number, where a token always ends, unless it has none.
+// FirstPart returns the beginning of a text, at most maxPart bytes. If the text is longer, the part ends
+// after a word or a number, where a token always ends, unless the part has no such place.
 func FirstPart(text string) string {
 	part := Prefix(text, maxPart)
 	for i := len(part) - 1; len(part) < len(text) && i > 0; i-- {
@@ -59,7 +59,7 @@ func endsToken(text string, i int) bool {
 
 func isWord(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' }
 
-// Prefix returns a text's first n bytes, at least a rune, without an incomplete one at the end.
+// Prefix returns the first n bytes of a text (n >= utf8.UTFMax), less an incomplete rune at the end.
 func Prefix(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -11,14 +11,14 @@ const (
 //
 // A token has at least one byte. So as long as the texts have no more bytes than tokens are left, Limit
 // only keeps them. When they have more, it counts them together. Near the limit it counts each piece, with
-// the word before it, which may have become another token. So the cut seldom depends on the pieces: it may
-// lie a token or two beside the exact place if a piece splits a token that is out already, and before it
-// in more than maxOpen bytes without the end of a word.
+// the word before it, which may have become another token. So the cut seldom depends on the pieces. It may
+// be a token or two off if a piece splits a token whose beginning is out already, and too early in more
+// than maxOpen bytes without the end of a word.
 type Limit struct {
 	left      int    // how many tokens are left, without those of uncounted; negative: Whole went beyond the limit
 	counted   int    // how many tokens were counted
 	uncounted []byte // the output that was not counted yet
-	ends      []int  // the ends of the texts in it
+	ends      []int  // the ends of the texts in uncounted
 }
 
 // NewLimit returns a limit of this number of tokens.
@@ -27,7 +27,7 @@ func NewLimit(tokens int) *Limit { return &Limit{left: tokens} }
 // Raise raises the limit by a number of tokens.
 func (l *Limit) Raise(tokens int) { l.left += tokens }
 
-// Add adds the next piece, and returns as much as the limit allows. exceeded: that is not all.
+// Add adds the next piece, and returns as much as the limit allows. exceeded says that this is not all.
 func (l *Limit) Add(piece string) (within string, exceeded bool) {
 	if l.Fits(len(piece)) {
 		l.uncounted = append(l.uncounted, piece...)
@@ -87,7 +87,7 @@ func (l *Limit) Count() int {
 	return l.counted + Count(string(l.uncounted))
 }
 
-// count counts new output but the last word of an open text, since a token there may continue.
+// count counts the uncounted output, except a last word that is open, since a token there may continue.
 func (l *Limit) count() {
 	start := 0
 	for _, end := range l.ends {
@@ -100,7 +100,7 @@ func (l *Limit) count() {
 	l.uncounted, l.ends = append(l.uncounted[:0], last[closed:]...), l.ends[:0]
 }
 
-// openLen returns the length of a text's end in which a token may continue; 0: above maxOpen.
+// openLen returns the length of a text's end in which a token may continue, or 0 if it is above maxOpen.
 func openLen(text string) int {
 	for i := len(text) - 1; i > max(0, len(text)-maxOpen); i-- {
 		if endsToken(text, i) {

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attempt tracks the items of one model response, so that the machine notices that Codex asks the
-// model again after one broke off. Over a WebSocket to the provider, the first retry is silent.
+// attempt tracks the items of one model response, so that the machine notices when the response broke off
+// and Codex asks the model again: over a WebSocket to the provider, Codex does not report its first retry.
 type attempt struct {
 	openItem      string // id of the item that the model is writing; empty: none
 	itemCut       bool   // the model left an item of the response unfinished
@@ -16,13 +16,14 @@ type attempt struct {
 	lastFailure string // the message of the last error that Codex has reported; empty: none. It may explain why no more events come
 }
 
-// errBrokeOff is the error of a response that broke off, if Codex retries without reporting one.
+// errBrokeOff is the error of a response that broke off, if Codex retries without reporting an error.
 var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
-// detectRetry detects a silent retry when an item begins: in one response, that comes only after the
-// model has finished the previous item. If Codex begins to summarise the history, the turn fails.
+// detectRetry detects a retry that Codex does not report. It is called when an item begins: in one
+// response, an item begins only after the model has finished the previous item. If Codex begins to
+// summarise the history, the turn fails.
 func (m *Machine) detectRetry(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
@@ -40,8 +41,8 @@ func (m *Machine) detectRetry(e *codexrpc.Event) {
 }
 
 // handleRetry is called when Codex asks the model again after err. If the response was cut (see
-// incompleteReason), the turn ends: another would be no better. If it had text or other output, the
-// turn fails, since the retry would repeat it. Otherwise the client gets the next response.
+// incompleteReason), the turn ends: another response would be no better. If the response had any output,
+// the turn fails, since the retry would repeat it. Otherwise the client gets the next response.
 func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	reason, ok := incompleteReason(err)
 	switch {

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// clientRuns counts the blocks that an Obsidian client would run in a turn's text, also some that are
-// no calls for a Choice. It stands between the Choice and the policy. For such a client, it ends the
-// turn before a block above the limit. For others, that is text, and it only reports too many calls.
+// clientRuns counts the blocks that an Obsidian client would run in a turn's text, also blocks that are no
+// calls for a Choice. It gets the parts between the Choice and the policy. For an Obsidian client, it ends
+// the turn before a block above the limit. For others, it only reports that there were too many calls.
 type clientRuns struct {
 	limit     int  // of calls; 0: nothing is counted, since the turn has no limit of its own or has exceeded it
 	runsText  bool // the client is an Obsidian client
@@ -26,9 +26,10 @@ func newClientRuns(opts *Options) clientRuns {
 	return r
 }
 
-// admit counts what an Obsidian client would run of a part. It returns false if that includes a
-// call above the limit; the part's text then ends before it. A call's text becomes what the client
-// runs as this call alone: the model's block, or nothing, so that the policy writes the block anew.
+// admit counts what an Obsidian client would run of a part. If this includes a call above the limit, and
+// the client is an Obsidian client, it returns false, and the part's text ends before this call. In the
+// part of a call, the text becomes what the client runs as exactly this call: the model's block, or
+// nothing, so that the policy writes a new block.
 func (r *clientRuns) admit(p *aggregator.Part) bool {
 	if p.Kind == aggregator.PartCall {
 		p.Text = findable(p)
@@ -51,7 +52,7 @@ func (r *clientRuns) admit(p *aggregator.Part) bool {
 	return !r.runsText
 }
 
-// readText reads text that is no call. A block that the scanner gave up may still be open in it.
+// readText reads text that is no call. For the client, a block that the scanner gave up may still be open.
 func (r *clientRuns) readText(p *aggregator.Part) bool {
 	unread := int(min(max(0, r.readUntil-p.Offset), int64(len(p.Text))))
 	n := unread + r.runs.ReadOpen(p.Text[unread:], r.limit)
@@ -62,7 +63,7 @@ func (r *clientRuns) readText(p *aggregator.Part) bool {
 	return within
 }
 
-// countCall counts a call, which the client gets as the model's block or else as one of its own.
+// countCall counts a call. The client gets the model's block if it runs that as this call, or a new block.
 func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	after := r.runs
 	if p.Text != "" && after.Read(p.Text, r.limit) == len(p.Text) {
@@ -74,10 +75,11 @@ func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	return r.runs.Count() <= r.limit
 }
 
-// readsNext reports whether the next text has to pass admit, though no byte is of a Choice's block.
+// readsNext reports whether the next text has to pass admit, even if it is only text for the Choice.
 func (r *clientRuns) readsNext() bool { return r.runs.Open() }
 
-// findable returns a block as Obsidian clients find it: <use_tool> without attributes, else nothing.
+// findable returns the block of a call as Obsidian clients find it: with <use_tool> without attributes. It
+// returns "" for a block of another pattern.
 func findable(p *aggregator.Part) string {
 	if p.Pattern != "" {
 		return ""

@@ -34,17 +34,17 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. The turn fails if it has no event,
-// besides those about failed attempts, for idleTimeout, or longer while Codex makes a picture. A
-// failure is an output, not an error of Drive, which returns the consumer's or, if the client has
-// gone, the cause of ctx's end. But for ErrShutdown the client is still there: the turn fails with it.
+// Drive runs a turn until its last output has been consumed. The turn fails if there is no event, besides
+// those about failed attempts, for idleTimeout, or longer while Codex makes a picture. A failure is an
+// output, not an error. Drive returns the consumer's error or, if ctx ends because the client has gone, the
+// cause. With the cause ErrShutdown the client is still there: the turn fails with ErrShutdown.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty if the turn has already ended
 			consumer.Leave(held)
 		}
 	}()
-	// Drive waits for one channel only: for several, that would take more time than a small delta.
+	// Drive waits for one channel only: waiting for several takes more time than a small delta.
 	wake := source.Wake
 	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
 	d.timer = newLazyTimer(wake)
@@ -121,13 +121,13 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	return min(d.idleAt, d.wakeAt, d.graceEnd, d.refuseCalls(now)), nil
 }
 
-// maxCallSilence is how long the model may be silent after a call, until it is refused. If the
-// response broke off, this makes Codex report it, and the turn ends with the call; nothing shows it
-// earlier. But if the model is only writing another call, the thread cannot be kept after it.
+// maxCallSilence is how long the model may be silent after a call until the call is refused. If the
+// response broke off, the refusal makes Codex report that, and the turn ends with the call; nothing shows
+// it earlier. If the model is only slow to write another call, the refusal costs the kept thread.
 const maxCallSilence = 5 * time.Second
 
-// refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or
-// the model was silent until refuseAt. next is the time at which it has to be called again.
+// refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or the model
+// was silent until refuseAt. next is the time at which refuseCalls has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	m := d.machine
 	switch {
@@ -186,7 +186,7 @@ func consume(consumer Consumer, outputs []Output) error {
 }
 
 var (
-	// ErrIdle ends a turn without events for the idle timeout. A wrapping error may have Codex's last.
+	// ErrIdle ends a turn without events for the idle timeout. Codex's last error may be added.
 	ErrIdle = errors.New("codex sent nothing for the idle timeout")
 
 	// ErrCompacted ends a turn in which Codex begins to summarise a history that does not fit the

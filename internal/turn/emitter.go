@@ -27,7 +27,7 @@ func (e *emitter) emit(o Output) {
 	e.batch = append(e.batch, o)
 }
 
-// maxPendingReasoning bounds pending items; more are dropped. A model has one or two at a time.
+// maxPendingReasoning bounds the pending reasoning items; more are dropped. A model has one or two.
 const maxPendingReasoning = 64
 
 // endReasoning holds the end of a reasoning item until the next output. Without one, the client

@@ -105,10 +105,10 @@ func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
-// failWith sends the withheld text, and ends the turn with err. But the turn ends well if the
-// client already has all that it will get, or if Codex fails after its calls were refused: the
-// response broke off after whole calls, which the client can run. An open block becomes text, and
-// is counted with blockReason.
+// failWith sends the withheld text, and ends the turn with err. But the turn ends well if the client
+// already has all that it will get, or if Codex reports a failure after calls were refused: the response
+// broke off after whole calls, which the client can run. An open block becomes text, counted with
+// blockReason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	_, reported := errors.AsType[*codexrpc.TurnError](err)

@@ -57,7 +57,8 @@ func (l *lastCall) isCut() bool {
 	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
 }
 
-// Reset puts a machine at the start of a turn, without its previous one. opts must not change in it.
+// Reset puts a machine at the start of a turn and forgets the last turn. opts must not change during a
+// turn.
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, limits: newTextLimits(opts), runs: newClientRuns(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]
@@ -100,9 +101,9 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace (the wait for more calls) is over. The grace starts again if the
-// model is still writing a block for the client; in ModeJSON, only if it has new text: there, an open
-// block is text, whereas an Obsidian client runs it. Without a grace, GraceOver does nothing.
+// GraceOver ends a turn whose grace (the wait for more calls) is over. The grace starts again if the model
+// may be writing a block for the client; in ModeJSON, only if text has come since the grace began: there an
+// open block is text, but an Obsidian client would run it. Without a grace, GraceOver does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
@@ -115,8 +116,8 @@ func (m *Machine) GraceOver() []Output {
 	return m.out.batch
 }
 
-// Fail ends the turn with a failure that is no event, such as a lost connection; without it, if
-// only the usage is missing. If the turn has ended already, Fail returns nothing.
+// Fail ends the turn with a failure that is no event, such as a lost connection. If only the usage is
+// missing, the turn ends without a failure. If the turn has ended already, Fail returns nothing.
 func (m *Machine) Fail(err error) []Output {
 	m.out.startBatch()
 	switch {
@@ -133,8 +134,8 @@ func (m *Machine) Fail(err error) []Output {
 	return m.out.batch
 }
 
-// Abandon ends the turn because its client has gone. It returns the withheld text, since the answer
-// may be stored, no OutputFailure, and an OutputFinish only if that text reaches a limit.
+// Abandon ends the turn because its client has gone. It returns the withheld text, since the answer may be
+// stored. It returns no OutputFailure, and an OutputFinish only if the withheld text reaches a limit.
 func (m *Machine) Abandon() []Output {
 	m.out.startBatch()
 	if !m.done {
@@ -219,7 +220,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	}
 }
 
-// addText processes a piece of a message. gap separates it from the previous one; empty: nothing does.
+// addText processes a piece of a message. gap separates the piece from the text before; empty: no gap.
 func (m *Machine) addText(gap, text string) {
 	if m.opts.Picture {
 		m.pictureTool.addText(gap + text)
@@ -239,7 +240,7 @@ func (m *Machine) addText(gap, text string) {
 	m.grace.hasText = true
 }
 
-// messageCompleted ends a message and its open block. One of another, later message stays open.
+// messageCompleted ends a message and the block that is open in it. A block of a later message stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.addText(m.messages.complete(e.ItemID, e.Text))
 	if m.messages.lastItem == e.ItemID && !m.stopped() {
@@ -283,7 +284,7 @@ func (m *Machine) checkOffered(e *codexrpc.Event) {
 // webSearchTool is the name of the provider's web search among the tools.
 const webSearchTool = "web_search"
 
-// functionCall processes a structured call. Codex answers those of tools that are not the client's.
+// functionCall processes a structured call. Codex itself answers calls of tools that are not the client's.
 func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.attempt.callsAnswered {
 		m.handleRetry(errBrokeOff)
@@ -354,19 +355,19 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called after a response with stray calls or calls for pictures, but none for
-// the client. Codex asks the model again, after a call for a picture only if there is no picture,
-// since that ends the turn. continueAfterStrays ends the turn after too many such responses.
+// continueAfterStrays is called after a response with stray calls or calls for pictures, but no calls for
+// the client. It ends the turn after too many such responses. Otherwise Codex asks the model again; after a
+// call for a picture, only if no picture was made, since a picture ends the turn.
 func (m *Machine) continueAfterStrays() {
 	m.strays.inResponse = false
 	m.strays.responses++
 	if mayContinue := m.strays.responses < maxStrayResponses; !mayContinue || !m.pictureTool.awaited {
-		m.expectResponse(mayContinue)
+		m.expectResponse(mayContinue) // otherwise pictureCallAnswered does this
 	}
 }
 
-// expectResponse is called when Codex asks the model again. It ends the turn unless mayContinue, or
-// if the budget has fewer tokens than the last response's input, the least for the next.
+// expectResponse is called when Codex asks the model again. It ends the turn if mayContinue is false, or if
+// the budget has fewer tokens than the last response's input: the next response needs at least as many.
 func (m *Machine) expectResponse(mayContinue bool) {
 	if last := m.usage.lastResponse; last != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()

@@ -5,13 +5,13 @@ import "hash/maphash"
 // MessageGap separates messages, or parts of a summary, for a client that reads them as one text.
 const MessageGap = "\n\n"
 
-// maxMessages bounds the tracked messages of a turn, which usually has a few. Of others, the client
-// gets the deltas, but text that is missing there stays missing (see messages).
+// maxMessages bounds the tracked messages of a turn, which usually has a few. Of further messages, the
+// client gets the deltas, but not what is missing in them (see messages).
 const maxMessages = 1024
 
-// messages tracks the agent messages of a turn. Their text comes as deltas, and then once more as a
-// whole, of which the client gets what was missing. Messages are identified by their item's id, not
-// by their text, so that repeated text is kept.
+// messages tracks the agent messages of a turn. Their text comes as deltas, and then once more as a whole.
+// The client gets the deltas, and from the whole text what was missing in them. Messages are identified by
+// their item's id, not by their text, so that repeated text is kept.
 type messages struct {
 	seed      maphash.Seed
 	byItem    map[string]*message // by the id of their item
@@ -60,9 +60,9 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 	return t.gapBefore(item), text
 }
 
-// complete processes an item's whole text. It returns what was missing in the deltas, without deltas
-// all of it, and the gap before. If the text does not begin with the deltas, since some providers trim
-// or mend its end, it returns nothing, since the client has the deltas, and sets differs.
+// complete processes an item's whole text. It returns the text that was missing in the deltas, and the gap
+// before. Some providers trim or mend the end of a text, so the whole may not begin with the deltas, which
+// the client already has. Then complete returns nothing and sets differs.
 func (t *messages) complete(item, whole string) (gap, added string) {
 	m := t.message(item)
 	if m == nil {
@@ -95,7 +95,7 @@ func (t *messages) gapBefore(item string) string {
 	return ""
 }
 
-// message returns the message of an item, which it makes if needed; nil: there are maxMessages.
+// message returns the message of an item, which it makes if needed, or nil if there are maxMessages others.
 func (t *messages) message(id string) *message {
 	if t.lastFound != nil && t.lastFound.id == id {
 		return t.lastFound

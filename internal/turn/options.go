@@ -21,8 +21,8 @@ const (
 	ModeXML Mode = "obsidian-xml"
 )
 
-// StopMode says when a turn with tool calls ends if the model has not finished. In every mode, a
-// structured call ends it at the end of the model response: only the client can answer it.
+// StopMode says when a turn with tool calls ends if the model has not finished. In every mode, a structured
+// call ends the turn at the end of the model response, since only the client can answer the call.
 type StopMode string
 
 const (
@@ -97,8 +97,8 @@ type ToolOptions struct {
 	XMLEscape usetool.Escaping `json:"xml_escape,omitempty" option:"literal|entities" default:"literal"`
 }
 
-// Options are the options of a [Machine] for one turn. The zero value is a plain OpenAI turn: it
-// has only structured calls, and ends at the end of the model response.
+// Options are the options of a [Machine] for one turn. The zero value is a plain OpenAI turn: calls are
+// structured (function_call items, not blocks in the text), and end the turn with the model response.
 type Options struct {
 	ToolOptions
 
@@ -106,10 +106,10 @@ type Options struct {
 	Choice int
 	// IDSuffix, in lower case, makes call ids differ from those of a conversation's other turns.
 	IDSuffix string
-	// Spent is the thread's usage before this turn, also of its part before a wait for calls' results.
+	// Spent is the thread's usage before this turn; if the turn was parked, also its usage before that.
 	Spent codexrpc.Usage
-	// ClientName returns the client's own name of Codex's tool; false: it is not the client's,
-	// Codex answers its calls. Nil: every tool is the client's, under its own name.
+	// ClientName returns the client's name of the tool that has this name in the thread. False: the tool is
+	// not the client's, and Codex answers its calls. Nil: every tool is the client's, under the same name.
 	ClientName func(name string) (string, bool)
 	// AcceptTextual reports whether a block of this tool is a call; nil: all are. TextualOn only.
 	AcceptTextual func(name string) bool
@@ -123,8 +123,8 @@ type Options struct {
 
 	// NoReasoning withholds summaries, which providers may send unasked, from the client.
 	NoReasoning bool
-	// Items is for a client that reads items of the Responses API, not one text: an output with Gap,
-	// not an empty line, separates messages, and reasoning items have ends, with encrypted content.
+	// Items is for a client that reads items of the Responses API, not one text. For it, an output with Gap
+	// separates messages, not an empty line, and reasoning items have ends, with encrypted content.
 	Items bool
 
 	// WebSearch: the model may search. Searches and annotations of its messages are outputs.
@@ -138,12 +138,12 @@ type Options struct {
 	// sequence that spans messages or is interrupted by a structured call does not count. The finish
 	// is FinishStop, or FinishToolCalls if calls were sent. A block open at the cut is text.
 	StopSequences []string
-	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. The text counts as
-	// the model wrote it, with blocks, as do the names and arguments of structured calls. It is cut
-	// after the last token that fits, or before a rune that this would split. A structured call that
-	// begins within the limit is sent whole, and ends the turn if it exceeds it. A block that is open
-	// at the cut is text. The finish is FinishLength, or FinishToolCalls if calls were sent and the
-	// cut is not within another one. The usage has at least the tokens counted for the limit.
+	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. The text counts as the
+	// model wrote it, with blocks; names and arguments of structured calls count, too. The text is cut
+	// after the last token that fits, or before a rune that this would split. A structured call that begins
+	// within the limit is sent whole; if it exceeds the limit, it ends the turn. A block that is open at
+	// the cut is text. The finish is FinishLength, or FinishToolCalls if calls were sent and the cut is not
+	// within another call. The usage has at least the tokens counted for the limit.
 	MaxTokens int
 	// Budget limits the tokens of the turn, counted like MaxTokens, and perhaps of others that
 	// share it. The limit that is reached first ends the turn. Nil: there is no budget.
@@ -154,7 +154,7 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens from the budget and returns how many: 0 if none are left.
 	Take(n int) int
-	// Raise takes tokens until this turn has n, even if fewer are left, and reports if some are left.
+	// Raise takes tokens until this turn has n, even if fewer are left. It reports whether some are left.
 	Raise(n int64) bool
 }
 

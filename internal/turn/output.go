@@ -11,7 +11,7 @@ type OutputKind uint8
 const (
 	// OutputText is new text of the assistant's message, in Text.
 	OutputText OutputKind = iota + 1
-	// OutputReasoning is new text of the summary, in Text; ID is its item, Part its part.
+	// OutputReasoning is new text of the reasoning summary, in Text. ID is its item, Part its part.
 	OutputReasoning
 	// OutputReasoningEnd ends the reasoning item ID, which may have no summary. Text has its
 	// encrypted content, if there is any. Only for [Options].Items.
@@ -22,8 +22,8 @@ const (
 	OutputSearchStart
 	// OutputSearchEnd ends the web search ID. Text is JSON of what was done; empty: unknown.
 	OutputSearchEnd
-	// OutputAnnotations are the current message's annotations, in Text as a JSON array. Their
-	// indexes count its characters; Part is the number of those in the answer before the message.
+	// OutputAnnotations are the current message's annotations, in Text as a JSON array. Their indexes count
+	// the characters of the message. Part is the number of characters in the answer before the message.
 	OutputAnnotations
 	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
 	// prompt from which the picture was made. Transparent may be set.
@@ -45,12 +45,12 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// Output is a piece of a turn's answer. A turn's last one, and no other, is an OutputFinish or
-// OutputFailure. Nothing else decides what clients see, of a stream or a whole answer.
+// Output is a piece of a turn's answer. The last output of a turn, and no other, is an OutputFinish or
+// OutputFailure. Outputs alone decide what clients see, in a stream or a whole answer.
 type Output struct {
 	Kind OutputKind
-	// Gap marks an output that is only a boundary: of reasoning's parts with a Text, for clients
-	// that read it as one, of messages, in turns with [Options].Items, without a Text.
+	// Gap marks an output that is only a boundary. Between parts of reasoning, it has a Text, for clients
+	// that read them as one text. Between messages, only with [Options].Items, it has none.
 	Gap bool
 	// Transparent says that the picture was asked for with a transparent background.
 	Transparent bool
@@ -62,7 +62,7 @@ type Output struct {
 	ID string
 	// Part is the index of a summary's part; in OutputAnnotations, the characters before the message.
 	Part int
-	// Phase is that of the message that a Gap ends: commentary or final_answer; empty: unknown.
+	// Phase is the phase of the message that a Gap ends: commentary or final_answer; empty: unknown.
 	Phase string
 	// Name is the tool's name as the client declared it or, in an OutputPicture, the picture's prompt.
 	Name string

@@ -48,8 +48,8 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	}
 }
 
-// startGraceAfterCall starts the [grace] after a call, if the options ask for it. isBlock: the call
-// is a block in the text. sent is false if the client does not get it, as a repetition.
+// startGraceAfterCall starts the [grace] after a call, if the options ask for it. isBlock says that the
+// call is a block in the text. sent is false if the client does not get the call, since it repeats another.
 func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 	switch {
 	case sent && m.policy.isClosed():
@@ -60,8 +60,8 @@ func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 }
 
 // blockAborted processes the end of a block that is no call; its text follows as parts. After textual
-// calls, the [grace] starts again. But after a block that is too large, it stops: otherwise it could
-// end the turn before the rest of the block. If the client already has all that it will get, it stays.
+// calls, the [grace] starts again. But if the block was too large, the grace stops: it could end the turn
+// before the rest of the block. If the client already has all that it will get, the grace stays as it is.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.policy.blockAborted(p)
 	switch {
@@ -73,7 +73,7 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// clientName returns the client's name of Codex's tool, or false if it is not the client's.
+// clientName returns the client's name of a tool of the thread, or false if the tool is not the client's.
 func (m *Machine) clientName(name string) (string, bool) {
 	if m.opts.ClientName == nil {
 		return name, true
@@ -81,7 +81,7 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool in a block, which may have it from the prompt.
+// blockName returns the client's name of a tool in a block. The model may already use it, from the prompt.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client
@@ -99,8 +99,8 @@ func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.processParts(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// grace is how long a turn waits for more calls: after a block or, in StopFirst, the first call.
-// Each start changes generation. The machine has no clock: its caller then sets a deadline.
+// grace is the wait of a turn for more calls: after a block or, in StopFirst, after the first call. The
+// machine has no clock: each start changes generation, so that the caller sets a new deadline.
 type grace struct {
 	running    bool
 	hasText    bool // text has come since the start

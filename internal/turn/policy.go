@@ -11,9 +11,9 @@ import (
 // maxWithheld bounds the withheld text, in bytes. Longer text is sent, even after the last call.
 const maxWithheld = 1 << 20
 
-// policy decides which text and calls the client gets, between the scanner, which finds the calls,
-// and the outputs. It may withhold text until it knows whether a call follows. It depends only on
-// the order of text and calls, not on the deltas' bounds.
+// policy decides which text and calls the client gets, between the scanner, which finds the calls, and the
+// outputs. It may withhold text until it knows whether a call follows. Its decisions depend only on the
+// order of text and calls, not on where a delta ends.
 type policy struct {
 	opts   *Options
 	report *Report
@@ -63,10 +63,10 @@ func (p *policy) addTextAt(text string, offset int64) {
 	p.addText(text)
 }
 
-// addGap processes the boundary between two messages, with their separator. For a client that reads
-// one text, or while the first one's text is withheld, that becomes text. A client that reads items
-// gets an output with Gap, unless text after the last call is withheld and nothing visible was sent
-// since. If p is closed, addGap does nothing.
+// addGap processes the boundary between two messages. For a client that reads one text, or while text is
+// withheld, the separator becomes text. Otherwise, a client that reads items gets an output with Gap,
+// unless text after the last call is withheld and nothing visible was sent since. It gets none if p is
+// closed.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -90,8 +90,8 @@ func (p *policy) withholdsTail() bool {
 	return p.report.Calls > 0 && p.opts.suppressTail() && !p.passThrough
 }
 
-// withholdsBlank reports whether white space is withheld until visible text follows. ModeJSON
-// removes blocks: the client would get the line breaks between them.
+// withholdsBlank reports whether white space is withheld until visible text follows: in ModeJSON, which
+// removes blocks, the client would else get the line breaks between them.
 func (p *policy) withholdsBlank() bool {
 	return !p.visibleSent && p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.passThrough
 }
@@ -108,10 +108,9 @@ func (p *policy) sendWithheld() {
 	}
 }
 
-// blockAborted prepares for the text of a block that is no call. The block and the text before it
-// are sent, even after a call: the model meant one, and a client may run it. So is the text after a
-// block that was too large: it may be its end. Other text after it may be withheld again. An
-// opening tag that is only mentioned in prose is treated like prose.
+// blockAborted prepares for the text of a block that is no call. The block and the withheld text before it
+// are sent, even after a call, since a client may run the block. After a block that was too large, all text
+// is sent until the next call: it may be the block's end. A tag that is only mentioned in prose is prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.isClosed() {
 		return
@@ -138,8 +137,8 @@ func (p *policy) sendCall(part *aggregator.Part) {
 	p.visibleSent, p.passThrough, p.blockOpen = false, false, false
 }
 
-// sendBeforeCall sends the withheld text before a call. ModeJSON drops it if it is blank and no
-// visible text was sent since the last call. ModeXML adds the delimiter between two blocks.
+// sendBeforeCall sends the withheld text before a call. In ModeJSON it drops this text if it is blank and
+// no visible text was sent since the last call. In ModeXML it adds the delimiter between adjacent blocks.
 func (p *policy) sendBeforeCall(isFirst bool) {
 	blank := !p.visibleSent && isBlank(p.withheld.String())
 	if blank && !p.opts.writesBlocks() {
@@ -151,8 +150,8 @@ func (p *policy) sendBeforeCall(isFirst bool) {
 	}
 }
 
-// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block is open,
-// its missing end comes first: a client would read both as one.
+// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block has no end, its
+// end comes before a new block, since a client would read the two as one block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if text == "" {
@@ -180,8 +179,8 @@ func quoted(text string) string {
 	return string(quoted)
 }
 
-// end sends the withheld text at the end of the turn. After a call it drops text if the options
-// suppress the tail, except with passThrough, and in ModeJSON white space.
+// end sends the withheld text at the end of the turn. But after a call, it drops the text if the options
+// suppress the tail (except with passThrough) and, in ModeJSON, if the text is white space.
 func (p *policy) end() {
 	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {

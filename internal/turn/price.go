@@ -14,7 +14,7 @@ const (
 	maxPrice = 1e6 * priceUnit
 )
 
-// parsePrice reads a decimal in the provider's unit, up to maxPrice. Other texts, and below 0: 0.
+// parsePrice reads a decimal in the provider's unit, up to maxPrice. Below 0 and for other texts, it is 0.
 func parsePrice(text string) Price {
 	price, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(price > 0) {
@@ -39,7 +39,7 @@ func (p Price) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, p.Float(), 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads a number, or fails. Below 0 it becomes 0; too large, the largest Price.
+// UnmarshalJSON reads a number. It makes a negative number 0, and one that is too large the largest Price.
 func (p *Price) UnmarshalJSON(number []byte) error {
 	price, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {

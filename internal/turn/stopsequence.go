@@ -28,8 +28,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 	return f
 }
 
-// feed reads the next piece, and returns text that cannot be a part of a stop sequence. After a
-// sequence is found, f.foundSequence, out is the rest before it, and what follows is dropped.
+// feed reads the next piece, and returns text that cannot be a part of a stop sequence. If it finds a
+// sequence, it sets f.foundSequence, returns the text before the sequence, and drops the text after it.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.mayBegin(piece) {
 		return piece, false
@@ -61,7 +61,7 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	return text[:len(text)-len(held)], false
 }
 
-// shortPiece is up to how many bytes looking at each is faster than searching, as for most deltas.
+// shortPiece is the size up to which looking at each byte is faster than searching, as for most deltas.
 const shortPiece = 64
 
 // mayBegin reports whether a sequence may begin in a piece.

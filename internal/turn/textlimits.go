@@ -37,8 +37,8 @@ func newTextLimits(opts *Options) textLimits {
 // clear removes the stop sequences, with the text that they hold, and the limit.
 func (c *textLimits) clear() { c.stopFilter, c.tokens = nil, nil }
 
-// takeFromBudget raises the limit by tokens of the budget, until n more bytes are certainly within
-// it, the budget is empty, or the turn has taken opts.MaxTokens.
+// takeFromBudget raises the limit by tokens of the budget, in steps (see minBudgetStep), until n more bytes
+// are certainly within the limit, the budget is empty, or the turn has taken opts.MaxTokens.
 func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	for opts.Budget != nil && !c.tokens.Fits(n) {
 		want := min(max(c.fromBudget, minBudgetStep), maxBudgetStep)
@@ -57,15 +57,15 @@ func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	}
 }
 
-// A turn takes tokens from its budget in steps, each as large as all before, but from minBudgetStep
-// to maxBudgetStep. So it does not take many more than it needs.
+// A turn takes tokens from its budget in steps. Each step is as large as all steps before it together, but
+// from minBudgetStep to maxBudgetStep. So the turn does not take many more tokens than it needs.
 const (
 	minBudgetStep = 16
 	maxBudgetStep = 1024
 )
 
-// maxBudgetPiece bounds the pieces of text of a turn with a budget, in bytes. Before each, the turn
-// takes a token for each byte, the most that it can need, as far as the budget and MaxTokens allow.
+// maxBudgetPiece bounds the pieces of text of a turn with a budget, in bytes. Before each piece, the turn
+// takes a token for each byte, since a piece has at most so many, as far as the budget and MaxTokens allow.
 const maxBudgetPiece = 256
 
 func (m *Machine) applyStopSequences(text string) {
@@ -130,7 +130,7 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// checkTokenLimit ends the turn if the limit of tokens is reached. releaseText must come first.
+// checkTokenLimit ends the turn, and returns true, if no token is left. releaseText must come first.
 func (m *Machine) checkTokenLimit() bool {
 	if m.limits.tokens == nil {
 		return false
@@ -167,7 +167,7 @@ func (m *Machine) mayHoldTag() bool {
 	return m.opts.findsBlocks() && (m.choice.Writing() || filter != nil && strings.Contains(filter.held, "<"))
 }
 
-// Counted returns how many tokens the limit of tokens counted: 0 without one, or after too many calls.
+// Counted returns how many tokens were counted for the limit: 0 without a limit, or after too many calls.
 func (m *Machine) Counted() int64 {
 	if m.limits.tokens == nil {
 		return m.usage.sentTokens

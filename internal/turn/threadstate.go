@@ -11,7 +11,7 @@ import (
 type ThreadState struct {
 	// InSync reports whether the thread has what the client was given, and so can go on.
 	InSync bool
-	// PendingCalls are the ids of calls that Codex waits for, in order. None: it ends the turn itself.
+	// PendingCalls are the ids of calls whose results Codex waits for, in order. None: Codex ends the turn.
 	PendingCalls []string
 }
 
@@ -22,9 +22,9 @@ type threadTracker struct {
 	modelFinished bool     // the turn ended after a complete response of the model
 }
 
-// addCall records a structured call. The thread differs from what the client was given if the tool
-// is not clientsTool, if the call cannot be answered, since it has no id or another one's, or if
-// Codex cannot read the arguments and answers it itself.
+// addCall records a structured call. The thread differs from what the client was given if the tool is not
+// the client's, if the call cannot be answered (it has no id, or that of an earlier call), or if Codex
+// cannot read the arguments and answers the call itself.
 func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 	if !clientsTool || e.CallID == "" || slices.Contains(r.pendingCalls, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true

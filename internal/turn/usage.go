@@ -14,7 +14,7 @@ const maxPendingText = 8 << 10
 // response it reports neither: this package counts the tokens of its text and calls.
 type usage struct {
 	responses    codexrpc.Usage  // of the complete model responses
-	lastResponse *codexrpc.Usage // of the last of them; nil: not known
+	lastResponse *codexrpc.Usage // of the last complete response; nil: not known
 	fromThread   codexrpc.Usage  // the total of the thread, less its usage before the turn
 	price        Price           // of the responses
 	sentTokens   int64           // tokens that the client got, if the limit of tokens ended the turn
@@ -65,9 +65,9 @@ func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usag
 	u.fromThread = threadTotal.Sub(before)
 }
 
-// total returns the usage of the responses, or the thread's if that is more, and tokens that Codex
-// has not reported: of an interrupted response, or sent before the limit of tokens ended the turn.
-// estimated: there are such, or the input of an interrupted response is missing.
+// total returns the usage of the responses, or the thread's if that is more. It adds output tokens that
+// Codex has not reported: of an interrupted response, or sent before the limit of tokens ended the turn.
+// estimated says that it added some, or that the input of an interrupted response is missing.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {

@@ -2,7 +2,7 @@ package turn
 
 import "github.com/caddy-codex/caddy-codex/codexrpc"
 
-// emitSearch emits a search's start or end. The thread differs from the history, which lacks it.
+// emitSearch emits the start or end of a search. The client's history lacks it, so the thread differs.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
 	if m.opts.Items && !m.stopped() {
@@ -30,7 +30,8 @@ func (m *Machine) emitMessageEnd() {
 	}
 }
 
-// messageEnded emits a message's end, with web searches after annotations or before another event.
+// messageEnded emits the end of a message. With web searches, annotations of the message may follow, so its
+// end waits for the next event of another kind.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
 		m.endedPhase = phase
