@@ -45,9 +45,9 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is why the account is not known, as the text of AccountFailure, or why a replacement
-	// still waits for its account. It may quote Codex, with paths and addresses, which clients must not see.
-	// It is empty if the account is known or was not requested yet. See [Process.AwaitAccount].
+	// Account is why the account is not known, as the text of AccountFailure, or why a replacement still
+	// waits for its account. It may quote Codex, with paths and addresses, which clients must not see. It
+	// is empty if the account is known or was not requested yet. See [Process.AwaitAccount].
 	Account        string `json:"account,omitempty"`
 	AccountFailure error  `json:"-"`                      // a *codexrpc.TurnError, or nil
 	AccountKnown   bool   `json:"-"`                      // the back end has told the account of a login with a plan

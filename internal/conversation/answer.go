@@ -60,7 +60,7 @@ func (a *Answer) add(text []byte) {
 	a.space = append(a.space, text[len(trimmed):]...)
 }
 
-// Call adds a tool call, by Codex's name of the tool. arguments are the model's or the client's.
+// Call adds a call of the tool with this name in Codex. The model or the client wrote the arguments.
 func (a *Answer) Call(name, arguments string) {
 	a.size += len(name) + len(arguments)
 	d := newDigest()
@@ -76,8 +76,8 @@ func (a *Answer) release() {
 	}
 }
 
-// digest adds the answer to a digest, after the hash of the history that precedes the answer. calls
-// is the number of calls in that history.
+// digest adds the answer to a digest, after before: the hash of the history that precedes the answer. calls
+// is the number of calls in that history; the answer's calls are numbered on from there.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")

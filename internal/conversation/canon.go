@@ -53,7 +53,7 @@ func (d *digest) current() Hash {
 	return *d.scratch
 }
 
-// sum returns the hash and puts the digest back into the pool, after which it must not be used.
+// sum returns the hash and puts the digest back into the pool. The digest must not be used after that.
 func (d *digest) sum() Hash {
 	h := d.current()
 	digests.Put(d)

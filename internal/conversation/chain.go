@@ -160,14 +160,14 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// beginAnswer begins an answer, unless the next item belongs to one that has begun.
+// beginAnswer begins an answer, unless an answer has begun: the next item then belongs to that answer.
 func (r *chainReader) beginAnswer() {
 	if r.answer == nil {
 		r.answer, r.callIDs = &Answer{}, nil
 	}
 }
 
-// endAnswer ends the answer, if any, and adds its Link. index is that of the first item after it.
+// endAnswer ends the answer, if any, and adds its Link. index is the index of the item after the answer.
 func (r *chainReader) endAnswer(index int) {
 	if r.answer == nil {
 		return

@@ -20,7 +20,7 @@ type Identity struct {
 	EffortMayVary bool
 }
 
-// hash returns the first hash of the chain. It fails if the parameters cannot be encoded.
+// hash returns the hash with which a [Chain] begins. It fails if the parameters cannot be encoded.
 func (id *Identity) hash() (Hash, error) {
 	// Settings that all threads share do not distinguish them, and are usually the longest.
 	params := id.Thread

@@ -37,8 +37,8 @@ func (t *Turn) recordOutputs(outputs []turn.Output) {
 	}
 }
 
-// announce announces that the thread will soon be kept, if it can be. It is called before the
-// client gets the end of the answer, since the next request may follow at once.
+// announce announces that the thread will soon be kept, if it can be kept. announce is called before the
+// client gets the end of the answer, since the client's next request may follow at once.
 func (t *Turn) announce() {
 	if t.current.threads == nil || t.answer.mixed || t.chain == nil {
 		return

@@ -13,12 +13,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// keptThread waits for the next request of its conversation or, as a spare thread, for a first one.
+// keptThread waits for the next request of its conversation. A spare thread waits for the first request of
+// a conversation.
 type keptThread struct {
 	thread *codexrpc.Thread
 	place  Place       // of a spare thread, only Conn is set
 	expiry *time.Timer // drops the thread; nil: it is in no list
-	kind   *kind       // of a spare thread, which has none of the following; nil: it is not a spare thread
+	kind   *kind       // the kind of a spare thread, whose following fields are empty; nil: it is not a spare thread
 
 	hash         Hash           // identifies the history
 	user         string         // the owner of the conversation
@@ -110,9 +111,9 @@ func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Li
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// addMessages adds messages to a parked turn, which Codex puts after the results. turn/steer
-// accepts only the user's: if there are others, all are injected as items instead. input is always
-// sent by turn/steer and comes last.
+// addMessages adds messages, and then input, to a parked turn. Codex puts them after the results.
+// turn/steer accepts only messages of the user. If there are others, all messages are injected as items
+// instead. input is always sent by turn/steer.
 func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.fromUser }) {
 		items := make([]json.RawMessage, len(messages))
@@ -141,9 +142,9 @@ type followUpMessage struct {
 	content  wirejson.Value  // a string, or a list of parts
 }
 
-// readFollowUp reads what follows the tool calls of an answer: one result for each call, and then
-// messages of the user or the developer, or else errFollowUpMismatch. calls are the request's ids
-// of the calls, pendingCalls the app-server's, in the same order.
+// readFollowUp reads what follows the tool calls of an answer: one result for each call, and then messages
+// of the user or the developer. If anything else follows, the error is errFollowUpMismatch. calls are the
+// request's ids of the calls, and pendingCalls the app-server's ids, in the same order.
 func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(pendingCalls) {
 		return nil, nil, errFollowUpMismatch

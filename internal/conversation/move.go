@@ -30,17 +30,17 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the
-// login has none left, or the provider refuses the model to the login. refusal is the failure of the
-// turn with which the provider has refused the model.
+// avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the login has
+// no pictures left, or the provider refuses the model to the login. In the second case, refusal is the
+// failure of the turn with which the provider has refused the model; otherwise it is nil.
 func (t *Turn) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
 	refusal = login.ModelRefusal(t.model)
 	return refusal, refusal != nil || t.request.Plan.Picture && login.PicturesSpent()
 }
 
-// startWithOtherLogin starts the turn with another login that does not rest after a failure. With
-// one, it returns true and the error of the start, or nil. Otherwise it returns false and the
-// failure of the turn or, if a login is likely to work sooner, of that login.
+// startWithOtherLogin starts the turn with another login that does not rest after a failure. If there is
+// such a login, it returns true and the error of the start, or nil. Otherwise it returns false and the
+// failure of the turn or, if another login is likely to work sooner, the failure of that login.
 func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	if !t.current.hasOtherLogins {
 		return false, f.err
@@ -83,7 +83,7 @@ func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Membe
 		}
 		done()
 		if !isGone(err) && !noPicturesLeft(err) || ctx.Err() != nil {
-			return attempt{}, false, nil
+			return attempt{}, false, nil // another process would not help
 		}
 		if notReady, ok := errors.AsType[*appserver.NotReadyError](err); ok && !notReady.Final {
 			other = err

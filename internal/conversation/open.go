@@ -53,12 +53,13 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error
 type opening struct {
 	lease         Lease
 	useSpare      bool      // a spare thread may be used
-	spareSettings *settings // those of the spare thread that has failed; nil: none has
-	moved         bool      // another process was tried, in place of one that was gone
+	spareSettings *settings // the settings of the spare thread that has failed; nil: none has failed
+	moved         bool      // another process was tried, in place of a process that was gone
 }
 
-// startOnKept starts the turn on a kept thread with the history of a request for one answer, except
-// the newest messages. It returns false if there is none, or the turn cannot start there.
+// startOnKept starts the turn on a kept thread that has the request's history except the newest messages.
+// It returns false if there is no such thread, if the turn cannot start there, or if the request is for
+// several answers.
 func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := t.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -135,13 +136,14 @@ func (t *Turn) startOn(ctx context.Context, o *opening, member Member, done func
 		return err
 	}
 	if next.spareSettings == nil && next.threads != nil {
-		next.spareSettings = o.spareSettings
+		next.spareSettings = o.spareSettings // a new spare thread replaces the one that has failed
 	}
 	return t.start(ctx, t.withLease(next, o.lease, done))
 }
 
-// restartOnOtherProcess starts a turn on a ready process, in place of one that does not work. If
-// none is ready, but the first one has just ended, it waits until a process has started.
+// restartOnOtherProcess starts a turn on another process that is ready, in place of one that does not work.
+// If no other process is ready, it waits until a process has started, but only if the connection to the
+// first one has ended. Otherwise it does not start the turn.
 func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	o := f.opening
 	o.moved = true
@@ -243,8 +245,9 @@ func (t *Turn) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// maxInjectedBytes bounds the bytes of history in one call; a larger item has its own. Codex reads
-// one call after the other, so it can read other turns' calls between those of a history.
+// maxInjectedBytes bounds the bytes of history in one call; a larger item has a call of its own. Codex
+// reads one call after another. So between the calls with a long history, Codex can read calls of other
+// turns.
 const maxInjectedBytes = 1 << 20
 
 func (t *Turn) injectHistory(ctx context.Context) error {

@@ -57,8 +57,8 @@ func (s *settings) useCatalogue(path string) {
 	s.catalogue = path
 }
 
-// start starts a thread. If Codex, which reads the catalogue then, refuses it, start tries the one
-// for unknown models: without any, Codex would offer its own tools to the model.
+// start starts a thread; Codex reads the catalogue then. If Codex refuses the catalogue, start uses the one
+// for unknown models: without a catalogue, Codex would offer its own tools to the model.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.place.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -81,12 +81,12 @@ func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Instance.Model(p.Model).Full != ""
 }
 
-// catalogueFor returns the catalogue for a plan's model (a file with the properties of models), or
-// "". Without one, Codex would read the properties from its login's back end, and offer its own
-// tools. A model that Codex does not know gets the fallback catalogue, whose prompt is empty,
-// unless the instructions have to follow the model's prompt. A lite model is used in the full form
-// for parallel tool calls, and for web search: there the provider itself searches and gives
-// citations, while in the lite form Codex offers its own search tool.
+// catalogueFor returns the catalogue for a plan's model (a file with the properties of models), or "".
+// Without a catalogue, Codex would read the properties from its login's back end, and offer its own tools.
+// A model that Codex does not know gets the fallback catalogue, whose prompt is empty, unless the
+// instructions have to follow the model's prompt. A lite model is used in the full form for parallel tool
+// calls, and for web search: in the full form the provider itself searches and gives citations, in the lite
+// form Codex offers its own search tool.
 func (p Place) catalogueFor(plan *prompt.Plan) string {
 	model := p.Instance.Model(p.Model)
 	switch {

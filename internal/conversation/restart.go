@@ -36,10 +36,11 @@ type remedy struct {
 	mayHelp func(*Turn) bool
 	// fits reports whether the remedy may help after this failure.
 	fits func(*Turn, *turnFailure) bool
-	// start starts the turn again, or returns false and the failure of the turn or, if another
-	// login is likely to work sooner, the failure of that login.
+	// start starts the turn again and returns true, with the error of the start or nil. Or it returns false
+	// and the failure of the turn or, if another login is likely to work sooner, the failure of that login.
 	start func(context.Context, *Turn, *turnFailure) (started bool, err error)
-	// optional: the later remedies are tried if start returns false. Otherwise the turn has failed.
+	// optional: if start returns false, the later remedies are tried. If it is not optional, the turn has
+	// failed then.
 	optional bool
 	// opening is true for a remedy of a turn that could not be started. The other remedies are for a
 	// turn that has run.
@@ -132,7 +133,8 @@ var remedies = [...]remedy{{
 		return true, t.startAt(ctx, place)
 	},
 }, {
-	// The cause of a failed or silent turn is the provider, and a new thread would not help.
+	// After ErrIdle or a TurnError it does not fit: the provider has caused these, and a new thread would
+	// not help.
 	name:    "a new thread instead of a prepared one",
 	mayHelp: func(t *Turn) bool { return t.current.origin == Prepared },
 	fits: func(t *Turn, f *turnFailure) bool {
@@ -302,9 +304,9 @@ const (
 	maxRetryWait   = 2 * time.Second
 )
 
-// startAfterWait waits and starts the turn on a new thread, or returns false and the failure if the
-// client leaves meanwhile. The thread uses HTTP if Codex already had to fall back to it, and at the
-// last retry, since no start could follow if the provider refused the WebSocket.
+// startAfterWait waits and starts the turn on a new thread, or returns false and the failure if the client
+// leaves meanwhile. The thread uses HTTP if Codex has already fallen back to HTTP. It also uses HTTP at the
+// last retry: if the provider refused a WebSocket then, no other start could follow.
 func startAfterWait(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetryWait<<min(t.retries, 8), maxRetryWait))
 	defer timer.Stop()

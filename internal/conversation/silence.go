@@ -22,13 +22,13 @@ const silentRestTime = time.Minute
 // the wait counts only if it was at least Process.FirstSign divided by countedWaitDivisor.
 const countedWaitDivisor = 6
 
-// watchSilence starts a timer. If the model has given no sign after Process.FirstSign, the login
-// rests (no turn uses it for a while), and if another one is free, the turn fails, so that it is
-// started again with that. The waits of clients that leave before a sign are added up; a sum of
+// watchSilence starts a timer. If the model has given no sign after Process.FirstSign, the login rests (no
+// turn uses it for a while). If another login is free, the turn also fails, so that it is started again
+// with the other login. The waits of clients that leave before a sign are added up; a sum of
 // Process.FirstSign makes the login rest, too.
 //
-// It does nothing without another login, if Process.FirstSign is 0, or if the provider has already
-// failed once, and another login was tried. The caller calls stop when the turn has ended.
+// watchSilence does nothing without another login, if Process.FirstSign is 0, or if another login was tried
+// already because the provider failed. The caller calls stop when the turn has ended.
 func (t *Turn) watchSilence(ctx context.Context) (stop func()) {
 	firstSign := t.current.place.Process.FirstSign()
 	if !t.current.hasOtherLogins || t.loginSwitches > 0 || firstSign == 0 {

@@ -21,8 +21,8 @@ const (
 // request with exactly their parameters of thread/start is answered faster: the thread has already
 // started, connected to the provider and sent the tools.
 //
-// There is one spare thread for each of the settings that two requests have had within the time
-// recent, until it is used or expires.
+// A kind has at most one spare thread. It is started when a second request has had the settings within the
+// time recent, and waits until it is used or expires.
 type kind struct {
 	key      Hash      // of the settings
 	lastUsed time.Time // when a request had these settings last
@@ -48,8 +48,9 @@ func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 	return nil
 }
 
-// takeSpare removes and returns the spare thread with these settings on the same connection, or
-// nil. If another request has had them recently, it sets s.kind.
+// takeSpare removes and returns the spare thread with these settings on the same connection, or nil. If
+// another request has had these settings recently, takeSpare sets s.kind, so that startSpare starts a spare
+// thread.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	key, err := s.key()
 	if err != nil {

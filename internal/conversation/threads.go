@@ -139,10 +139,11 @@ func (t *Threads) Close() {
 	t.endingTurns.Wait()
 }
 
-// announce announces that the thread with this hash will soon be kept: a client may send its next
-// request, which then waits for the thread, before the previous turn has completely ended. When it
-// is kept, or will not be, the caller must call withdraw, after which waiting requests go on. It does
-// nothing if it is called again, or if another one with the same history was announced already.
+// announce announces that the thread with this hash will soon be kept. A client may send its next request
+// before the previous turn has completely ended: this request then waits for the thread. When the thread is
+// kept, or will not be kept, the caller must call withdraw: waiting requests then go on. A second call of
+// withdraw does nothing. If another thread with the same history was announced already, announce does
+// nothing, and neither does withdraw.
 func (t *Threads) announce(hash Hash) (withdraw func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +160,8 @@ func (t *Threads) announce(hash Hash) (withdraw func()) {
 	})
 }
 
-// announcementTimeout bounds a request's wait for a thread; it then goes on without it.
+// announcementTimeout bounds a request's wait for a thread. After that, the request goes on without the
+// thread.
 const announcementTimeout = 2 * time.Second
 
 // awaitAnnounced waits until the thread of the newest answer is kept, if it is announced, but at
@@ -182,9 +184,9 @@ func (t *Threads) awaitAnnounced(ctx context.Context, links []Link) {
 	}
 }
 
-// keepWhenIdle keeps a thread as soon as it is idle, or unloads it if that takes too long, then
-// withdraws the announcement, which wakes requests that wait. It does not wait itself: if the
-// thread is not idle yet, a goroutine does all this.
+// keepWhenIdle keeps a thread as soon as it is idle, or unloads it if that takes too long. Then
+// keepWhenIdle calls withdraw (see announce), so that requests no longer wait for the thread. If the thread
+// is not idle yet, a goroutine does all this.
 func (t *Threads) keepWhenIdle(kept *keptThread, withdraw func()) {
 	if kept.isIdle() {
 		t.keep(kept)
@@ -240,9 +242,9 @@ func (t *Threads) add(kept *keptThread) {
 	t.byHash[kept.hash] = t.push(kept, life)
 }
 
-// claim removes and returns the thread with the longest history that is a beginning of the
-// request's. links are the answers in the request's history, link the last of them that the thread
-// has. If there is none, kept is nil. If the newest answer's thread is announced, claim waits for it.
+// claim removes and returns the thread with the longest history that is a beginning of the request's
+// history, or nil. links are the answers in the request's history, and link is the last of them that the
+// thread has. If the thread of the newest answer is announced, claim waits for that thread.
 func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, link Link) {
 	t.awaitAnnounced(ctx, links)
 	t.mu.Lock()
@@ -351,8 +353,8 @@ func (t *Threads) recordReason(hash Hash, reason Reason) {
 	t.dropReasons[hash] = reason
 }
 
-// takeReason returns and forgets why the thread that ends with the last of links was dropped, or ""
-// if none was, or maxDropReasons others were since then.
+// takeReason returns and forgets why the thread whose history ends with the last of links was dropped. It
+// returns "" if no such thread was dropped, or if maxDropReasons other threads were dropped after it.
 func (t *Threads) takeReason(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -365,8 +367,9 @@ func (t *Threads) takeReason(links []Link) Reason {
 	return reason
 }
 
-// count counts a request whose conversation has had a thread: by the reason why it could not continue
-// in it, or else as resumed if the turn was parked, and otherwise as continued.
+// count counts a request whose conversation has had a thread. With a fallback, the reason why the request
+// could not go on in the thread, it counts this reason. Otherwise the request counts as resumed if its turn
+// was parked, else as continued.
 func (t *Threads) count(parked bool, fallback Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,16 +39,16 @@ type Request struct {
 	Host, User string
 	// Live is the request's entry in the list of running requests.
 	Live *status.Entry
-	// Consumer gets the outputs of the turn. Machine makes them, with Options; both are reset at each
-	// start of the turn.
+	// Consumer gets the outputs of the turn. Machine makes the outputs, with Options. Each start of the
+	// turn resets Machine, and sets Options.Spent.
 	Consumer Consumer
 	Machine  *turn.Machine
 	Options  *turn.Options
 	// Compute calls its argument, a function that takes long because it reads the whole history.
 	// Compute may wait before the call, so that not too many such functions run at the same time.
 	Compute func(func())
-	// BeforeStart is called before the turn is started, also before it is started again; if it fails,
-	// the turn is not. If the turn is not started again after all, undo is called.
+	// BeforeStart is called before each start of the turn. If BeforeStart fails, the turn is not started.
+	// If the turn is not started again after all, undo is called.
 	BeforeStart func(context.Context) (undo func(), err error)
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
@@ -56,8 +56,8 @@ type Request struct {
 	Memory TurnMemory
 }
 
-// TurnMemory is the claim on an app-server for a request's turns. Each thread holds it until it is
-// kept or the app-server has ended the work on it, perhaps after the client has left.
+// TurnMemory is the claim of a request's turns on an app-server's memory. Each thread holds the claim until
+// the thread is kept or the app-server has ended the work on it, perhaps after the client has left.
 type TurnMemory interface {
 	Hold()
 	Release()
@@ -138,12 +138,12 @@ func (t *Turn) Origin() Origin { return t.current.origin }
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
-// Run runs the turn to its end, and starts it again if it fails before its first output and that
-// may help. failure is why the turn has failed, or nil; err is the consumer's, or why ctx ended.
+// Run runs the turn to its end. If the turn fails before its first output, Run starts it again if that may
+// help. failure is why the turn has failed, or nil. err is the error of the consumer, or why ctx has ended.
 func (t *Turn) Run(ctx context.Context) (failure, err error) {
 	defer func() {
 		if t.current.threads == nil {
-			t.Close(false)
+			t.Close(false) // there is nothing to keep
 		}
 	}()
 	failure, err = t.drive(ctx)
@@ -194,7 +194,8 @@ func (t *Turn) commit() {
 	}
 }
 
-// observer passes a turn's outputs to its consumer, after it has recorded what they mean.
+// observer records what a turn's outputs say about the answer, the login and the provider. It then passes
+// the outputs to the turn's consumer.
 type observer struct {
 	Consumer
 	t       *Turn
@@ -280,8 +281,9 @@ func (t *Turn) Close(delivered bool) {
 	t.closeThread(t.current.onClose)
 }
 
-// closeThread unloads the thread, if there is one, and then calls done. The memory is released now if
-// its turn has ended, and otherwise when the app-server has ended the work on the thread.
+// closeThread unloads the thread and then calls done. Without a thread, it does nothing. If the turn of the
+// thread has ended, the memory is released now, and otherwise when the app-server has ended the work on the
+// thread.
 func (t *Turn) closeThread(done func()) {
 	thread := t.current.thread
 	if thread == nil {
@@ -303,7 +305,8 @@ func closeThenRelease(thread *codexrpc.Thread, memory TurnMemory, done func()) {
 	})
 }
 
-// historyChain returns the request's hashes, computed once, or nil if it cannot be hashed.
+// historyChain returns the hashes of the request's history, computed once. It returns nil if that has
+// failed.
 func (t *Turn) historyChain(lease Lease) *Chain {
 	if t.chainComputed {
 		return t.chain

@@ -29,10 +29,11 @@ type Lease interface {
 	// there is no other. The turn must call done when its thread is kept or unloaded. Until then
 	// the process counts as in use, even after Release.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
-	// Peek returns what Pick would return now, for a caller without a turn, which must call done.
+	// Peek returns what Pick would return now, for a caller that starts no turn. The caller must call done.
 	Peek() (best Member, done func())
-	// Resume passes the members' Threads to claim, until that returns true, and returns the member.
-	// As after Pick, the turn must call done. If claim never does, found is false and done is nil.
+	// Resume passes the Threads of one member after another to claim. When claim returns true, Resume
+	// returns this member, and the turn must call done, as after Pick. If claim never returns true, found
+	// is false and done is nil.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
@@ -76,7 +77,7 @@ func Connect(ctx context.Context, process *appserver.Process) (*appserver.Instan
 	return in, err
 }
 
-// Sole returns an upstream of one process, which it does not stop, without kept threads.
+// Sole returns an upstream that has only this process. It keeps no threads and does not stop the process.
 func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
 
 type sole struct {
