@@ -46,7 +46,7 @@ func (c *chooser) choose(members []candidate) int {
 	return best
 }
 
-// best returns the index of the best of members, the same ones in the same order each time.
+// best returns the index of the best of members. Each call must get the same members in the same order.
 func (c *chooser) best(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))

@@ -67,8 +67,8 @@ func (c *Configuration) Release() {
 
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// addLeases adds n to the number of leases; n may be negative. If the configuration has ended and has
-// no leases then, addLeases releases the processes.
+// addLeases adds n to the number of leases; n may be negative. If the configuration has ended and no lease
+// is left, addLeases releases the processes.
 func (c *Configuration) addLeases(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,8 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 	return m
 }
 
-// member is a process of a configuration. Those with the same key in other configurations share it.
+// member is a process of a configuration. Members of other configurations with the same key share the
+// process.
 type member struct {
 	key           string
 	cfg           appserver.Config
@@ -119,8 +120,9 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// release releases a reference of acquire. The last one stops the process in the background, since
-// the caller may be a request that loads a configuration, which must not wait.
+// release undoes one call of acquire. If the last reference to the process is released, the process is
+// stopped in the background, since the caller may be a request that loads a configuration, which must not
+// wait.
 func (m *member) release() {
 	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {
@@ -133,8 +135,9 @@ func (m *member) loginKey() string {
 	return key
 }
 
-// serving returns the process that gets the member's turns, and the member to acquire and release it
-// with: the predecessor while there is one that works, and otherwise the process itself, or nil.
+// serving returns the process that gets the member's turns, and the member with which to acquire and
+// release this process. It is the predecessor while there is a predecessor that works, and otherwise the
+// member's own process, or nil.
 func (m *member) serving() (*Process, *member) {
 	p := m.process.Load()
 	if p == nil { // the configuration has ended, and another one may have the process
@@ -145,17 +148,17 @@ func (m *member) serving() (*Process, *member) {
 			m.dropPredecessor()
 			return p, m
 		}
-		if m.observe(p.Status()); m.predecessor.Load() == old {
+		if m.observe(p.Status()); m.predecessor.Load() == old { // observe has not dropped old
 			return old, old.creator
 		}
 	}
 	return p, m
 }
 
-// inheritPredecessor keeps a process of the configuration before this one in use until the account of
-// the new process is known, if both have the same CODEX_HOME and the old one works: a reload while
-// the account back end fails would otherwise end what still works. All members have their processes
-// then: one that this configuration goes on using is no predecessor.
+// inheritPredecessor keeps a process of an earlier configuration in use until the account of the new
+// process is known: a reload while the account back end fails would otherwise end what still works. The old
+// process must have the same CODEX_HOME and know its account. All members must have their processes before
+// the call, since a process that this configuration goes on using is no predecessor.
 func (m *member) inheritPredecessor() {
 	p := m.process.Load()
 	home, err := m.cfg.OperatorHome()
@@ -173,7 +176,7 @@ func (m *member) inheritPredecessor() {
 			continue
 		}
 		m.predecessor.Store(old)
-		m.observe(p.Status()) // which may have changed since
+		m.observe(p.Status()) // the status may have changed since it was checked above
 		return
 	}
 }

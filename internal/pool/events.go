@@ -40,7 +40,7 @@ func (p *Process) post(e event) {
 	p.queue(e)
 }
 
-// queue queues an event without waiting. It is lost if slow event handlers have filled the queue.
+// queue queues an event without waiting. The event is lost if slow event handlers have filled the queue.
 func (p *Process) queue(e event) {
 	p.eventsMu.Lock()
 	defer p.eventsMu.Unlock()
@@ -50,7 +50,8 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents closes a stopped process's queue and waits until it was emitted, 5 seconds at most.
+// endEvents closes the queue of a stopped process, and waits at most 5 seconds until its events were
+// emitted.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)

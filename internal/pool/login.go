@@ -47,7 +47,8 @@ type login struct {
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
 
-// acquireLogin returns the login with a key, made if there is none, with one more reference.
+// acquireLogin returns the login with a key, and counts one more reference. If there is no such login, it
+// makes one.
 func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +63,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	})
 }
 
-// releaseLogin removes a reference. The last one ends the login's sign-in and watch.
+// releaseLogin removes a reference. With the last reference, it ends the login's sign-in and watch.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
 		reason := errDropped
@@ -97,8 +98,8 @@ func (l *login) observe(s appserver.Status, wasKnown bool) {
 	l.checkSoon()
 }
 
-// accountKnown reports whether a process of the login serves and knows the account: another one without
-// it then says nothing about the login.
+// accountKnown reports whether a process of the login is ready and knows the account. Then a process that
+// does not know the account says nothing about the login.
 func (l *login) accountKnown() bool {
 	return slices.ContainsFunc(l.processes(), func(p *Process) bool {
 		s := p.Status()
@@ -211,7 +212,7 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 	for _, p := range all {
 		files := p.LoginFiles()
 		old := files
-		old.Now = files.Serving
+		old.Now = files.Serving // the old login, with which applyNewLogin compares
 		before[p] = old
 		if !files.Replaced() {
 			continue
@@ -225,7 +226,7 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 		p.Log().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
 		replaced = true
 	}
-	if replaced { // what was known of the old login ends with it
+	if replaced { // applyNewLogin forgets what was known of the old login when the new one serves
 		l.oldFiles, l.hasNewSignIn = before, true
 	}
 	return replaced
@@ -238,7 +239,7 @@ func (l *login) applyNewLogin(all []*Process) {
 	anyOld, ready := false, 0
 	for _, p := range all {
 		files, before := p.LoginFiles(), l.oldFiles[p]
-		same := before.Ready && before.Serving == files.Serving && !missing
+		same := before.Ready && before.Serving == files.Serving && !missing // it uses the old login
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
 			// The latest start of an app-server used another version of the file. If somebody was
@@ -267,9 +268,9 @@ const failingPause, spentPause = 5 * time.Second, time.Minute
 // askBackend makes Codex ask the account back end about a login that is failing or spent.
 //
 // A failing login is asked about every failingPause, so that the end of an outage is noticed without a
-// turn. While the back end fails, the login goes on resting. When it answers again, one turn tries the
-// login. If it has answered all the time, only a turn can show whether the provider works: turns try
-// the login after its rest.
+// turn. While the back end fails, the login goes on resting. When the back end answers again, one turn
+// tries the login. If the back end has answered all the time, only a turn can show whether the provider
+// works: turns try the login after its rest.
 //
 // A spent plan is asked about soon after it was spent, and again shortly before turns are to use the
 // login again.
@@ -329,9 +330,9 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if limits, _ := conn.RateLimits(ctx); !limits.At.IsZero() {
 		p.limits = &limits
 	}
-	// An error is cached as what was known before, or nil, since the next calls may fail, too: for
-	// example, a login by API key has no plan. So is a timeout, so that not every caller waits for
-	// it. If ctx was cancelled, nothing is cached.
+	// After an error or a timeout, the limits that were known before, or nil, are cached, since the next
+	// calls may fail, too: for example, a login by API key has no plan. So not every caller waits for a
+	// timeout. If ctx was cancelled, nothing is cached.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.limitsAskedAt = time.Now()
 	}

@@ -71,9 +71,10 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns a budget: how much memory of the processes all requests together may use, half of
-// the sum of their limits (MaxMemory, or the parameter unlimited without one, in bytes). Pools of
-// the same processes share a budget until all have called release, so a reload does not double it.
+// Memory returns a budget for the memory that all requests together may use in the processes, in bytes:
+// half of the sum of the processes' limits. The limit of a process is its MaxMemory or, without that, the
+// parameter unlimited. Pools of the same processes share a budget until all have called release, so a
+// reload does not double it.
 func (p *Pool) Memory(unlimited int64) (memory *claims.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -165,10 +166,10 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 	return found
 }
 
-// Resume returns the member that has the thread of a conversation, and a function that releases it.
-// It passes one member's threads after another to claim, until claim returns true: it has reserved
-// the conversation. found is false if claim never does. Of several members, it skips those whose
-// login rests (is not used for a while after a failure).
+// Resume returns the member that has the thread of a conversation, and a function that releases the member.
+// It passes one member's threads after another to claim, until claim returns true because it has reserved
+// the thread. If claim never returns true, found is false. If there are several members, Resume skips those
+// whose login rests (is not used for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p, server := m.serving()
@@ -234,7 +235,8 @@ const (
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates a candidate's readiness, the worst for processes in avoid, readyAt and turns.
+// assess updates the readiness, readyAt and turns of a candidate. A process in avoid gets isAvoided, the
+// worst readiness.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p, _ := m.serving()

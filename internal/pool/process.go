@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
-// Process is an app-server that configurations and turns share. It emits its starts and ends.
+// Process is an app-server that configurations and turns share. It emits events of its starts and ends.
 type Process struct {
 	*appserver.Process
 	// Conversations are the threads that the process keeps.
@@ -25,7 +25,7 @@ type Process struct {
 	login      *login       // shared by all processes of its app_server
 
 	mu        sync.Mutex
-	holders   []*member // the members of the configurations that use the process; it logs to the log of the last one
+	holders   []*member // the members of the configurations that use the process, which logs to the log of the last member
 	hadHolder bool      // addHolder was called
 
 	tracker  stateTracker

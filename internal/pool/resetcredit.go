@@ -13,9 +13,9 @@ import (
 // spendTimeout bounds the wait for the provider when a reset credit is spent.
 const spendTimeout = 15 * time.Second
 
-// SpendResetCredit spends a credit of the login to reset the windows of its plan, after which turns
-// use the login again. key identifies the attempt, see [codexrpc.Conn.SpendResetCredit]. It goes on
-// when ctx ends.
+// SpendResetCredit spends a credit of the login to reset the windows of its plan. After that, turns use the
+// login again. key identifies the attempt, see [codexrpc.Conn.SpendResetCredit]. The attempt goes on when
+// ctx ends.
 func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn := p.Serving()
@@ -36,7 +36,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	}
 	p.login.readLimits(ctx)
 	if done {
-		p.login.thresholds.Forget() // the plan has new windows now
+		p.login.thresholds.Forget() // only after readLimits: the old limits would be reported again
 	}
 	return outcome, nil
 }

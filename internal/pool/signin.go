@@ -146,8 +146,8 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	return l.signIn.status(), nil
 }
 
-// claimHome reserves the CODEX_HOME of a process for one sign-in, until release is called. If it is
-// reserved already, the error is [ErrSigningIn]: several logins may name the same CODEX_HOME.
+// claimHome reserves the CODEX_HOME of a process for one sign-in, until release is called. Several logins
+// may have the same CODEX_HOME. If another sign-in has reserved it, the error is [ErrSigningIn].
 func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	home, err := p.creator.cfg.OperatorHome()
 	if err != nil {
@@ -165,8 +165,8 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// reportDropped logs that a reload has dropped the sign-in of a process. Another login may have its
-// CODEX_HOME now: each that has had no sign-in gets the status of a failed one.
+// reportDropped logs that a reload has dropped the sign-in of a process. Other logins may have the same
+// CODEX_HOME after the reload: each of them without a sign-in gets the status of a failed sign-in.
 func (s *Supervisor) reportDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())

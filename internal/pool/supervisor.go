@@ -17,7 +17,7 @@ import (
 )
 
 // Supervisor runs the app-servers of all configurations of this program. Configurations that name
-// the same app-server share its processes. The last reference to a process stops it.
+// the same app-server share its processes. A process stops when its last reference is released.
 type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]       // by the keys of members
