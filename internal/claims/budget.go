@@ -6,16 +6,17 @@ const (
 	// smallClaim is the most bytes of a claim that may use a budget's reserve, see reserveDivisor.
 	smallClaim = 1 << 20
 
-	// reserveDivisor: an eighth of a budget is for small claims only, so that large ones leave room.
+	// A budget has a reserve, its size divided by reserveDivisor, so that large claims leave room for small
+	// ones.
 	reserveDivisor = 8
 )
 
 // Budget is a number of bytes, or of other units, that requests share, each with a [Claim] on a
 // part. A claim fails immediately if there is no room. A Budget is safe for concurrent use.
 //
-// A user who shares the server with others (see [Crowd]) may hold at most as much as is then still
-// free: half of the budget if nobody else uses it, or a third if one other user uses as much. But
-// each user may always use minShare units, if so many are free.
+// A user who shares the server with others (see [Crowd]) may hold at most as much as is still free after
+// that: half of the budget if nobody else uses it, or a third if one other user uses as much. But each user
+// may always use minShare units, if so many are free.
 type Budget struct {
 	limit, minShare int64
 	crowd           *Crowd
@@ -53,7 +54,7 @@ func (b *Budget) fits(c *Claim, n int64) bool {
 	return userTotal <= b.minShare || userTotal <= b.limit-b.used-n || !b.crowd.Shares(c.user)
 }
 
-// Claim is what one request or connection of a user uses of a budget, not for concurrent use.
+// Claim is what one request or connection of a user uses of a budget. It is not for concurrent use.
 type Claim struct {
 	budget *Budget
 	user   string

@@ -9,7 +9,8 @@ type Bytes struct {
 	claim *Claim
 }
 
-// Keep returns data as Bytes. It first enlarges a claim that is too small; false: that failed.
+// Keep returns data as Bytes. It first enlarges the claim if it is too small, and returns false if that
+// fails.
 func (c *Claim) Keep(data []byte) (Bytes, bool) {
 	missing := int64(len(data)) - c.size
 	return Bytes{data, c}, missing <= 0 || c.Grow(missing)
@@ -18,7 +19,7 @@ func (c *Claim) Keep(data []byte) (Bytes, bool) {
 // Len returns the number of bytes that are not written yet.
 func (b *Bytes) Len() int { return len(b.data) }
 
-// Write writes the next bytes, at most n. With the last ones it releases the claim.
+// Write writes the next bytes, at most n. With the last bytes, it releases the claim.
 func (b *Bytes) Write(w io.Writer, n int) error {
 	piece := b.data[:min(n, len(b.data))]
 	if b.data = b.data[len(piece):]; len(b.data) == 0 {

@@ -11,7 +11,7 @@ type Crowd struct {
 	hasSeveralUsers func() bool // reports whether the server is known to have several users; may be nil
 
 	mu sync.Mutex
-	// recent has the two users with the most recent requests, that of the latest one first.
+	// recent has the two users with the most recent requests, the latest first.
 	recent [2]struct {
 		user string
 		at   time.Time // time of this user's latest request; zero: there is no such user
@@ -25,7 +25,7 @@ const window = time.Hour
 // users, even if only one of them has sent requests so far. hasSeveralUsers may be nil.
 func NewCrowd(hasSeveralUsers func() bool) *Crowd { return &Crowd{hasSeveralUsers: hasSeveralUsers} }
 
-// Note records a request of a user; without a name, callers cannot be told apart, and are ignored.
+// Note records a request of a user. It ignores callers without a name, since they cannot be told apart.
 func (c *Crowd) Note(user string) {
 	if user == "" {
 		return
@@ -38,8 +38,8 @@ func (c *Crowd) Note(user string) {
 	c.recent[0].user, c.recent[0].at = user, time.Now()
 }
 
-// Shares reports whether a user shares the server with others: hasSeveralUsers says so, or another
-// has sent a request within the window. Callers without a name never do.
+// Shares reports whether a user shares the server with others: hasSeveralUsers says so, or another user has
+// sent a request within the window. A caller without a name shares it with nobody.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false

@@ -72,8 +72,9 @@ func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, e
 	return w, nil
 }
 
-// evictable returns the request that leaves a full queue for a new one of u: the last of the longest
-// line, if that is longer than u's with the new one. So no user can fill the queue for all others.
+// evictable returns the request that has to leave a full queue for a new request of u, or nil: the last
+// request in the longest line of a user, if this line is longer than the line of u with the new request. So
+// no user can fill the queue for all others.
 func (q *Queue) evictable(u *queueUser) *waiter {
 	var longest *queueUser
 	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {
@@ -94,7 +95,7 @@ func (q *Queue) makeRoom(u *queueUser) bool {
 	}
 	q.dequeue(last)
 	q.endWait(last, ErrFull)
-	// No grantFreeSlots: only the first of a line can get slots, and the refused request was not.
+	// No grantFreeSlots: only the first request of a line can get slots, and last was not the first.
 	return true
 }
 
@@ -109,9 +110,9 @@ func (q *Queue) dequeue(w *waiter) {
 	}
 }
 
-// grantFreeSlots grants free slots to waiting requests. It skips users who have reached their
-// limit, and stops at the first other request that needs more than are free. One pass is enough:
-// while others get slots, fewer are free, so a skipped user's limit does not rise.
+// grantFreeSlots grants free slots to waiting requests. It skips users who have reached their limit. At the
+// first request of another user that needs more slots than are free, it stops. One pass is enough: while
+// other users get slots, fewer are free, so a skipped user's limit does not rise.
 func (q *Queue) grantFreeSlots() {
 	for e := q.waitingUsers.Front(); e != nil; {
 		u, next := e.Value.(*queueUser), e.Next()

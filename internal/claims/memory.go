@@ -21,10 +21,10 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = NewCrowd(m.hasSeveralUsers.Load)
-	// A request waits here only with a slot for its turns, whose limit also bounds this queue.
+	// A request waits here only while it has slots for its turns, and their limit also bounds this queue.
 	m.Queue = NewQueue(QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
-	// Codex decodes an image without a pause on one of its threads, of which it has as many as the
-	// machine has processors. While all of them decode, it answers nobody.
+	// Codex decodes an image without a pause, on one of as many OS threads as the machine has processors.
+	// While all of them decode, Codex answers nobody. So one OS thread is left free.
 	m.Decoders = NewQueue(QueueOptions{Concurrent: max(1, runtime.GOMAXPROCS(0)-1), Queue: math.MaxInt, Crowd: m.crowd})
 	return m
 }

@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// ErrFull is for a request when QueueOptions.Queue are waiting already, and for a waiting one
-	// whose place a user with fewer waiting requests takes.
+	// ErrFull is the error of a request when QueueOptions.Queue requests are waiting already. It is also
+	// the error of a waiting request whose place a user with fewer waiting requests takes.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout is the error of a request that has waited too long for its slots.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy is for a request for more slots than the queue has, or than one user may hold.
+	// ErrTooHeavy is the error of a request for more slots than the queue has, or than one user may hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
@@ -33,15 +33,15 @@ type QueueOptions struct {
 // Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
 // limited time. A Queue is safe for concurrent use and has no goroutines of its own.
 //
-// The queue serves the users in turn, and one user's requests in the order of their calls of
-// Acquire, or with AcquireInOrder of their arrival. A request gets all its slots together. While
-// the next one waits for enough free slots, no other is served, so that few slots do not starve
-// many. But a user who has reached the limit of slots is skipped.
+// The queue serves the users in turn, and the requests of one user in the order of their calls of Acquire
+// or, with AcquireInOrder, of their arrival. A request gets all its slots together. While the next request
+// waits for enough free slots, no other request is served: otherwise requests for few slots would starve
+// requests for many. But a user who has reached the limit of slots is skipped.
 //
-// A user's limit is QueueOptions.PerUser. If that is 0, it is [shareOfFree] times what is still
-// free after the grant, so that some slots are left for the next user: of 64, one user gets at most
-// 56, two about 30 each, three about 20. A user who holds no slots may get any number, as does one
-// who shares the server with nobody (see [Crowd]).
+// A user's limit is QueueOptions.PerUser. If that is 0, the limit is [shareOfFree] times the slots that are
+// still free after the grant, so that some are left for the next user: of 64 slots, one user gets at most
+// 56, two about 30 each, three about 20. A user who holds no slots, or shares the server with nobody (see
+// [Crowd]), may get any number.
 type Queue struct {
 	opts QueueOptions
 
@@ -78,7 +78,8 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 
-// Slots are a request's slots. Two copies must not be released or shrunk: each would give them back.
+// Slots are a request's slots. Only one copy of them may be released or shrunk, since each copy would give
+// the slots back.
 type Slots struct {
 	queue  *Queue
 	user   *queueUser // nil: the slots were given back; the lock of the queue guards this field
@@ -97,7 +98,7 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, time
 }
 
 // AcquireInOrder gets one slot for a request of a user, however long that takes. A user's requests get
-// theirs in the order of arrival. It is for unbounded queues whose slots are held for milliseconds.
+// their slots in the order of arrival. It is for unbounded queues whose slots are held for milliseconds.
 func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
 	slots, _ := q.acquire(context.Background(), user, 1, math.MaxInt64, arrived) // cannot fail in such a queue
 	return slots
@@ -175,7 +176,7 @@ func (s *Slots) Release() {
 	}
 }
 
-// Shrink keeps weight slots and gives others back, if there are any. After Release, it does nothing.
+// Shrink keeps weight slots and gives all others back. After Release, it does nothing.
 func (s *Slots) Shrink(weight int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()

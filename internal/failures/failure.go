@@ -165,7 +165,7 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	return code
 }
 
-// maxClientMessage bounds the text that a client gets, in bytes. A provider's may have any length.
+// maxClientMessage bounds the text that a client gets, in bytes. A provider's text may have any length.
 const maxClientMessage = 64 << 10
 
 // anyURL matches a URL. The slashes may be escaped as in JSON. anyURL does not match punctuation at
@@ -175,11 +175,11 @@ const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\
 // The search for all matches in a text must take linear time. So no alternative of these patterns
 // may read far ahead and then fail: the search for the next match would read the same text again.
 var (
-	// urlPhrase matches a URL with Codex's ", url: …", or its HTTP client's " for url (…)".
+	// urlPhrase matches a URL within ", url: …" of Codex, or within " for url (…)" of its HTTP client.
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
 
-	// hostPorts matches a host with a port: localhost, or with a dot, since "llama3:8" is a model.
+	// hostPorts matches a host with a port. The host is localhost or has a dot, since "llama3:8" is a model.
 	hostPorts = regexp.MustCompile(`(?i)\b(?:localhost|(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*):\d+\b`)
 	// addresses matches an IPv4 address, or an IPv6 address in brackets. A port may follow.
 	addresses = regexp.MustCompile(`(?i)\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+\b)?|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f.:]*(?:%[^\]\s]+)?\](?::\d+\b)?`)

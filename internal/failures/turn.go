@@ -79,8 +79,8 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	return newError(c, message, e.ResetsAt)
 }
 
-// newError returns the error of a class. If resets is not zero, a client may try again then. After an
-// exceeded rate limit, it may also do so when the message says.
+// newError returns the error of a class. If resets is not zero, a client may try again at that time.
+// Otherwise, after an exceeded rate limit, a client may try again when the message says.
 func newError(c apierror.Class, message string, resets time.Time) *apierror.Error {
 	if c == apierror.RateLimited {
 		c.RetryAfter = retryDelay(message)
@@ -92,8 +92,8 @@ func newError(c apierror.Class, message string, resets time.Time) *apierror.Erro
 	return apiErr
 }
 
-// pictureClasses are those for a provider that refuses a picture, by HTTP status; 0: no answer. Any
-// other status is a badGateway.
+// pictureClasses maps the HTTP statuses of a provider that refuses a picture to classes of API errors. The
+// key 0 means that the provider did not answer. A status that is not in the map is a badGateway.
 var pictureClasses = map[int]apierror.Class{
 	0:                              badGateway,
 	http.StatusBadRequest:          apierror.BadRequest,
@@ -154,8 +154,8 @@ func classOf(e *codexrpc.TurnError) apierror.Class {
 	return codexError
 }
 
-// routingDiscovery is a part of Codex's messages about the accounts of its login, for which it asks
-// the provider's back end before it asks the model.
+// routingDiscovery is a part of Codex's messages about the account of its login. Codex asks the provider's
+// back end for the account before it asks the model.
 const routingDiscovery = "routing discovery"
 
 // messageClasses maps Codex's messages to classes, for what neither a code nor a status explains:
@@ -171,8 +171,8 @@ var messageClasses = []struct {
 	{unreachable, disconnected},
 	{regexp.MustCompile(`^Account credentials changed`), disconnected}, // another app-server has renewed the same login; the next turn uses the new tokens
 	{regexp.MustCompile(`^Image poisoning$|^\{`), apierror.BadRequest}, // an image that the provider cannot read; the body of a provider's 400
-	// Of a refused prompt (invalid_prompt, bio_policy and others), Codex passes on the provider's text
-	// without its code. The provider would refuse the same prompt again.
+	// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes on the text
+	// without the code. The provider would refuse the same prompt again.
 	{regexp.MustCompile(`(?i)\bflagged\b|^invalid prompt|\bsafety (?:reasons|system|polic)|\b(?:usage|content) polic|\bviolat(?:es?|ing|ions?)\b`), promptRefused},
 }
 
@@ -209,7 +209,7 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// These begin messages if the provider, or the accounts of Codex's login, could not be reached.
+// These begin messages: the provider cannot be reached, or Codex does not know the account of its login.
 const (
 	unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 	noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
@@ -237,8 +237,8 @@ func readProviderError(message string) (found providerError) {
 	return found
 }
 
-// fromBadRequest returns the error for a request that the provider rejected with a 400. It has the
-// text of the provider's error body or, without one, message.
+// fromBadRequest returns the error for a request that the provider rejected with a 400. The error has the
+// text of the provider's error body or, if that has no text, message.
 func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {

@@ -55,7 +55,7 @@ func (c Cause) Advice() string {
 	return ""
 }
 
-// OfLogin reports whether only the login is the cause, so that its other turns would fail, too.
+// OfLogin reports whether only the login is the cause, so that other turns with this login would fail, too.
 func (c Cause) OfLogin() bool {
 	return c == PlanSpent || c == NotSignedIn || c == Refused || c == WorkspaceGone
 }
@@ -88,7 +88,7 @@ func CauseOf(failure error) Cause {
 		return WorkspaceGone
 	case strings.Contains(e.Message, codexrpc.UntrustedCertificate):
 		return TLSRefused
-	case e.Code == "inferenceHookDenied", e.Code == "tooManyDenials": // not the provider's
+	case e.Code == "inferenceHookDenied", e.Code == "tooManyDenials": // these refusals are not the provider's
 		return ""
 	}
 	return causesByCode[failures.APIError(e).Code]

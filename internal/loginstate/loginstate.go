@@ -36,9 +36,9 @@ const (
 	deniedRest = time.Minute
 	// signedOutRest is how long a signed-out login rests. Somebody may sign in unnoticed meanwhile.
 	signedOutRest = time.Minute
-	// minFailingRest and maxFailingRest bound the pause while the provider fails or limits the rate
-	// of requests. Each failure in a row doubles it. The first may be short: if there is another
-	// login, a failed attempt delays a request by a second at most.
+	// minFailingRest and maxFailingRest bound the pause while the provider fails or limits the rate of
+	// requests. Each further failure in a row doubles the pause. The first pause may be short: if there is
+	// another login, a failed attempt delays a request by a second at most.
 	minFailingRest = time.Second
 	maxFailingRest = time.Minute
 )
@@ -57,7 +57,8 @@ type Login struct {
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
 	models       models
-	// failuresInRow counts, in a row, failures of the provider and exceeded rate limits.
+	// failuresInRow counts failures of the provider and exceeded rate limits since the provider has last
+	// answered.
 	failuresInRow int
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
@@ -98,8 +99,9 @@ func (l *Login) Rests() error {
 	return l.failure
 }
 
-// Try is called before a turn. If the login has failed and no turn tries it, this one does, and the
-// login rests for others until done is called or the result is recorded. Otherwise done is nil.
+// Try is called before a turn. If the login has failed and no other turn tries it, this turn does. The
+// login then rests for other turns until done is called or the result of this turn is recorded. Otherwise
+// done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +131,8 @@ func (l *Login) update(f func()) {
 	}
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model, and adds up
-// these waits. At patience, it returns true and starts at zero again.
+// GiveUp records that a turn was given up after it had waited for a sign of the model, and adds up these
+// waits. If the sum reaches patience, GiveUp returns true, and the sum is zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +158,9 @@ func (l *Login) Worked(model string) {
 	})
 }
 
-// SignIn records that an app-server was started with a new login, in place of a refused or missing
-// one. One turn tries it first, unless a turn has already succeeded with it: Fine stays Fine.
+// SignIn records that an app-server was started with a new login, in place of a refused or missing login.
+// One turn tries the new login first. If the state is Fine, a turn has already succeeded with the new
+// login, and the state stays Fine.
 func (l *Login) SignIn() {
 	l.update(func() {
 		l.allowTrial()
@@ -165,8 +168,8 @@ func (l *Login) SignIn() {
 	})
 }
 
-// Recover records the end of what kept all turns of the login from working, for example an outage.
-// In one of these states, one turn tries the login, as after [Login.SignIn].
+// Recover records the end of what kept all turns of the login from working, for example an outage. If the
+// login is in one of the states from, one turn tries the login, as after [Login.SignIn].
 func (l *Login) Recover(from ...State) {
 	l.update(func() {
 		if slices.Contains(from, l.state) {
@@ -196,7 +199,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 		}
 		switch {
 		case *limits.Allowed:
-			l.restsUntil = now // one turn tries it
+			l.restsUntil = now // one turn tries the login
 		case l.resetsAt.Before(now.Add(spentRest)):
 			l.restsUntil = now.Add(deniedRest)
 		default:
@@ -256,8 +259,8 @@ func (l *Login) SignOut() { l.Fail(codexrpc.ErrNotLoggedIn, 0) }
 // provider does not say when the login may make more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 
-// SpendPictures records that the login has no pictures left until then; zero: not known, so
-// picturesRest is assumed. It can still be used for everything else.
+// SpendPictures records that the login has no pictures left until the time until; zero: not known, so
+// picturesRest is assumed. The login can still be used for everything else.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +276,8 @@ func (l *Login) PicturesSpent() bool {
 	return time.Now().Before(l.picturesFrom)
 }
 
-// MoreHopeful returns the failure that is likely to end sooner, see hopeOf, or else the first.
+// MoreHopeful returns the failure that is likely to end sooner, see hopeOf. If both are alike, it returns
+// one.
 func MoreHopeful(one, other error) error {
 	first, firstReset := hopeOf(one)
 	second, secondReset := hopeOf(other)

@@ -12,7 +12,7 @@ const maxModels = 64
 
 // models remembers which models have worked with a login, and which ones the provider refuses.
 type models struct {
-	worked  map[string]time.Time // when they did last
+	worked  map[string]time.Time // when each model has last worked
 	refused map[string]modelRefusal
 }
 
@@ -31,7 +31,7 @@ func (m *models) work(model string) {
 	delete(m.refused, model)
 }
 
-// proofTime is how long the success of a model proves that the login works, while another is refused.
+// proofTime is how long the success of a model proves that the login works while another model is refused.
 const proofTime = time.Hour
 
 // anyWorks reports whether a model has worked within proofTime and was not refused after that.
@@ -58,7 +58,7 @@ func (l *Login) RefuseModel(model string, failure error) {
 	l.update(func() {
 		m, now := &l.models, time.Now()
 		if m.refused == nil || len(m.refused) >= maxModels {
-			m.refused = make(map[string]modelRefusal) // what is forgotten is asked again
+			m.refused = make(map[string]modelRefusal) // a turn tries a forgotten model again
 		}
 		until := now.Add(signedOutRest)
 		m.refused[model] = modelRefusal{failure, until}

@@ -67,10 +67,10 @@ func (a AppServer) Public(remedy string) AppServer {
 // Login is what is known of the login of an app-server.
 type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "failing", "spent" or "signed_out"
-	Cause    string    `json:"cause,omitempty"`    // why it is neither unknown nor fine, as a word
+	Cause    string    `json:"cause,omitempty"`    // why State is neither unknown nor fine, as a word
 	Reason   string    `json:"reason,omitempty"`   // the same as a sentence, with what to do
 	ResetsAt time.Time `json:"resets_at,omitzero"` // when a spent plan resets
-	// RestsUntil is when a turn tries a login again that does not work.
+	// RestsUntil is when a turn tries the login again, if the login does not work.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
