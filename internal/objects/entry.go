@@ -69,7 +69,7 @@ func (a about) encode() string { return string(wirejson.Append(nil, a)) }
 // a request may have.
 const maxDepth = 1024
 
-// pieceSize is the most bytes of items in a record of several.
+// pieceSize bounds the bytes of the items in a record that has several items.
 const pieceSize = 64 << 10
 
 // pack puts successive small items into one record, a JSON array: engines need time for each record.
@@ -80,7 +80,7 @@ func pack(items [][]byte) (records [][]byte) {
 			size, n = size+len(items[n]), n+1
 		}
 		record := items[0]
-		if n > 1 || bytes.HasPrefix(record, []byte("[")) {
+		if n > 1 || bytes.HasPrefix(record, []byte("[")) { // itemsOf would read an item [...] as several
 			record = slices.Concat([]byte("["), bytes.Join(items[:n], []byte(",")), []byte("]"))
 		}
 		records, items = append(records, record), items[n:]

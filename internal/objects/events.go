@@ -34,9 +34,9 @@ func soon() <-chan struct{} {
 	return closed
 }
 
-// Events returns the events of a background response of the caller. The parameter from is the
-// number of the first event. The events come from the log of this process, or otherwise from the
-// store. They can be read until the request ends. claim is the one for the calls of Next.
+// Events returns the events of a background response of the caller. The parameter from is the number of
+// the first event. The events come from the log of this process, or otherwise from the store. They can be
+// read until the request ends. claim is the claim that the caller passes to Next, too.
 func (o *Objects) Events(r *http.Request, id string, from int64, claim *claims.Claim) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -118,8 +118,8 @@ func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastR
 // errNoMemory means that there is no memory for the next events.
 var errNoMemory = errors.New("there is no memory for the events")
 
-// read sets s.lastRead to events from the store. The parameter from is the number of the first one.
-// Their memory is claimed twice, since a client of the store may copy what it has received.
+// read sets s.lastRead to events from the store. The parameter from is the number of the first event. The
+// memory of the events is claimed twice, since a client of the store may copy what it has received.
 func (s *storedEvents) read(from int64, claim *claims.Claim) error {
 	ctx, cancel := withStoreTimeout(s.ctx)
 	defer cancel()
@@ -134,11 +134,11 @@ func (s *storedEvents) read(from int64, claim *claims.Claim) error {
 		return err
 	}
 	size := sizeOf(events.Events...)
-	if size > limit { // the event of a lost response, which was made and not stored
+	if size > limit { // only the event of lostEvent, which heeds no limit
 		events.Events, events.Larger = nil, size
 	}
 	s.lastRead, s.failedAt = events, time.Time{}
-	if events.Larger > limit {
+	if events.Larger > limit { // the next limit is large enough
 		return s.read(from, claim)
 	}
 	claim.Shrink(2 * size)

@@ -19,10 +19,9 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost is called for a response whose owner was lost. It returns the JSON of the failed response,
-// and the event of the failure with this number. The parameter response is the JSON of the running
-// or of the failed response. Lost gets the failed one if a client has read more events than were
-// stored: this client needs the event with another number.
+// Lost is called for a response whose owner was lost. It returns the JSON of the failed response, and the
+// event of the failure with this number. The parameter response is the JSON of the response: while it ran
+// or, if lostEvent needs the event with another number, as it has failed.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}
@@ -31,10 +30,10 @@ func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last 
 // lostOwner is the owner of lost responses.
 const lostOwner = "lost"
 
-// markLost stores that a response has failed, since its owner does not continue it. It does nothing if
-// the response has ended or its owner continues it. If this process ends between the two steps, the
-// next reader of the response takes them again: nothing follows the last event, and the response
-// still runs.
+// markLost stores that a response has failed, since its owner does not continue it. It does nothing if the
+// response has ended or its owner continues it. It stores first the last event, then the failed response.
+// If this process ends between these two steps, the response still counts as running, so its next reader
+// takes both steps again. The store then skips the second event: nothing follows the last event.
 func (s *Store) markLost(ctx context.Context, user, id string) error {
 	pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Events, From: math.MaxInt32})
 	if err != nil {
@@ -60,10 +59,9 @@ func (s *Store) markLost(ctx context.Context, user, id string) error {
 	return err
 }
 
-// lostEvent returns the last event of a response whose owner was lost. It is for a client that has
-// read more events than were stored, or exactly as many as are stored with the event of the failure:
-// such a client has read another event with that number. So the event gets the number that the
-// client wants next: the parameter from.
+// lostEvent returns the last event of a lost response, for a client that wants an event after all stored
+// ones. Such a client has read events that the owner could not store, so it has not read the last event
+// under its stored number. The event gets the number that the client wants: the parameter from.
 func (s *Store) lostEvent(ctx context.Context, user, id string, from int64) (EventPage, error) {
 	e, err := s.GetObject(ctx, user, id)
 	if err != nil {

@@ -72,8 +72,9 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 	}
 }
 
-// eventStorer stores the events of a background response. What it keeps while the store is slow is a
-// part of the body and of the answer, which the response has claimed until the eventStorer ends.
+// eventStorer stores the events of a background response. While the store is slow, it keeps parts of the
+// body and of the answer. It needs no claim of its own for them: the response claims their memory until
+// the eventStorer ends.
 type eventStorer struct {
 	objects  *Objects
 	response Response

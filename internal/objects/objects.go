@@ -130,8 +130,9 @@ func (o *Objects) listInput(r *http.Request, id string, claimMemory Hold,
 	})
 }
 
-// find reads an entry of the caller. That of a running response has neither Response nor Output. It
-// looks in o.Running first, then in the store: a response is stored before it leaves o.Running.
+// find returns an entry of the caller. If the response is running, the entry has neither Response nor
+// Output. Otherwise find calls read for the store. A response is stored before it leaves o.Running, so
+// find looks in o.Running first.
 func (o *Objects) find(ctx context.Context, r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, error) {
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return &Entry{User: one.Entry.User, Input: one.Entry.Input}, nil

@@ -62,8 +62,8 @@ func NewReader(s *Store, user string, maxBytes int64, claimMemory func(bytes int
 // With makes the reader find an entry that the store does not have: e, with this id.
 func (r *Reader) With(id string, e *Entry) { r.extraID, r.extraEntry = id, e }
 
-// claimItem claims memory for the copies of an item. item is its size in bytes, and times is how
-// often the request refers to it. The error is ErrTooLong or ErrNoMemory.
+// claimItem claims memory for the copies of an item. item is the size of the item in bytes, and times is
+// how often the request refers to the item. The error is ErrTooLong or ErrNoMemory.
 func (r *Reader) claimItem(item int, times int) error {
 	size := int64(item) * int64(times)
 	if r.copyLeft -= size; r.copyLeft < 0 {
@@ -121,9 +121,9 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	return slices.Concat(chain...), nil
 }
 
-// readLinks returns the items of the first links (responses) of the chain that begins with id, and
-// the id of the next link, or "" if there is none. It reads as many as the store returns at once. If
-// the store does not return the first one as a whole, it reads this one alone.
+// readLinks returns the items of the first links (responses) of the chain that begins with id, and the id
+// of the next link, or "" if there is none. It reads as many links as the store returns at once. If the
+// store returns only a part of the first link, readLinks reads this link alone.
 func (r *Reader) readLinks(ctx context.Context, id string) (links [][]json.RawMessage, next string, err error) {
 	if ctx.Err() != nil || r.store == nil || r.extraEntry != nil && id == r.extraID {
 		return r.readLink(ctx, id)

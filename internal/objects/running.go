@@ -144,9 +144,9 @@ func (r *Running) currentResponse(one *running, claimMemory Hold) (json.RawMessa
 	return one.InProgress(), nil
 }
 
-// cancelWait is how long stop waits for the end of a response. The turn of a stream cannot end while
-// its client does not read, and a client that cancels within the loop over its own stream does not
-// read before it has the answer.
+// cancelWait is how long stop waits for the end of a response. Without a bound, a client that cancels its
+// own stream within the loop that reads the stream would wait for ever: it reads no further before it has
+// the answer, and the turn of a stream cannot end while its client does not read.
 const cancelWait = 5 * time.Second
 
 // errStillRunning means that a cancelled response has not ended after cancelWait.

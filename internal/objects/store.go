@@ -85,11 +85,12 @@ func (s *Store) GetObject(ctx context.Context, user, id string) (*Entry, error) 
 	return e, nil
 }
 
-// errChanging is the error for a response whose owner seems to be lost and continues.
+// errChanging is the error for a response that seems lost at each attempt to read it, but whose owner then
+// continues it.
 var errChanging = store.Unavailable(errors.New("it changes too often to be read"))
 
-// read returns an entry of a user with the items of a part. If the response is lost, read stores
-// that, and reads it again.
+// read returns an entry of a user with the items of a part. If the response is lost, read stores the
+// failed response, and reads the entry again.
 func (s *Store) read(ctx context.Context, user, id string, part store.Part) (*Entry, about, []json.RawMessage, error) {
 	for range 3 {
 		r, items, err := s.readAll(ctx, user, id, part)
@@ -117,7 +118,7 @@ type records struct {
 	part     store.Part
 	text     string // items in which it does not occur may be left out
 
-	page    store.Page // the first one, without records
+	page    store.Page // the first page, without its records
 	about   about
 	release func() // frees the memory of the records
 }
@@ -139,8 +140,8 @@ func (s *Store) readAll(ctx context.Context, user, id string, part store.Part) (
 	return r, items, err
 }
 
-// each calls use with each item and the number of its record, until use returns false. A value is one
-// item. The caller calls release, also after an error.
+// each calls use with each item and the number of its record, until use returns false. The value of an
+// entry is one item. The caller calls release, also after an error.
 func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessage) bool) error {
 	if !isStoredID(r.id) {
 		return store.ErrNotFound
@@ -161,7 +162,7 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 			}
 		}
 		limit = max(r.store.pageSize(), page.Larger)
-		if !reserved && (page.Larger > 0 || from+int64(len(read)) < r.page.Next) { // for all that is to be read
+		if !reserved && (page.Larger > 0 || from+int64(len(read)) < r.page.Next) { // once, for all that remains
 			size := page.Bytes
 			if r.part == store.Value {
 				size = page.Larger
@@ -191,8 +192,8 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 	return nil
 }
 
-// pageSize is how many bytes are read at once without reserving memory for them. What an engine has
-// in memory is not copied.
+// pageSize is the most bytes that one call of the engine may return: as many as need no reservation. An
+// engine in memory copies nothing, so there is no limit.
 func (s *Store) pageSize() int64 {
 	if s.engine.Lasts() {
 		return store.FreeTransfer
@@ -276,9 +277,9 @@ type EventPage struct {
 // ErrDropped is the error for events that are not kept any more.
 var ErrDropped = errors.New("the events are not kept any more")
 
-// Continue adds events to those of a response that this Store owns, and reports whether Cancel was
-// called for the response. Events that the response already has are skipped. The error is
-// store.ErrEnded if the response was lost, and store.ErrNotFound if it is gone.
+// Continue adds events to those of a response that this Store owns, and reports whether Cancel was called
+// for the response. Events that the response already has are skipped. The error is store.ErrEnded if the
+// response was lost, and store.ErrNotFound if there is no such response any more.
 func (s *Store) Continue(ctx context.Context, user, id string, events EventPage) (cancelled bool, err error) {
 	records := make([][]byte, len(events.Events))
 	for i, e := range events.Events {
@@ -298,10 +299,10 @@ func (s *Store) Cancel(ctx context.Context, user, id string) error {
 // Watch returns a channel that is closed when a response may have changed, see [store.Engine].
 func (s *Store) Watch(id string) <-chan struct{} { return s.engine.Watch(id) }
 
-// Events returns some of the events of a response, without a gap. The parameter from is the number
-// of the first one. If that event has not come yet, Events returns none. The events have at most
-// limit bytes. If the first one alone is larger, Events returns none, and the size in Larger. The
-// error is ErrDropped if the events are not kept any more.
+// Events returns some of the events of a response, without a gap. The parameter from is the number of the
+// first one. If that event has not come yet, Events returns none. The events have at most limit bytes. If
+// the first event alone is larger, Events returns none, and the size of that event in Larger. The error is
+// ErrDropped if the events are not kept any more.
 func (s *Store) Events(ctx context.Context, user, id string, from, limit int64) (EventPage, error) {
 	for range 3 {
 		pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Events, From: from, Limit: limit})
@@ -318,7 +319,7 @@ func (s *Store) Events(ctx context.Context, user, id string, from, limit int64) 
 		switch {
 		case page.Larger > 0:
 			return events, nil
-		case next == from && from < page.Next:
+		case next == from && from < page.Next: // the first event was dropped
 			return events, ErrDropped
 		case from >= page.Next && page.EndedBy == lostOwner:
 			return s.lostEvent(ctx, user, id, from)
@@ -326,7 +327,7 @@ func (s *Store) Events(ctx context.Context, user, id string, from, limit int64) 
 			events.Over = next >= page.Next && page.EndedBy != ""
 			return events, nil
 		}
-		var facts about
+		var facts about // there is no event, end or lease: is the response lost?
 		if json.Unmarshal([]byte(page.About), &facts) != nil {
 			return events, s.damaged(id)
 		}

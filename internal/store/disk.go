@@ -143,7 +143,7 @@ func (f *boltFile) reload(tx *bbolt.Tx) error {
 	return f.load(boltTransaction{tx}, found)
 }
 
-// isOfEntry reports whether an error says something of an entry, and nothing of the shelf.
+// isOfEntry reports whether an error is about one entry. The shelf works nevertheless.
 func isOfEntry(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrEnded)
 }
@@ -160,7 +160,7 @@ func (f *boltFile) update(change func(transaction) error) error {
 	begin, err := time.Now(), f.write(func(tx *bbolt.Tx) error { return change(boltTransaction{tx}) })
 	switch {
 	case err == nil, isOfEntry(err):
-		f.failed.Store(f.failed.Load() && err != nil)
+		f.failed.Store(f.failed.Load() && err != nil) // only a success shows that the file can be changed
 		observe("write", begin, nil)
 		return err
 	case !errors.Is(err, errDamaged):
@@ -204,7 +204,8 @@ func (t boltTransaction) put(id string, part Part, n int64, record []byte) error
 	return t.Bucket([]byte(part)).Put(keyOf(id, n), seal(record))
 }
 
-// checksums are those of records in the file: bbolt does not notice that a disk has changed a value.
+// checksums is the table for the checksums of records: bbolt does not notice that a disk has changed a
+// value.
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
 // seal returns a record with its checksum.
@@ -213,7 +214,7 @@ func seal(record []byte) []byte {
 	return binary.BigEndian.AppendUint32(sealed, crc32.Checksum(record, checksums))
 }
 
-// unseal returns the record that seal has got, or nil if that was changed.
+// unseal returns the record that was passed to seal, or nil if the sealed record has changed since.
 func unseal(sealed []byte) []byte {
 	end := len(sealed) - crc32.Size
 	if end < 0 || crc32.Checksum(sealed[:end], checksums) != binary.BigEndian.Uint32(sealed[end:]) {

@@ -28,8 +28,9 @@ func recoverDamage(f func() error) (err error) {
 	return f()
 }
 
-// beginTx begins a transaction. If bbolt panics, it keeps a lock. Each transaction needs this lock
-// to begin, and a reading transaction also needs it to end. So the file is not used any more.
+// beginTx begins a transaction. If bbolt panics here, it keeps a lock. Each further transaction would wait
+// for this lock, and each reading one could not end without it. So beginTx makes f.damage say that the
+// file is not used any more.
 func (f *boltFile) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	f.beginMu.Lock()
 	defer f.beginMu.Unlock()
@@ -86,8 +87,9 @@ func (f *boltFile) write(change func(*bbolt.Tx) error) error {
 	return err
 }
 
-// checkFreeList checks the header of the page that lists the free pages. bbolt does not: if the page has
-// random bytes, a commit lists up to four billion pages of it as free, and takes the memory for that.
+// checkFreeList checks the header of the page that lists the free pages. bbolt does not check it: with
+// random bytes there, a commit would take up to four billion pages for parts of the list, free all of
+// them, and need the memory for that.
 //
 // A page begins with its number (8 bytes), its kind (2), a count (2), and how many pages it continues
 // on (4). The first two pages have the state of the file before and after a transaction: behind 32

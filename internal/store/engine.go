@@ -67,16 +67,16 @@ type Put struct {
 	Keep bool
 
 	Owner string        // who stores the entry
-	Lease time.Duration // how long the owner then owns the entry without renewing that
-	Begin bool          // the entry gets this owner; otherwise, it keeps the one it has, if any
+	Lease time.Duration // how long the owner then owns the entry, if it does not renew the lease
+	Begin bool          // true: the entry gets this owner; false: it keeps its present owner, if any
 }
 
 // Append is what [Engine].Append adds.
 type Append struct {
 	Part    Part
 	Records [][]byte
-	// Owner is who adds the records. For items, it identifies the call: an engine that gets no answer
-	// makes the call again, and the items are added once.
+	// Owner is who adds the records. For items, Owner identifies the call: if an engine gets no answer, it
+	// makes the call again, and the items are nevertheless added only once.
 	Owner string
 
 	// The other fields are for events.
@@ -99,8 +99,8 @@ type Query struct {
 	Part  Part
 	From  int64  // the number of the first record
 	Limit int64  // the most bytes of records: their data, and RecordOverhead for each
-	Links int    // how many further pages may follow: of the entries to which the Link of a page leads
-	Text  string // records in which this text does not occur are returned empty; they count as they are
+	Links int    // how many further pages may follow, each of the entry in the Link of the page before
+	Text  string // records without this text are returned empty, but count towards Limit with all their bytes
 }
 
 // Page has some records of a part of an entry. There is no gap in them: they stop before a record that

@@ -26,7 +26,7 @@ type Local struct {
 
 // shelf keeps records for a [Local].
 type shelf interface {
-	// view runs a function that reads. An error that is none of this package wraps ErrUnavailable.
+	// view runs a function that reads. An error that is not one of this package wraps ErrUnavailable.
 	view(func(transaction) error) error
 	// update runs a function that changes records. If the function fails, nothing is changed. The
 	// errors are as those of view.
@@ -42,7 +42,7 @@ const about Part = "m"
 type transaction interface {
 	// get returns a record that is valid until the end of the transaction, or nil.
 	get(id string, part Part, n int64) []byte
-	// keep returns a record from get that stays valid.
+	// keep returns a record from get in a form that stays valid after the transaction.
 	keep(record []byte) []byte
 	put(id string, part Part, n int64, record []byte) error
 	// drop deletes all records of parts.
@@ -106,8 +106,8 @@ func writeMetadata(tx transaction, id string, m *metadata) error {
 	return tx.put(id, about, 0, record)
 }
 
-// count counts the bytes of an entry, and drops others if there is no room. Events give way to the
-// rest of their entry.
+// count counts the bytes of an entry, and drops other entries if there is no room. If an entry fits only
+// without its events, its events are dropped.
 func (l *Local) count(tx transaction, id string, m *metadata) (err error) {
 	if !l.fits(m.User, m.Bytes) {
 		return ErrTooLarge
@@ -125,7 +125,7 @@ func (l *Local) count(tx transaction, id string, m *metadata) (err error) {
 	return errors.Join(err, putErr)
 }
 
-// dropEvents drops the events of an entry, but not their number.
+// dropEvents drops the events of an entry. The number of the next event stays the same.
 func (l *Local) dropEvents(tx transaction, id string, m *metadata) error {
 	delete(l.events, id)
 	m.EventBytes = 0
@@ -175,7 +175,7 @@ func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
 	return l.shelf.update(func(tx transaction) error {
 		m := readMetadata(tx, id)
 		if k := l.byID[id]; m != nil && (k == nil || l.isOld(k, l.now())) {
-			m = nil
+			m = nil // the index has dropped the entry, or the entry is too old
 		}
 		if m == nil {
 			m = &metadata{User: user}
@@ -395,7 +395,7 @@ func (l *Local) readPage(user, id string, q Query) (page Page, read int64, err e
 		}
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) && l.isIndexed(k) {
+	if errors.Is(err, ErrNotFound) && l.isIndexed(k) { // the entry was not deleted, but its metadata is gone
 		err = Unavailable(errDamaged)
 	}
 	return page, read, err
@@ -416,7 +416,7 @@ func (*Local) Watch(string) <-chan struct{} {
 	return changed
 }
 
-// Lasts implements [Engine].
+// Lasts implements [Engine]. Only an engine in memory has no maxEntry.
 func (l *Local) Lasts() bool { return l.maxEntry > 0 }
 
 // Fails implements [Engine].

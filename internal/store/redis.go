@@ -132,8 +132,9 @@ const (
 	down
 )
 
-// check writes a small key, which expires soon. A ping would not do: a full server answers it, and
-// one that cannot write to its disk refuses it, but can be read. err is why the state is not works.
+// check writes a small key, which expires soon. A ping would tell too little: a full server answers it,
+// and a server that cannot write to its disk refuses it, but can be read. err says why the state is not
+// works.
 func (r *Redis) check(ctx context.Context) (state int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -358,8 +359,8 @@ func asText(value any) string {
 	return text
 }
 
-// renewalTime is how long after an outage of the server every entry counts as leased: leases have
-// expired in the outage, and owners have not renewed them yet. They count as leased in the outage,
+// renewalTime is how long after an outage of the server every entry counts as leased. Leases have expired
+// in the outage, and owners have not renewed them yet. During the outage, every entry counts as leased,
 // too.
 const renewalTime = 10 * time.Second
 

@@ -79,9 +79,9 @@ local function expire(set, id, time)
 end
 `
 
-// putScript stores an entry. Arguments: id, the bytes that the user may have, who stores it, lease, 1
-// if this owner begins, 1 to keep the items and the age, age, the bytes of the entry (to keep: that
-// it may have), about, link, value, items.
+// putScript stores an entry. Arguments: id, the bytes that the user may have, who stores it, lease, 1 if
+// this owner begins, 1 to keep the items and the age, age, the bytes of the entry (if its items are kept:
+// the most bytes that it may have), about, link, value, items.
 var putScript = redis.NewScript(sizingFunctions + `
 local key, items, lease = KEYS[1] .. 'v:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local most, owner, keep, bytes = tonumber(ARGV[2]), ARGV[3], ARGV[6] == '1', tonumber(ARGV[8])

@@ -47,8 +47,8 @@ func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// largest returns the share with the most bytes among those that have another entry than this one,
-// which is the last used one of its user.
+// largest returns the share with the most bytes among the shares that have an entry besides other. The
+// entry other must be the last used entry of its user.
 func (o *userShares) largest(other *indexed) *userShare {
 	first := o.heap[0]
 	if first.entries.Back() != other.usedElement {
