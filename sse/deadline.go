@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// writeWatchdog bounds the time of each write, more cheaply than with two deadlines a write: a write
-// records when it began, and a timer looks after the limit and gives one that takes too long a
-// deadline in the past. The timer uses the response writer only while a write is in progress, since
-// that must not be used after its handler has returned.
+// writeWatchdog bounds the time of each write. To set and clear a deadline for each write would cost more.
+// So a write only records when it began, and a timer looks after the limit: if the write still runs, it
+// gets a deadline in the past. The timer uses the response writer only while a write is in progress, since
+// a response writer must not be used after its handler has returned.
 type writeWatchdog struct {
 	limit      time.Duration
 	controller http.ResponseController // of the server's own response writer
@@ -40,8 +40,8 @@ func (w *writeWatchdog) beginWrite(now time.Time) {
 	w.timerRunning = true
 }
 
-// endWrite is called after a write. After one that took too long, even if it was complete, the
-// connection cannot be used any more.
+// endWrite is called after a write. If a write took too long, even if it was complete, timedOut is true:
+// the connection cannot be used any more.
 func (w *writeWatchdog) endWrite() (timedOut bool) {
 	if w.limit <= 0 {
 		return false

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// WriteData writes an event without a type: "data: …" for each line of data (ended by LF, CR or
-// both, which the client gets as LF), and an empty line. It returns the error of an earlier write,
-// or of that of a full buffer. In a stream of JSON lines it writes the data and a line break.
+// WriteData writes an event without a type: "data: …" for each line of data (ended by LF, CR or both,
+// which the client gets as LF), and an empty line. It returns the error of an earlier write, or of the
+// write of a full buffer. In a stream of JSON lines it writes the data and a line break.
 func (w *Writer) WriteData(data []byte) error {
 	if w.jsonLines {
 		appendBytes(w, data)
@@ -59,7 +59,8 @@ func (w *Writer) writeFrame(prefix string, content []byte) error {
 	}
 }
 
-// writeLastLine writes a frame's last line, nearly always its only one, which fits the buffer.
+// writeLastLine writes the last line of a frame. It is nearly always the only line, and fits into the
+// buffer.
 func (w *Writer) writeLastLine(prefix string, line []byte) {
 	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.makeRoom() {
 		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)

@@ -21,10 +21,10 @@ type Event struct {
 	ID   string // the last id in the stream so far; empty: there was none
 }
 
-// Read returns the events of a stream as the standard defines it, whichever line breaks it has, and
-// without events that have no data. It may read ahead. If the stream has an error, the last element
-// has that error instead of an event: [io.ErrUnexpectedEOF] if the stream ends within an event,
-// [ErrEventTooLarge], or that of the stream.
+// Read returns the events of a stream as the standard defines it, whichever line breaks it has, and without
+// events that have no data. It may read ahead. After an error, the last element has this error instead of
+// an event: [io.ErrUnexpectedEOF] if the stream ends within an event, [ErrEventTooLarge], or the error of
+// the stream.
 func Read(stream io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		lines := bufio.NewScanner(stream)

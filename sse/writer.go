@@ -154,8 +154,9 @@ func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline of the server. writeBuffer would clear it, so Close calls
-			// writeHeader before. A stricter response writer's Write sets its own again.
+			// This replaces a deadline of the server. writeBuffer would clear it before the header, so
+			// Close calls writeHeader first. A response writer with a stricter deadline sets that again in
+			// its Write.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHeader()
@@ -238,7 +239,7 @@ func (w *Writer) writePing() error {
 	return w.WriteComment("keepalive")
 }
 
-// writeBuffer writes the buffer to the response, before it the header the first time.
+// writeBuffer writes the buffer to the response and, the first time, the header before it.
 func (w *Writer) writeBuffer() {
 	if w.err == nil && !w.started && w.opts.WriteTimeout > 0 {
 		w.setDeadline(time.Time{}) // the server may have set a deadline

@@ -2,7 +2,7 @@ package wirejson
 
 import "bytes"
 
-// IsBase64 reports whether data is standard, padded base64: a JSON string needs no escapes for it.
+// IsBase64 reports whether data is standard, padded base64, which needs no escapes in a JSON string.
 func IsBase64(data []byte) bool {
 	if len(data)%4 != 0 {
 		return false

@@ -2,8 +2,8 @@ package wirejson
 
 import "sync"
 
-// Buffer is reusable memory for output, held only while a stream writes: thousands of streams, most
-// of which wait, need only that of the few that write. Zero is ready. A Buffer must not be copied.
+// Buffer is reusable memory for output, which a stream holds only while it writes: of thousands of streams,
+// nearly all wait, and need no memory. The zero value is ready. A Buffer must not be copied.
 type Buffer struct {
 	memory *[]byte // nil: no memory is borrowed
 }
@@ -21,7 +21,7 @@ func (b *Buffer) Take() []byte {
 	return (*b.memory)[:0]
 }
 
-// Keep makes the next [Buffer.Take] return p's memory. p is the last one's result, perhaps grown.
+// Keep makes the next [Buffer.Take] return p's memory. p is the result of the last Take, perhaps grown.
 func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
 // Release gives small memory back to the pool. The result of Take must not be used any more.

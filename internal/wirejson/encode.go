@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends v's JSON as encoding/json encodes it, without the escapes that only HTML needs.
-// The type of v must be one that can be encoded; if v cannot be, Append returns dst unchanged.
+// Append appends v's JSON as encoding/json encodes it, without the escapes that only HTML needs. v must be
+// of a type that can be encoded. If its value cannot be encoded, Append returns dst unchanged.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)

@@ -14,8 +14,8 @@ const (
 	lexerHex                           // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token, to notice a surplus quote: it begins a string where
-// JSON allows none, or ends one too early, so that the next token is wrong.
+// lexerToken is the kind of the last token. It serves to notice a surplus quote: such a quote begins a
+// string where JSON allows none, or ends a string too early, so that the next token is wrong.
 type lexerToken uint8
 
 const (
@@ -52,8 +52,8 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBeforeValue} }
 // Active reports whether the lexer is inside a JSON value.
 func (l *Lexer) Active() bool { return l.state > lexerBeforeValue }
 
-// Step looks at the next byte. After a verdict other than MoreJSON, it ignores all bytes until Begin.
-// So it does after a first byte of no object, array or string: such a value counts as plain text.
+// Step looks at the next byte. After a verdict other than MoreJSON, it ignores all bytes until Begin. It
+// also ignores them if the first byte begins no object, array or string: such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBeforeValue:
@@ -127,7 +127,8 @@ func (l *Lexer) token(b byte) Verdict {
 	return MoreJSON
 }
 
-// valueEnded records the end of a string, object or array, the whole value's if nothing is open.
+// valueEnded records the end of a string, object or array. It is the end of the whole value if none is
+// open.
 func (l *Lexer) valueEnded() Verdict {
 	l.last = tokenValue
 	if l.depth == 0 {

@@ -47,8 +47,8 @@ func valueEnd(s []byte, start int) int {
 	return len(s)
 }
 
-// stringEnd returns the offset after the string whose opening quote is at start. It jumps from
-// quote to quote; one after an odd number of backslashes is part of the string.
+// stringEnd returns the offset after the string whose opening quote is at start. It jumps from quote to
+// quote; a quote after an odd number of backslashes is part of the string.
 func stringEnd(s []byte, start int) int {
 	for from := start + 1; ; {
 		n := bytes.IndexByte(s[from:], '"')
@@ -114,8 +114,8 @@ func PlainEnd(s []byte, start int) int {
 	for ; i <= len(s)-8; i += 8 {
 		word := binary.LittleEndian.Uint64(s[i : i+8])
 		quote, slash := word^everyByte*'"', word^everyByte*'\\'
-		// The lowest set bit belongs to the first byte that is not plain. Higher ones may be wrong:
-		// such a byte may change the results of those after it, by a carry or a borrow.
+		// The lowest set bit belongs to the first byte that is not plain. Higher bits may be wrong: that
+		// byte may change the results of the bytes after it, by a carry or a borrow.
 		special := word | (word + everyByte) | (word - everyByte*' ') | (quote - everyByte) | (slash - everyByte)
 		if special &= topBits; special != 0 {
 			return i + bits.TrailingZeros64(special)/8

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxDepth is how deep a message to Codex may be nested. It drops deeper ones without an answer.
+	// maxDepth is how deep a message to Codex may be nested. Codex drops deeper messages without an answer.
 	maxDepth = 127
 	// maxBodyDepth is how deep a body may be nested. Its parts, such as a tool's schema, are at
 	// most one level deeper in the message to Codex.
@@ -24,7 +24,7 @@ type SyntaxError struct {
 // Error returns the problem and the offset.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
 
-// Scanner reads and checks a JSON text in one pass. It must follow RFC 8259, be UTF-8, and not be
+// Scanner reads and checks a JSON text in one pass. The text must follow RFC 8259, be UTF-8, and not be
 // nested too deeply. After an error, the scanner is at the end. Strings may share the text's memory.
 type Scanner struct {
 	data       []byte
@@ -66,7 +66,7 @@ func check(data []byte, depth int) (loneHalves []int, err *SyntaxError) {
 // OK reports whether the scanner has found no error yet.
 func (s *Scanner) OK() bool { return s.err.problem == "" }
 
-// End reports whether only white space is left, without an error before. Else, the scanner fails.
+// End reports whether there was no error and only white space is left. If more is left, the scanner fails.
 func (s *Scanner) End() bool {
 	if s.skipSpace(); s.OK() && s.pos < len(s.data) {
 		s.fail("unexpected data after the JSON value")
@@ -85,7 +85,7 @@ func (s *Scanner) fail(problem string) {
 	s.pos = len(s.data)
 }
 
-// unexpected fails with an error about the next byte or the end; wanted should have come instead.
+// unexpected fails with an error about the next byte or the end of the text. wanted is what was expected.
 func (s *Scanner) unexpected(wanted string) {
 	switch {
 	case !s.OK():
@@ -130,7 +130,7 @@ func (s *Scanner) Expect(text string) {
 	}
 }
 
-// Object enters an object and reports whether it has a member. It skips other values. To read all:
+// Object enters an object and reports whether it has a member. It skips other values. To read all members:
 //
 //	for more := s.Object(); more; more = s.More('}') {
 //
@@ -159,8 +159,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or object, or past end, its closing bracket, and
-// reports which. The scanner fails if neither a comma nor end comes next.
+// More goes to the next element of an array or object and returns true, or past end, its closing bracket,
+// and returns false. The scanner fails if neither a comma nor end comes next.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -208,8 +208,8 @@ func (s *Scanner) plainString() (text string, ok bool) {
 	return Text(data[start:end]), true
 }
 
-// Find goes to the value at the end of a path of members, the first of each name, and reads neither
-// it nor the text after it. It reports false if there is none.
+// Find goes to the value at the end of a path of members, and reads neither this value nor the text after
+// it. Of several members with one name, it takes the first. It returns false if there is no such value.
 func (s *Scanner) Find(path ...string) bool {
 next:
 	for _, name := range path {

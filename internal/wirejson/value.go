@@ -14,15 +14,15 @@ import (
 	"unsafe"
 )
 
-// Value is a JSON value in the text that [Parse] has checked, not a copy, without white space
-// around it. Nil: it is absent. Methods for one kind must not be called on another.
+// Value is a JSON value without white space around it: a part of the text that [Parse] has checked, not a
+// copy. Nil: it is absent. Methods for one kind of values must not be called on another kind.
 type Value []byte
 
-// Parse returns the value of a JSON text, or an error if it is no JSON, no UTF-8 or nested too deeply.
-// Escapes of half a surrogate pair, by clients that cut within an emoji, become U+FFFD in a copy.
+// Parse returns the value of a JSON text, or an error if it is no JSON, no UTF-8 or nested too deeply. An
+// escape of half a surrogate pair (some clients cut within an emoji) becomes U+FFFD, in a copy of the text.
 func Parse(text []byte) (Value, *SyntaxError) { return ParsePart(text, 0) }
 
-// ParsePart is [Parse] for a part that a client will send back in outer arrays and objects of a body.
+// ParsePart is [Parse] for a value that a client will send back in a body, within outer arrays and objects.
 func ParsePart(text []byte, outer int) (Value, *SyntaxError) {
 	loneHalves, err := check(text, maxBodyDepth-outer)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v Value) OrAbsent() Value {
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 
-// Holds reports whether a value is a part of v: not an equal text elsewhere, but the same memory.
+// Holds reports whether a value is a part of v: it is in the same memory, not an equal text elsewhere.
 func (v Value) Holds(part Value) bool {
 	return len(v) > 0 && len(part) > 0 && offset(v, part) < uintptr(len(v))
 }
@@ -97,7 +97,8 @@ func (v Value) Holds(part Value) bool {
 // IsSame reports whether a part of v is all of v.
 func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
 
-// offset returns how many bytes after v's beginning the other begins; if before, it exceeds any value.
+// offset returns how many bytes after v's beginning other begins. If it is before v, offset exceeds any
+// size.
 func offset(v, other Value) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
 }
@@ -162,7 +163,8 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Values iterates over an array's elements or an object's members' values, and else over nothing.
+// Values iterates over the elements of an array or the values of an object's members. Other values have
+// none.
 func (v Value) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		kind := v.Kind()
@@ -185,8 +187,8 @@ func (v Value) Values() iter.Seq[Value] {
 // most parsers use the last one. Names are bytes, so that looking one up allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
-// MembersKnowing is [Value.Members] for callers that know one member's value, such as a long one of
-// [Value.Pick]. It does not read the text of known, a part of v, again. known may be nil.
+// MembersKnowing is [Value.Members] for callers that know the value of one member, such as a long value
+// from [Value.Pick]. known is this value, a part of v, whose text is not read again. It may be nil.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -207,7 +209,7 @@ type Member struct {
 // Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) Member { return Member{name, v} }
 
-// Pick sets the variables of the wanted members of an object. Those of absent ones do not change.
+// Pick sets the variables of the wanted members of an object. Variables of absent members do not change.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)

@@ -10,9 +10,9 @@ func (v Value) AsText() (text string, ok bool) {
 	return Text(v.Bytes()), true
 }
 
-// Part returns the text of a string that may be cut out of a longer one. Half of a surrogate pair
-// at its beginning or end does not become U+FFFD: Part encodes it in three bytes, as if it were a
-// character. The result may share the memory of buf, valid until that changes.
+// Part returns the text of a string that may be cut out of a longer one. Half of a surrogate pair at its
+// beginning or end does not become U+FFFD: Part encodes it in three bytes, as if it were a character. The
+// result may share the memory of buf, and is valid until buf changes.
 func (v Value) Part(buf *[]byte) string {
 	raw, high := v.RawText(), rune(0)
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -70,7 +70,7 @@ func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 // Enter goes into the array or the object at the cursor.
 func (c *Cursor) Enter() { c.pos++ }
 
-// Next goes to the next element or member's name, or past the closing bracket: then it is false.
+// Next goes to the next element or member's name, or past the closing bracket: then it returns false.
 func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
 	}
