@@ -20,12 +20,13 @@ type API struct {
 	Name   string // in logs, metrics and the usage
 	Option string // the option of the handler that turns the API on; empty: it is always on
 	Routes []Route
-	Errors *Errors                  // nil: those of the client's API, see IsClient
+	Errors *Errors                  // nil: the Errors of the API whose IsClient recognizes the request
 	Limit  func(http.Header, Limit) // sets the headers about a limit; nil: SetLimit
 	Images string                   // the name of the request field that has the images
 
-	// IsClient reports whether a request to a route that several APIs have comes from a client of this
-	// API. Nil: no request does. Requests that come from a client of no API are OpenAI's.
+	// IsClient is called for requests to routes that several APIs have. It reports whether the request
+	// comes from a client of this API. Nil: no request does. If no API recognizes a request, the client
+	// gets the answer of OpenAI's API.
 	IsClient func(*http.Request) bool
 	// Models and Model return the bodies of GET /v1/models and GET /v1/models/{id} for clients of the
 	// API. ok is false if there is no such model. Nil: clients do not use these routes.
@@ -43,7 +44,7 @@ type Errors struct {
 type Route struct {
 	Path      string   // a * stands for a segment that is not empty
 	Methods   []string // the first one is the canonical method
-	Name      string   // in metrics; empty: the API's
+	Name      string   // in metrics; empty: the name of the API
 	Public    bool     // requests need neither an API key nor an allowed host
 	Quiet     bool     // only requests that fail are counted in metrics
 	Uncounted bool     // requests are not counted at all
@@ -51,7 +52,7 @@ type Route struct {
 
 	Turn   Turn
 	Socket Turn                    // for the messages of a WebSocket at this path; nil: there are no WebSockets
-	Count  func(tokens int) []byte // the request is only counted: Count returns the body with the count; nil: it is answered
+	Count  func(tokens int) []byte // if the route only counts the tokens of requests: returns the body with the count
 	Plain  Plain
 	Static *string // a text that answers each request
 }
@@ -79,7 +80,7 @@ func Decoder[R Request](decode func(body []byte) (R, *apierror.Error)) Turn {
 	}
 }
 
-// Server is what an API may ask about the server.
+// Server answers the questions of an API about the server.
 type Server interface {
 	// HasAlias reports whether the operator has set an alias with this name.
 	HasAlias(model string) bool
@@ -89,10 +90,10 @@ type Server interface {
 type Request interface {
 	// Asked returns what all APIs have in common.
 	Asked() *prompt.Conversation
-	// WithoutSearch removes a search, which the operator does not allow, or fails if it is needed.
+	// WithoutSearch removes web searches, which the operator forbids, or fails if the client needs them.
 	WithoutSearch() *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// Answer returns the encoder of the turns' outputs, and sets what it needs in options.
+	// Answer returns the encoder of the turns' outputs. It also sets the options that the encoder needs.
 	Answer(Start, *turn.Options) Answer
 }
 
@@ -103,26 +104,27 @@ type EncodedRequest interface {
 	Encode() *apierror.Error // encodes the content
 }
 
-// Start has what an answer needs to know of its request.
+// Start has what an answer needs to know about its request.
 type Start struct {
 	Plan    *prompt.Plan
 	Arrived time.Time // when the request came
 	// Place returns Codex's name of the model and the release of Codex, once the first turn has started.
 	Place func() (model, version string)
-	// Keep is called with a whole answer that other requests can refer to, before the client can read
-	// its end. It returns false if the answer should have been stored and is not. Nil: nothing is kept.
+	// Keep is called with a whole answer, before the client can read its end, since the client's next
+	// request can refer to the answer. Keep returns false if the request wants the answer stored and the
+	// store failed. Nil: nothing is kept.
 	Keep func(Record) bool
 }
 
 // Record is an answer for a store.
 type Record struct {
 	Response json.RawMessage   // as the client got it
-	Output   []json.RawMessage // the items of its output, as a later request needs them: reasoning with its encrypted content
+	Output   []json.RawMessage // the items of the output; reasoning has its encrypted content, for later requests
 	Well     bool              // the turn has ended without an error; the response may be incomplete
 }
 
-// SuffixLength is how many random characters end a call id. Each character has 5 random bits. Eight
-// characters are enough to tell the turns of a conversation apart.
+// SuffixLength is how many random characters are at the end of a call's id. Each character has 5 random
+// bits. Eight characters are enough to tell the turns of a conversation apart.
 const SuffixLength = 8
 
 // Plain returns the body of the answer to a request that needs no turn.
@@ -150,9 +152,9 @@ type Call interface {
 type Models interface {
 	Names() []string
 	Created() time.Time // the creation time that clients get for each model
-	// Find returns the model with a name. ok is false if there is none, or if it is not allowed.
+	// Find returns the model with this name. ok is false if no allowed model has the name.
 	Find(name string) (m Model, ok bool)
-	// Allows reports whether the key of the request allows a name, also one of no model.
+	// Allows reports whether the key of the request allows this name, which may be that of no model.
 	Allows(name string) bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Emit takes an event's type, which may be empty, and its data, which it must not keep.
+// Emit sends an event to the client. The event's type may be empty. Emit must not keep data.
 type Emit func(event string, data []byte) error
 
 // Encoder encodes the outputs of a request's turns as events or as one body of the same content.
@@ -16,13 +16,13 @@ type Encoder interface {
 	Begin(emit Emit)
 	// Open emits what comes before the first output. It is not called for a body.
 	Open() error
-	// Write encodes the next output of a choice; choice is the index of the choice, from 0. It is
-	// not called with failures. It ignores outputs after the end of their choice, and after Fail.
-	// The error is that of emit, or an *apierror.Error for an output that the client cannot read.
+	// Write encodes the next output of the choice with this index, from 0. The output is never a
+	// failure. Write ignores outputs after the end of their choice, and after Fail. It returns the
+	// error of emit, or an *apierror.Error for an output that the client cannot read.
 	Write(choice int, out turn.Output) error
 	// Fail ends the events with an error, unless they have ended. It returns emit's first error.
 	Fail(apiErr *apierror.Error) error
-	// Idle releases memory for writing, when all outputs that have come are written.
+	// Idle is called when all outputs that have come are written. It releases memory for writing.
 	Idle()
 	// Done reports whether the last event is emitted, or the body is complete.
 	Done() bool
@@ -35,31 +35,32 @@ type Answer interface {
 	Encoder
 	// Form returns how the answer is written.
 	Form() Form
-	// NameFields returns an error with the request's own names of fields instead of chat completions'.
+	// NameFields is called with an error that names a field as in chat completions. It returns the error
+	// with the name that the field has in the request.
 	NameFields(apiErr *apierror.Error) *apierror.Error
 }
 
 // Form says how an answer is written.
 type Form struct {
-	// Ping is the data of the ping events that keep a stream alive. Nil: comments do.
+	// Ping is the data of the ping events that keep a stream alive. Nil: comments keep it alive.
 	Ping []byte
-	// Line is the keepalive of a stream that has JSON lines instead of events. Nil: it has events.
+	// Line is the line that keeps a stream of JSON lines alive. Nil: the stream has events, not lines.
 	Line []byte
 	// Counts adds a comment with the counts of the tool calls to the end of a stream.
 	Counts bool
 	// EndMark is the data of an event that ends a stream. Nil: there is none.
 	EndMark []byte
-	// Repeats says that the last event of a stream repeats the whole answer, so that memory has to be
-	// claimed for all outputs.
+	// Repeats says that the last event of a stream repeats the whole answer. So all outputs stay in
+	// memory until then, and the gateway claims this memory.
 	Repeats bool
-	// Warmup says that the request needs no turn; its answer has no output.
+	// Warmup says that the answer has no output, so the request needs no turn.
 	Warmup bool
 	// Partial says that the answer is useful even if some of its choices fail.
 	Partial bool
 }
 
-// Events passes the events of an answer on, until one of them fails. Encoders embed it. The zero
-// value is ready for Begin.
+// Events passes the events of an answer to emit, until emit fails. Encoders embed Events. The zero value
+// is ready for Begin.
 type Events struct {
 	emit Emit            // nil: there are no events
 	buf  wirejson.Buffer // memory for the event that is being written
@@ -82,13 +83,13 @@ func (e *Events) Done() bool { return e.over && e.err == nil }
 // Form implements [Answer] for answers without a special form.
 func (*Events) Form() Form { return Form{} }
 
-// NameFields implements [Answer] for requests with the field messages.
+// NameFields implements [Answer] for requests whose conversation is in the field messages.
 func (*Events) NameFields(apiErr *apierror.Error) *apierror.Error { return apiErr }
 
-// Streams reports whether there are events, and not a body.
+// Streams reports whether the answer is a stream of events. Otherwise it is one body.
 func (e *Events) Streams() bool { return e.emit != nil }
 
-// Silent reports whether no event is emitted: there are none, or one has failed.
+// Silent reports whether no events are emitted: the answer is one body, or emit has failed.
 func (e *Events) Silent() bool { return e.emit == nil || e.err != nil }
 
 // Err returns the first error of emit.
@@ -109,14 +110,14 @@ func (e *Events) Send(event string, data []byte) {
 	e.Emit(event, data)
 }
 
-// Emit emits an event. If there are no events, or one has failed, it does nothing.
+// Emit emits an event. It does nothing if the answer is one body, or if emit has failed.
 func (e *Events) Emit(event string, data []byte) {
 	if e.emit != nil && e.err == nil {
 		e.err = e.emit(event, data)
 	}
 }
 
-// Last emits an error's event as the last, unless the answer is over. It returns emit's first error.
+// Last ends the answer with an error's event, unless the answer is over. It returns emit's first error.
 func (e *Events) Last(event string, data []byte) error {
 	if !e.over {
 		e.over = true

@@ -1,5 +1,6 @@
 // Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status and
-// advice about retrying. It knows neither Codex nor turns, whose failures internal/failures converts.
+// advice about retrying. The package knows neither Codex nor turns; internal/failures converts the
+// failures of both to errors of this package.
 package apierror
 
 import (
@@ -23,10 +24,10 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Error is an error of the API (ErrorResponse), with status and headers. Only its maker may change it.
+// Error is an error of the API (ErrorResponse), with its status. Only the function that made it changes it.
 type Error struct {
 	Status  int    // the HTTP status
-	Message string // for the client: Codex's own text if there is one, without what clients must not see
+	Message string // for the client; a text of Codex lacks what clients must not see
 	Detail  string // the whole text of the failure, for the operator's log; empty if the request is at fault
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field that is wrong, like "messages[2].content"; empty: null in the JSON
@@ -81,10 +82,11 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Encoder writes an error in another API's form: it returns status and body, and may set headers.
+// Encoder encodes an error in the form of an API other than OpenAI's. It returns the status and the
+// body, and may set headers.
 type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
-// EncoderKey is the key of a request's [Encoder] in its context. Without one, errors are OpenAI's.
+// EncoderKey is the context key of a request's [Encoder]. Without an Encoder, errors have OpenAI's form.
 type EncoderKey struct{}
 
 // Respond writes the error as the response to r, in the form of the [Encoder] of r. If r has no
@@ -105,8 +107,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages use. Others are literals in calls of NewClass. A 400
-// of the model's provider can also have one of the provider, which may be none of these.
+// The codes of this server that other packages use. Further codes are literals in calls of NewClass. An
+// error 400 of the model's provider can also have a code of the provider.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -138,7 +140,7 @@ var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
 
-// Class is a kind of errors: an [Error] with all that such errors share, but without a message.
+// Class is a kind of errors: an [Error] without a message, with all else that these errors share.
 type Class Error
 
 // Values for the argument retry of [NewClass].
@@ -151,8 +153,8 @@ const (
 // ParamMessages is the Param of errors that mean that the conversation is too long.
 const ParamMessages = "messages"
 
-// WithConversation returns e for a request that has its conversation in a field with another name: if
-// Param is [ParamMessages], it becomes field. e may be nil.
+// WithConversation returns e for a request whose conversation is not in the field messages, but in
+// field: if the Param of e is [ParamMessages], the returned error has field as its Param. e may be nil.
 func (e *Error) WithConversation(field string) *Error {
 	if e == nil || e.Param != ParamMessages {
 		return e
@@ -162,8 +164,8 @@ func (e *Error) WithConversation(field string) *Error {
 	return &moved
 }
 
-// NewClass returns a class, and adds its code to codes. retry is how long a client should wait
-// before it tries again, or Never; 0: no advice.
+// NewClass returns a class, and adds the code to codes. retry is how long a client should wait before it
+// tries again. It may also be Never, or 0 for no advice.
 func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
 	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
@@ -246,8 +248,8 @@ func Labels() []string {
 	return all
 }
 
-// Label returns a metric's label for the code: itself if it is this server's, LabelInvalid if it is
-// empty, LabelOther else, since a metric needs a bounded number of values.
+// Label returns the label of metrics for the code: the code itself if this server defines it,
+// LabelInvalid if the code is empty, otherwise LabelOther. So a label has a bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

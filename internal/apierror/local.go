@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ErrCancelled is for a cancelled response. It is compared: callers must neither copy nor change it.
+// ErrCancelled is for a cancelled response. Code compares errors with it: never copy or change it.
 var ErrCancelled = &Error{Status: http.StatusConflict, Type: TypeServer, Code: CodeResponseCancelled, Message: "The response was cancelled."}
 
-// Each variable is a function that returns an error of this server. Its class has the status, and the
-// message, with the function's arguments, says when it is returned.
+// Each variable is a function that returns an error of this server. The class says the status of the
+// error. The message says when the error is returned; the function's arguments are inserted into it.
 var (
 	BodyTimeout     = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	PayloadTooLarge = constructor1[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
@@ -23,12 +23,13 @@ var (
 	BodyMemory          = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
 	AnswerTooLarge      = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	AnswerMemory        = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
-	// ClientGone is the 499, as in nginx, for a client that closed the connection, for logs and
-	// metrics. A client that closed only its sending side gets it, too, since it still reads.
+	// ClientGone returns the 499 error (a status of nginx) for a client that closed the connection. The
+	// error is for logs and metrics. But a client that closed only its sending side still reads it.
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	QueueFull = constructor(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
-	// QueueTimeout returns the 503 error after a wait in the queue. The client may have reached no limit.
+	// QueueTimeout returns the error after a wait in the queue. It is a 503 and no 429, since the client
+	// may have reached no limit of its own.
 	QueueTimeout    = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	TooManyChoices  = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	ChoicesTooLarge = constructor2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
@@ -58,8 +59,8 @@ var (
 	StoreUnavailable  = constructor(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
 	UsageUnavailable  = constructor(storeFailed, "The usage cannot be read at the moment. Please try again later.")
 	InConversation    = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong returns the 400 error for a request that continues too many responses, or
-	// responses that are too large. Its previous_response_id names the latest of them.
+	// PreviousTooLong returns the 400 error for a request whose previous_response_id names the last of
+	// too many responses, or of responses that are too large together.
 	PreviousTooLong   = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
 	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
@@ -115,14 +116,14 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// unsupportedAPIs are the parts of OpenAI's API that Codex cannot serve, by their first segment.
+// unsupportedAPIs has the parts of OpenAI's API that Codex cannot serve, by the first segment after /v1.
 var unsupportedAPIs = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// WithModels returns a copy of the error that also lists the first 12 names, if there are any.
+// WithModels returns a copy of the error whose message also lists the first 12 names, if there are any.
 func (e *Error) WithModels(names []string) *Error {
 	const maxModels = 12
 	if len(names) == 0 {
@@ -148,18 +149,18 @@ func MethodNotAllowed(method, path, allow string) *Error {
 	return e
 }
 
-// NoStore is the 400 for a param that needs stored responses, if this server stores none.
+// NoStore is the 400 for a param that needs stored responses, on a server that stores no responses.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }
 
-// NoEvents is the 400 for reading a response's events that are not stored. reason is for the message.
+// NoEvents is the 400 for a request to read events that are not stored. The message contains reason.
 func NoEvents(param, reason string) *Error {
 	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", reason)
 }
 
-// PreviousNotFound is the 400 for a previous_response_id, id, that cannot be followed. missing is
-// the response that is not stored: id itself, or an earlier one.
+// PreviousNotFound is the 400 for a request whose previous_response_id is id. missing is the response
+// that is not stored: id itself, or an earlier response that id follows.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
 		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)

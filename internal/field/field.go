@@ -20,7 +20,7 @@ type Error struct {
 	Code    apierror.Code
 }
 
-// WrongType returns the error for a value that is absent, or of another kind than want.
+// WrongType returns the error for a value v that is absent, or of another kind than want.
 func WrongType(want wirejson.Kind, v wirejson.Value) *Error {
 	if v.Kind() == wirejson.KindAbsent {
 		return Missing()
@@ -80,8 +80,8 @@ func (f *Error) At(i int) *Error {
 	return f.In(fmt.Sprintf("[%d]", i))
 }
 
-// PathOf returns the path of a value in a body, such as messages[2].content[0].image_url.url. It finds the
-// value by its memory: v is a part of the body, not a copy. If it is none, the path is empty.
+// PathOf returns the path of a value in a body, such as messages[2].content[0].image_url.url. It finds
+// the value by its memory: v must share the memory of the body. If v does not, the path is empty.
 func PathOf(body, v wirejson.Value) string {
 	if !body.Holds(v) || body.IsSame(v) {
 		return ""
@@ -190,7 +190,7 @@ func NonEmpty(v wirejson.Value) *Error {
 	return nil
 }
 
-// Body returns r, into which read has read a request's body, which must be a JSON object.
+// Body parses a request's body, which must be a JSON object, reads it into r with read, and returns r.
 func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
 	root, syntaxErr := wirejson.Parse(body)
 	if syntaxErr == nil && root.Kind() == wirejson.KindObject {
@@ -214,7 +214,7 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object with a member "type", a string, which it stores in kind.
+// Typed is [Object] for an object with a member "type", which must be a string. Typed stores it in kind.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
@@ -223,8 +223,8 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 	return Expect(wirejson.KindString, *kind).In("type")
 }
 
-// Readers has the functions that read the members of an object into an R, by their names. The
-// function nil stands for a member that has no effect, and whose value may be anything.
+// Readers has the functions that read the members of an object into an R, by the names of the members.
+// A nil function stands for a member that has no effect and may have any value.
 type Readers[R any] = map[string]func(R, wirejson.Value) *Error
 
 // Members reads the members of an object into r, in the order of the object. It skips members
@@ -233,8 +233,9 @@ func Members[R any](object wirejson.Value, r R, readers Readers[R]) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
-// MembersKnowing does the same as [Members], for a caller that has already read one member. known
-// is the value of this member; its text is not parsed again, see [wirejson.Value.MembersKnowing].
+// MembersKnowing does the same as [Members], for a caller that has already read one member. known is the
+// value of this member. The value is passed to its reader, but not parsed again, see
+// [wirejson.Value.MembersKnowing].
 func MembersKnowing[R any](known, object wirejson.Value, r R, readers Readers[R]) *Error {
 	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f

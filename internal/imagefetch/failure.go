@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// Failure is the error for an image that cannot be fetched. It counts as the
-// client's error even if the image's server failed; OpenAI does the same.
+// Failure is the error for an image that cannot be fetched. It counts as an error of the client, as with
+// OpenAI, even if the server of the image has failed.
 type Failure struct {
 	URL    string // as given to Fetch
 	Reason string // a clause for the client, such as "it is empty"

@@ -1,9 +1,10 @@
-// Package imagefetch fetches images that a request names by URL, as the data URLs that Codex accepts.
+// Package imagefetch fetches the images that a request names by URL. It returns them as data URLs, which
+// Codex accepts.
 //
-// The URLs come from clients, so fetching must not give them access to this process's network
-// (SSRF). Only https on port 443 of public unicast addresses is allowed, checked at each
-// connection, so that neither DNS nor a redirect can bypass it. All that is read has a limit, and
-// the message is the same for every host that may not be reached.
+// The URLs come from clients. Fetching must not give clients access to this process's network (SSRF).
+// So only https on port 443 of public unicast addresses is allowed. The address is checked at each
+// connection, so that neither DNS nor a redirect can bypass the check. All that is read has a limit. The
+// message is the same for every host that may not be reached.
 package imagefetch
 
 import (
@@ -67,13 +68,14 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. Those of a running Fetch close later by themselves.
+// Close closes idle connections. The connections of a running Fetch are closed later by themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Fetch fetches the images at urls, at most [prompt.MaxRemoteImages] different ones, and returns them
-// by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. If one fails, it cancels the
-// others and returns a [*Failure], or the error of ctx. Before it keeps n more bytes, it calls
-// grow(n), never twice at the same time. If that returns false, the error is [ErrNoMemory].
+// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It returns
+// the images by URL, as data URLs (data:image/png;base64,…) of at most 43 MiB together. If an image
+// fails, Fetch cancels the others and returns a [*Failure], or the error of ctx. Before Fetch keeps n
+// more bytes, it calls grow(n), never twice at the same time. If grow returns false, the error is
+// [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.concurrent)
@@ -139,7 +141,7 @@ const (
 	maxPrealloc = 1 << 20 // the most bytes that are allocated because of a Content-Length
 )
 
-// read returns an image as a data URL, with the content's media type: headers are often wrong.
+// read returns an image as a data URL. The media type is found in the content: headers are often wrong.
 func (f *Fetcher) read(response *http.Response, total *allowance) (string, error) {
 	body := &limitedReader{body: response.Body, limits: f.limits, total: total}
 	if response.ContentLength > body.imageBytes {
@@ -172,7 +174,7 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	return out.String(), nil
 }
 
-// limitedReader reads an image's body. It fails when that, or all of the request, is too large.
+// limitedReader reads the body of an image. It fails when this image, or all together, are too large.
 type limitedReader struct {
 	body io.Reader
 	limits
@@ -200,7 +202,7 @@ var ErrNoMemory = errors.New("no memory for the images")
 
 // allowance bounds the bytes of all images of a request together. It is safe for concurrent use.
 type allowance struct {
-	bytes int64              // the most bytes
+	bytes int64              // the most bytes of all images together
 	grow  func(n int64) bool // reserves n bytes of memory for data URLs; false: there is no room
 
 	mu    sync.Mutex

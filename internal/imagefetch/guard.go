@@ -15,15 +15,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// guardian refuses IANA's special-purpose addresses, IPv6 outside global unicast, and ports but 443.
+// guardian refuses IANA's special-purpose addresses, IPv6 outside global unicast, and ports other than 443.
 var guardian = ssrf.New(
 	ssrf.WithPorts(443),
-	// Azure serves its virtual machines at this address; the registries lack it.
+	// Azure serves its virtual machines at this address, which the registries of IANA lack.
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 )
 
-// public reports whether target is port 443 of a public unicast address. For NAT64, by which networks
-// without IPv4 reach its servers (RFC 6052), the last four bytes are the address that counts.
+// public reports whether target is port 443 of a public unicast address. An address of NAT64, with which
+// networks without IPv4 reach IPv4 servers (RFC 6052), counts as the IPv4 address in its last four bytes.
 func public(target netip.AddrPort) bool {
 	addr := target.Addr()
 	if ssrf.IPv6NAT64Prefix.Contains(addr) {
@@ -33,7 +33,7 @@ func public(target netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, target.Port())) == nil
 }
 
-// connectTimeout bounds the time to open a TCP connection, and that of the TLS handshake.
+// connectTimeout bounds the time to open a TCP connection, and also the time of the TLS handshake.
 const connectTimeout = 5 * time.Second
 
 // newTransport returns a transport that uses no proxy and dials only allowed addresses.
@@ -56,8 +56,8 @@ func newTransport(opts Options) *http.Transport {
 	}
 }
 
-// dialControl returns a Control function for a [net.Dialer]. Go calls it with the resolved address
-// before each connection, so a name is checked again if it later resolves to another address.
+// dialControl returns a Control function for a [net.Dialer]. Before each connection, Go calls the function
+// with the resolved address. So a name that later resolves to another address is checked again.
 func dialControl(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -74,7 +74,7 @@ const (
 	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form; [dialControl] checks the address.
+// checkURL parses a URL and checks its form. It does not check the address; [dialControl] does.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL

@@ -20,16 +20,16 @@ import (
 // the field has in JSON. The field's tag `option` has the syntax of the value:
 //
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
-//	<size>|off or <duration>|off   off is -1, and in JSON any negative value
+//	<size>|off or <duration>|off   off sets the field to -1; in JSON any negative value means off
 //	<text> or <name>               any text; an empty name, as an unset {$VARIABLE} gives, is refused
-//	own|all                        one of these words; for a bool, on|off or a single word such as force
+//	own|all                        one of these words; for a bool: on|off, or a single word such as force
 //	max_queue [<duration>]         a value that may follow the value of max_queue, on the same line
 //
 // The field's tag `default` has the value for a field that is not set, written as in the Caddyfile.
 type Option struct {
 	Name     string
 	Syntax   string // of the value
-	LineName string // the name at the beginning of the line: that of this option, or of the option that this one follows
+	LineName string // the name at the beginning of the line: Name, or the option whose value comes before this value
 
 	defaultValue string
 	field        reflect.Value
@@ -137,8 +137,8 @@ func Decode(data []byte, block any) error {
 	return err
 }
 
-// suggestion returns the part of an error that suggests the known option nearest to an unknown
-// name. It returns "" if the nearest option, too, differs in a third of its letters or more.
+// suggestion returns the part of an error that suggests the known option whose name is nearest to an
+// unknown name. It returns "" if a third or more of the letters differ even from that name.
 func suggestion(name string, options []Option, customOptions map[string]Custom) string {
 	nearest, leastDistance := "", len(name)
 	consider := func(known string) {
@@ -165,7 +165,7 @@ func editDistance(a, b string) int {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		diagonal := row[0] // in the loop: the distance from a[:i] to b[:j]
 		row[0] = i + 1
 		for j := range len(b) {
 			next := min(row[j]+1, row[j+1]+1, diagonal)
@@ -178,8 +178,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// ParseLine reads the values of a line, and then calls check if it is not nil. Only the first value
-// is required.
+// ParseLine reads the values of a line into options, in their order. Only the first value is required.
+// Then ParseLine calls check, if check is not nil.
 func ParseLine(d *caddyfile.Dispenser, options []Option, check func() error) error {
 	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 || len(args) > len(options) {
@@ -236,8 +236,8 @@ func (o *Option) quantity() (q quantity, least int64, ok bool) {
 	return q, 1, ok
 }
 
-// Least returns the least number that the option allows, besides off. isNumber is false if the value
-// of the option is not a number.
+// Least returns the least number that the option allows, apart from the number for off. isNumber is false
+// if the value of the option is not a number.
 func (o *Option) Least() (least int64, isNumber bool) {
 	_, least, isNumber = o.quantity()
 	return least, isNumber

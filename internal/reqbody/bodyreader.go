@@ -16,16 +16,17 @@ const (
 	maxSilence = 15 * time.Second
 	// MaxTime is how long a body may take in all. OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// minCheckInterval is the least time between two checks of a body: each byte gives a slow
-	// client only 1/MinRate seconds more (see bodyReader), and could cause a check.
+	// minCheckInterval is the least time between two checks of a body. Without it, each byte of a slow
+	// client could cause a check, since a byte gives only 1/MinRate seconds more (see bodyReader).
 	minCheckInterval = 100 * time.Millisecond
 )
 
-// bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send
-// bytes. Each gives it 1/MinRate seconds more, up to maxSilence. So a body may come in bursts.
+// bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send bytes.
+// Each byte gives the client 1/MinRate seconds more, but the client never has more than maxSilence from
+// now on. So a body may come in bursts.
 //
-// A slow body is ended by a deadline of the response writer. None must be set after the handler has
-// returned: over HTTP/2 this would crash the process, over HTTP/1 it would apply to the
+// A slow body is ended by a deadline of the response writer. No deadline must be set after the handler
+// has returned: over HTTP/2 this would crash the process, over HTTP/1 the deadline would apply to the
 // connection's next request. So the writer is used only while mu is locked, and never after close.
 type bodyReader struct {
 	body     io.Reader
@@ -38,13 +39,13 @@ type bodyReader struct {
 	open       bool // between begin and close
 	aborted    bool // a deadline was set
 
-	// timer calls checkFunc, which is check. Both are made once for many bodies: a late call of an
-	// earlier one does no harm.
+	// timer calls checkFunc, which is check. Both are made once, and used for many bodies: if timer fires
+	// too late, during the next body, the check does no harm.
 	timer     *time.Timer
 	checkFunc func()
 }
 
-// begin begins to read a body. The time of the client starts now. The body is ended when ctx ends.
+// begin begins to read a body. The client's time starts now. When ctx ends, check ends the body.
 func (r *bodyReader) begin(ctx context.Context, w http.ResponseWriter, body io.Reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +70,8 @@ func (r *bodyReader) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// check makes reads from the connection fail if the client's time is over or ctx has ended.
-// Otherwise it looks again when the client's time may be over.
+// check makes reads from the connection fail if the client's time is over or ctx has ended. Otherwise
+// the timer calls check again at the time when the client's time is now expected to be over.
 func (r *bodyReader) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,8 +87,8 @@ func (r *bodyReader) check() {
 	_ = r.controller.SetReadDeadline(time.Now())
 }
 
-// close waits for a running check, prevents later ones, and reports whether the reader was aborted.
-// If so, the connection is unusable, even if the body was complete just before.
+// close waits for a running check, and prevents later checks. aborted says that check has set a
+// deadline: the connection is then unusable, even if the body was complete just before.
 func (r *bodyReader) close() (aborted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,12 +26,12 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the body is not %s: %v", e.Encoding, e.cause)
 }
 
-// Encoding returns the Content-Encoding of a request, or several joined with commas.
+// Encoding returns the Content-Encoding of a request. Several values are joined with commas.
 func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
 }
 
-// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. Others: ErrEncoding.
+// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. Others fail with ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(Encoding(r))) {
 	case "", "identity":
@@ -48,11 +48,11 @@ func encodingOf(r *http.Request) (string, error) {
 type decoder struct {
 	encoding  string
 	body      *encodedBody
-	remaining int64 // how many decoded bytes may still come, plus one; 0: the body is too large
+	remaining int64 // how many decoded bytes may still come, plus one; so at 0, the body is too large
 	limit     int64
 	claim     *claims.Claim // of the body; the memory of the decoder is added to it
 
-	decoded io.Reader // nil before the first Read
+	decoded io.Reader // the decoded body; nil before the first Read
 	close   func()
 }
 

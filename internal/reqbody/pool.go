@@ -29,9 +29,9 @@ var (
 // Pool limits the memory of request bodies: bodies that are being read, and bodies of requests that
 // wait or are being started. Its methods are safe for concurrent use.
 //
-// A body is read into chunks, which are joined at the end of the body. So the body is copied only
-// once, and no buffer grows by doubling. The chunks are reused, also those of a body of which only
-// a part came. So clients that send such bodies cause no work for the garbage collector.
+// A body is read into chunks, which are joined at the end of the body. So the body is copied only once,
+// and no buffer grows by doubling. The chunks are reused, even if the body broke off. So clients that
+// send incomplete bodies cause no work for the garbage collector.
 type Pool struct {
 	budget    *claims.Budget
 	maxSize   int64         // the most bytes of a body
@@ -41,8 +41,9 @@ type Pool struct {
 	readers   sync.Pool     // of *bodyReader
 }
 
-// NewPool returns a pool of bodies of at most maxSize bytes each, memory bytes together, with
-// maxSize reserved to join one. crowd finds out whether a user has to leave memory to others.
+// NewPool returns a pool of bodies. A body has at most maxSize bytes. All bodies together take at most
+// memory bytes, of which maxSize bytes are reserved for joining a body. crowd finds out whether a user
+// has to leave memory to others.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
@@ -53,7 +54,7 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	}
 }
 
-// Claim returns an empty claim for a body of a user. The caller must call its Release at the end.
+// Claim returns an empty claim for a body of a user. The caller must call Release of the claim at the end.
 func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 
 // Held returns how many bytes all bodies take.
@@ -62,13 +63,12 @@ func (p *Pool) Held() int64 { return p.budget.Held() }
 // Copying returns how many large bodies are being copied.
 func (p *Pool) Copying() int { return p.copySlots.Running() }
 
-// Read reads a request's body to its end, since over HTTP/1 an answer can be streamed only after
-// that. The memory of the body is added to claim. Read gives up when ctx ends or the client is too
-// slow. Otherwise a client could occupy memory, and keep the processes of an old configuration
-// running, for as long as it likes. A body in gzip or zstd is decoded, and the limits apply to its
-// decoded size. Errors: ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, a
-// *http.MaxBytesError (also if another handler limits the size), the cause of the end of ctx, or an
-// error of the connection.
+// Read reads a request's body to its end: over HTTP/1, an answer can be streamed only after the end of
+// the body. The memory of the body is added to claim. Read gives up when ctx ends or the client is too
+// slow. Otherwise a client could occupy memory, and keep the processes of an old configuration running,
+// without end. A body in gzip or zstd is decoded, and the limits apply to the decoded size. Errors:
+// ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also if another handler
+// limits the size), the cause of the end of ctx, or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
@@ -126,10 +126,10 @@ const (
 	maxCopyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of size bytes, if it is large, may be copied. The copies are
-// the prompt.Plan, the calls to the app-server, and their JSON, together several times its size.
-// The caller calls done when they are gone; more calls have no effect. The error is ErrCopyWait or
-// the cause of the end of ctx.
+// WaitToCopy waits until a user's body of size bytes may be copied. A body of at most largeBody bytes
+// need not wait. The copies are the prompt.Plan, the calls to the app-server, and the JSON of the calls;
+// together they are several times as large as the body. The caller calls done when the copies are gone;
+// more calls have no effect. The error is ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= largeBody {
 		return func() {}, nil
@@ -144,7 +144,7 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 	return slot.Release, nil
 }
 
-// maxSkipped is how many bytes of a body Skip reads. After a longer one, the connection ends.
+// maxSkipped is how many bytes of a body Skip reads. If the body is longer, the connection ends.
 const maxSkipped = 256 << 10
 
 // Skip reads and drops at most maxSkipped bytes of an HTTP/1 body that the handler does not need,
@@ -164,8 +164,9 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	return err == nil
 }
 
-// LimitDiscard limits how long the server reads on in a refused body: over HTTP/1 it reads a part,
-// since many clients read the answer only after they have sent it all.
+// LimitDiscard limits the time in which the HTTP server reads the rest of a refused body to two seconds.
+// Over HTTP/1, the server reads on, since many clients read the answer only after they have sent the
+// whole body.
 func LimitDiscard(w http.ResponseWriter) {
 	// The error is ignored: a writer without deadlines has no connection, so no client can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -177,8 +178,9 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body of contentLength (below 0: unknown) to its end. The first piece, into which
-// most fit, has room for that and one more byte, at most chunkSize, or chunkSize if it is unknown.
+// read reads a body of contentLength bytes (below 0: not known) to its end. It first reads a piece of
+// contentLength+1 bytes, but at most chunkSize; if contentLength is not known, of chunkSize bytes. Most
+// bodies fit into this piece.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one byte more, so that a read returns the end of the body
 	if contentLength >= 0 {
@@ -198,7 +200,7 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	if n < len(first)/2 {
 		first = slices.Clone(first[:n])
 	}
-	claim.Shrink(int64(cap(first))) // without the memory of a decoder
+	claim.Shrink(int64(cap(first))) // a decoder has also claimed memory, which is free now
 	return first[:n], nil
 }
 
@@ -219,7 +221,7 @@ func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]by
 		if errors.Is(err, io.EOF) {
 			whole := p.join(first, chunks, n, claim)
 			if len(chunks) > 16 {
-				chunks = nil // so many chunks are not reused: the pool would keep as much memory as the body takes
+				chunks = nil // not reused, since the pool would keep as much memory as the body takes
 			}
 			return whole, nil
 		}
@@ -243,7 +245,7 @@ func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) [
 	return whole
 }
 
-// fill reads until buf is full. If the body ends before that, the error is io.EOF.
+// fill reads until buf is full. If the body ends before buf is full, the error is io.EOF.
 func fill(buf []byte, body io.Reader) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int

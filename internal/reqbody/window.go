@@ -12,22 +12,23 @@ import (
 const (
 	// maxWindow bounds the decoded bytes to which zstd may refer back, as RFC 8878 recommends.
 	maxWindow = 8 << 20
-	// The decoder's buffer is as much larger than a window of at least largeWindow, in bytes. That of a
-	// smaller window is twice as large as the window.
+	// A zstd decoder has a buffer. For a window of largeWindow bytes or more, the buffer is windowExcess
+	// bytes larger than the window. For a smaller window, it is twice as large as the window.
 	largeWindow, windowExcess = 2 << 20, 1 << 20
-	// zstdMemory is how much memory a zstd decoder takes besides that buffer, in bytes: three parts
-	// of a block, which may have 128 KiB, and tables.
+	// zstdMemory is how many bytes of memory a zstd decoder takes besides the buffer: for tables, and for
+	// three parts of a block of up to 128 KiB.
 	zstdMemory = 512 << 10
 	// gzipMemory is how much memory a gzip decoder takes, in bytes. Its window has 32 KiB.
 	gzipMemory = 64 << 10
 )
 
-// newZstdDecoder returns a decoder for a body, and claims its memory: the decoder allocates the window
-// that the head of a frame declares. The first frame says how large the windows of all frames may be,
-// unless it is empty. The error is ErrNoMemory, or that of the decoder.
+// newZstdDecoder returns a decoder for a body, and claims the decoder's memory. The decoder allocates the
+// window that the head of a frame declares. No later frame may have a larger window than the first
+// frame. But if the first frame is empty, all windows may have maxWindow bytes. The error is ErrNoMemory,
+// or an error of the decoder.
 func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, error) {
 	body := bufio.NewReader(encoded)
-	start, _ := body.Peek(zstd.HeaderMaxSize) // a short body, or an error, is the decoder's to tell
+	start, _ := body.Peek(zstd.HeaderMaxSize) // the error is ignored: the decoder gets it, too
 	window := uint64(maxWindow)
 	var head zstd.Header
 	known := head.Decode(start) == nil && !head.Skippable

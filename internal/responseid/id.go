@@ -88,8 +88,8 @@ func OfItem(id string) (response string, ok bool) {
 	return Prefix + parts[1], true
 }
 
-// Source returns the provider's own id that [WithSource] has appended to the id of an output item.
-// If id is not such an id, Source returns false.
+// Source returns the provider's own id that [WithSource] has appended to the id of an output item. If
+// [WithSource] has appended nothing to id, Source returns false.
 func Source(id string) (source string, ok bool) {
 	parts := strings.SplitN(id, "_", 4)
 	if len(parts) < 4 || !isSuffix(parts[1]) || !isNumber(parts[2]) {
