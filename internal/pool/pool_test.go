@@ -129,6 +129,23 @@ func TestPickPassesOver(t *testing.T) {
 	}
 }
 
+// A member that hangs gets no turns.
+func TestPickPassesOverHung(t *testing.T) {
+	t.Parallel() // a hang is noticed after some seconds
+	_, p := startedPool(t, fakes(t, "hung", 2))
+	l := leaseOf(t, p)
+	picked, done := l.Pick()
+	done()
+	hung := picked.Process
+	pid := hung.Status().PID
+	must.OK(t, syscall.Kill(pid, syscall.SIGSTOP))
+	must.Happen(t, "the hang is noticed", func() bool { return hung.Status().State == appserver.StateUnresponsive })
+	if counts, _ := pick(t, l, 4); counts[hung] != 0 {
+		t.Errorf("it gets %d of 4 turns", counts[hung])
+	}
+	must.OK(t, syscall.Kill(pid, syscall.SIGCONT))
+}
+
 // A member that has just failed is avoided if there is another one.
 func TestPickAvoids(t *testing.T) {
 	_, p := startedPool(t, fakes(t, "avoided", 2))
