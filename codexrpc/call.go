@@ -135,8 +135,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	return err
 }
 
-// prepareCall encodes and registers a call. attempt has a slot before, so waiting calls keep no
-// lines in memory. A retry encodes the line again.
+// prepareCall encodes and registers a call that has its slot, so that waiting calls keep no lines in
+// memory. A retry encodes the line again.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent

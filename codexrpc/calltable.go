@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the table: above it, a call that has timed out is removed. Otherwise one with
-// callbacks stays registered, for a late answer.
+// maxAbandoned bounds the table: if it has more calls, a call that has timed out is removed. Otherwise a
+// call with callbacks stays registered after a timeout, for a late answer.
 const maxAbandoned = 1024
 
 // callTable has a connection's calls: those that wait, and the abandoned ones, whose callers have
@@ -72,9 +72,9 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 	}
 }
 
-// abandon records that the caller stops waiting. It returns false if the wait has already ended in
-// another way; p.outcome then gets the result. timedOut frees the slot of the call. Otherwise the
-// app-server still works on it, so it keeps its slot until the answer, at most for callTimeout.
+// abandon records that the caller stops waiting. It returns false if the wait has already ended in another
+// way; p.outcome then gets the result. If timedOut is true, the slot of the call is freed. Otherwise the
+// app-server still works on the call, which keeps its slot until the answer, at most for callTimeout.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@
 // since each Thread has a bounded queue. A Thread gets only the events with its id and the id of
 // its turn.
 //
-// It starts no program, and depends neither on Caddy nor on the OpenAI API. The types of the
+// The package starts no program, and depends neither on Caddy nor on the OpenAI API. The types of the
 // protocol follow codex-cli 0.169.0, as
 // `codex app-server generate-ts --experimental` prints them. Messages that this package does not know
 // have no effect but a line in the log, at the level debug.
@@ -202,8 +202,9 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification updates c.server, or passes the event to its thread. It ignores all other
-// notifications, and events that have no thread or turn.
+// handleNotification passes an event to its thread, and any other notification to opts.Notified. Those
+// about limits, the login and the configuration also update c.server. Events are dropped if they are not
+// used, or if their thread is not open.
 func (c *Conn) handleNotification(m message) {
 	if c.opts.Notified != nil && kindOf(m.method) == 0 {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))

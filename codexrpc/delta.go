@@ -52,7 +52,7 @@ func (t *Thread) acceptDelta(d *delta) {
 	t.modelWrote = t.modelWrote || turnID != "" && turnID == d.turnID
 	t.mu.Unlock()
 	switch turnID {
-	case "":
+	case "": // the id is not known yet: Recv will drop the event if it is another turn's
 		t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
 		})

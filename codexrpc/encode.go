@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs, without encoding/json: that would copy a long
-// input several times, and the settings of the thread alone would double the time of a short turn.
+// This file encodes the calls that every turn needs. encoding/json would copy a long input several times,
+// and for the settings of a thread alone it would double the time of a short turn.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {

@@ -120,8 +120,8 @@ func turnError(body wirejson.Value) *TurnError {
 	return e.withLimitCode()
 }
 
-// brokenOffPrefix and planSpent are the beginning of Codex's message if the plan of the login is
-// spent in the middle of an answer. planSpent is the text of the plan's back end.
+// brokenOffPrefix and then planSpent begin Codex's message if the plan of the login is spent in the middle
+// of an answer. planSpent is the text of the plan's back end.
 const (
 	brokenOffPrefix = "stream disconnected before completion: "
 	planSpent       = "The usage limit has been reached"
@@ -139,7 +139,7 @@ func (e *TurnError) withLimitCode() *TurnError {
 // page, and the message goes to clients and to the log.
 const maxErrorText = 16 << 10
 
-// truncate returns a copy of text, cut at maxBytes bytes and then ended with an ellipsis.
+// truncate returns a copy of text. Text above maxBytes bytes is cut there, and ends with an ellipsis.
 func truncate(text string, maxBytes int) string {
 	return strings.Clone(wirejson.Truncate(text, maxBytes))
 }

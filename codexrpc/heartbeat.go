@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// MaxUnanswered calls of one method must time out in a row for [Probe].Unanswered to name it.
+// MaxUnanswered is how many calls of a method must time out in a row until [Probe].Unanswered names it.
 const MaxUnanswered = 2
 
 // Heartbeat has the settings of [Conn.Monitor].

@@ -112,7 +112,7 @@ type outgoingError struct {
 	Message string `json:"message"`
 }
 
-// encode encodes a value as a line. It does not escape <, > and &: histories would grow.
+// encode encodes a value as a line. It does not escape <, > and &, since that would make histories longer.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -209,8 +209,8 @@ func (e *tooLargeError) findID(member string) string {
 	return cmp.Or(lastID(e.tail, member), lastID(beforeItem, member))
 }
 
-// handleTooLarge fails the running turn that a skipped message belongs to, since the client would
-// miss a part of the answer, unless the message only repeats what the client has sent.
+// handleTooLarge fails the running turn that a skipped message belongs to, since the client would miss a
+// part of the answer. If the message only repeats what the client has sent, the turn goes on.
 func (c *Conn) handleTooLarge(err error) {
 	c.opts.Logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLargeError](err)

@@ -143,7 +143,7 @@ func (e *Event) setWarning(text string) {
 	}
 }
 
-// setItem reads an item. Only a completed message or picture has more than its type and id.
+// setItem reads an item. Except of a completed message or picture, it reads only the type and the id.
 func (e *Event) setItem(item wirejson.Value) {
 	var kind, id, text, phase, result, prompt, status, transparent, failure wirejson.Value
 	item.PickTyped(&kind, wirejson.Into("id", &id), wirejson.Into("text", &text), wirejson.Into("phase", &phase),
@@ -245,8 +245,8 @@ const (
 	maxNoPictureOutput = 64 << 10
 )
 
-// writeToolNames writes the names of tools, or else their types, one per line. Of a namespace it
-// writes the names of its tools, only those of [PictureTool]'s with the namespace in them.
+// writeToolNames writes the names of tools, or else their types, one per line. Of a namespace it writes the
+// names of the tools in it; only those in the namespace of [PictureTool] have the namespace before them.
 func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value) {
 	for tool := range tools.Values() {
 		var kind, name, inner wirejson.Value
@@ -263,8 +263,7 @@ func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value)
 	}
 }
 
-// setAnnotations makes e an EventAnnotations if the content of a message has exactly one part, and
-// this has annotations.
+// setAnnotations makes e an EventAnnotations if a message has exactly one part, and this has annotations.
 func (e *Event) setAnnotations(content wirejson.Value) {
 	if content.Kind() != wirejson.KindArray {
 		return

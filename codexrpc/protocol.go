@@ -66,7 +66,7 @@ type Model struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// ThreadStartParams are the parameters of thread/start. For an omitted one the app-server uses its
+// ThreadStartParams are the parameters of thread/start. For an omitted parameter, the app-server uses its
 // own configuration. A BaseInstructions that is not nil replaces Codex's own prompt, even if empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`

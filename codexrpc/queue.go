@@ -65,9 +65,9 @@ func (q *queue) init(wakeList *wakeList) {
 // maxLinesBeforeWake bounds the lines that are read before the waiting consumers are woken.
 const maxLinesBeforeWake = 32
 
-// wakeList lists the queues with new events whose consumers are to be woken: when no further line
-// is buffered, or after maxLinesBeforeWake lines. To wake them after each line would cost more than
-// reading it, and make many small chunks of one. Only the reading goroutine uses it.
+// wakeList lists the queues with new events. Their consumers are woken when no further line is buffered, or
+// after maxLinesBeforeWake lines. To wake them after each line would cost more than to read it, and would
+// give clients many small chunks. Only the reading goroutine uses it.
 type wakeList struct {
 	transport readingAhead // nil: the transport does not read ahead, so consumers are woken after each line
 	queues    []*queue
@@ -211,8 +211,8 @@ func (q *queue) freeConsumerBatch() {
 	q.consumerBatch = nil
 }
 
-// reset drops the queued events and returns nil. If the queue has ended, it keeps them and returns the
-// queue's error; if one has output of the model and dropOutput is false, errContinued.
+// reset drops the queued events and returns nil. But if dropOutput is false and one of them is output of
+// the model, it keeps them and returns errContinued; if the queue has ended, it returns the queue's error.
 func (q *queue) reset(dropOutput bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

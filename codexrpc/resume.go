@@ -131,7 +131,7 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.outputCount > t.answerCount {
+	if t.outputCount > t.answerCount { // Codex answered a call itself
 		return nil, errContinued
 	}
 	for _, call := range t.parked {
@@ -151,9 +151,9 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 	return t.callsChanged, nil
 }
 
-// AnswerCalls sends the results of parked calls. The model continues when each parked call has one.
-// It drops queued events, but fails if one has output of the model, which the client would miss.
-// After an error, the caller must close the thread.
+// AnswerCalls sends the results of parked calls. The model continues when each parked call has a result. It
+// drops queued events, but fails if one is output of the model, which the client would miss. After an
+// error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if err := t.queue.reset(false); err != nil {
 		return err

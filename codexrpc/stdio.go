@@ -180,8 +180,8 @@ type Transport interface {
 	// Read returns the next message, valid until the next Read. After an error that matches
 	// [ErrMessageTooLarge] it has skipped one message and may be called again; after others, not.
 	Read() ([]byte, error)
-	// Write sends one message within the timeout. It may write behind the end of message, but must
-	// not use it after the return. After an error, the transport cannot be used any more.
+	// Write sends one message within the timeout. It may use the spare capacity of message,
+	// but must not use message after the return. After an error, the transport cannot be used any more.
 	Write(message []byte, timeout time.Duration) error
 	// Close ends the transport and a running Read. If the app-server is a child process, Close
 	// closes its stdin, which makes the child end.

@@ -100,7 +100,7 @@ func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	return t, nil
 }
 
-// startingThread is a thread that is being started. Its methods are the callbacks of thread/start.
+// startingThread is a thread that is being started. It has the callbacks of the call that starts it.
 type startingThread Thread
 
 func (*startingThread) onSent() {}
@@ -188,13 +188,13 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 		if t.currentTurnID() == "" {
 			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
 		}
-		if len(params.Input) == 0 {
+		if len(params.Input) == 0 { // no userMessage will come, which would show that the input was read
 			t.notifyInputRead()
 		}
 		return nil
 	}
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
-		t.endTurn(false)
+		t.endTurn(false) // there is no turn to wait for
 	}
 	return err
 }
@@ -246,10 +246,10 @@ func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 // Wake adds an element to the channel of Ready if the channel is empty.
 func (t *Thread) Wake() { t.queue.signal() }
 
-// Recv returns the turn's queued events, valid until the next Recv or Close. It does not wait, so
-// it may return neither events nor an error, as before the turn's id is known. When events were cut
-// off, it returns the reason after the queued ones: an error that matches ErrClosed, ErrTooSlow or
-// ErrMessageTooLarge, or that of FailBeginning.
+// Recv returns the turn's queued events, valid until the next Recv or Close. It does not wait, so it may
+// return neither events nor an error, as before the turn's id is known. If events were cut off, it returns
+// the reason after the queued events: an error that matches ErrClosed, ErrTooSlow or ErrMessageTooLarge, or
+// that of FailBeginning.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.currentTurnID()
 	if turnID == "" {
@@ -348,11 +348,10 @@ func (t *Thread) accept(e *Event) {
 	t.queue.push(e)
 }
 
-// mayBelong reports whether an event may belong to the running turn: it must have the turn's id.
-// While that is not known, the event's turn id must not be in t.previousTurns, and it must be no
-// function call or output, since these repeat injected items under another turn's id; Recv later
-// drops events of other turns. If true, e.turnID is a copy that does not share the memory of the
-// line.
+// mayBelong reports whether an event may belong to the running turn: it must have the turn's id. While this
+// id is not known, events of earlier turns (t.previousTurns) do not belong to it, nor do function calls and
+// outputs, since Codex repeats injected items under another turn's id; Recv later drops other turns'
+// events. If true, e.turnID is a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -430,7 +429,7 @@ func (t *Thread) countOutput() {
 	t.mu.Lock()
 	t.outputCount++
 	t.signalCallsChanged()
-	inputRead := !t.steered && t.outputCount == t.answerCount
+	inputRead := !t.steered && t.outputCount == t.answerCount // after Steer, the user's message is read last
 	t.mu.Unlock()
 	if inputRead {
 		t.notifyInputRead()

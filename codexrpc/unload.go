@@ -19,9 +19,9 @@ const (
 	refusedGrace = time.Second
 )
 
-// Close ends the thread in the background: it interrupts an unfinished turn, waits for its end,
-// answers parked tool calls and unloads the thread. After that, even after a failure, it calls
-// released, which may close the connection, unless it is nil. Close must not be called twice.
+// Close ends the thread in the background: it interrupts an unfinished turn, waits for its end, answers
+// parked tool calls and unloads the thread. After that, even after a failure, it calls released unless that
+// is nil; released may close the connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
@@ -58,7 +58,7 @@ func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	}()
 }
 
-// unload does the background work of Close. If it had to wait for the turn, the deadline begins anew.
+// unload does the background work of Close. After a wait for the turn, the deadline begins anew.
 func (t *Thread) unload(deadline time.Time) {
 	t.queue.drop(errClosedThread)
 	if t.isRunning() {
@@ -78,9 +78,9 @@ func (t *Thread) unregister() {
 	}
 }
 
-// RefuseCalls answers the turn's parked tool calls with a failure, in the background, and makes the
-// thread refuse further ones: for a model response that breaks off after tool calls, which Codex
-// reports only when they are answered. After the turn, the caller must close the thread.
+// RefuseCalls answers the turn's parked tool calls with a failure, in the background, and makes the thread
+// refuse further calls. It is for a model response that breaks off after tool calls, since Codex reports
+// that only when the calls are answered. After the turn, the caller must close the thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked does the work of RefuseCalls.

@@ -59,8 +59,7 @@ func (w *Writer) writeFrame(prefix string, content []byte) error {
 	}
 }
 
-// writeLastLine writes the last line of a frame. It is nearly always the only line, and fits into the
-// buffer.
+// writeLastLine writes the last line of a frame, nearly always the only line, which fits into the buffer.
 func (w *Writer) writeLastLine(prefix string, line []byte) {
 	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.makeRoom() {
 		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)

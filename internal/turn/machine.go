@@ -57,8 +57,7 @@ func (l *lastCall) isCut() bool {
 	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
 }
 
-// Reset puts a machine at the start of a turn and forgets the last turn. opts must not change during a
-// turn.
+// Reset puts a machine at the start of a turn and forgets the last turn. opts must not change in a turn.
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, limits: newTextLimits(opts), runs: newClientRuns(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]

@@ -65,8 +65,7 @@ func (p *policy) addTextAt(text string, offset int64) {
 
 // addGap processes the boundary between two messages. For a client that reads one text, or while text is
 // withheld, the separator becomes text. Otherwise, a client that reads items gets an output with Gap,
-// unless text after the last call is withheld and nothing visible was sent since. It gets none if p is
-// closed.
+// unless text after the last call is withheld and nothing visible was sent since, or p is closed.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():

@@ -127,8 +127,7 @@ func (l *Lexer) token(b byte) Verdict {
 	return MoreJSON
 }
 
-// valueEnded records the end of a string, object or array. It is the end of the whole value if none is
-// open.
+// valueEnded records the end of a string, object or array: of the whole value if no bracket is open.
 func (l *Lexer) valueEnded() Verdict {
 	l.last = tokenValue
 	if l.depth == 0 {

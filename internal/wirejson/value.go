@@ -97,8 +97,7 @@ func (v Value) Holds(part Value) bool {
 // IsSame reports whether a part of v is all of v.
 func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
 
-// offset returns how many bytes after v's beginning other begins. If it is before v, offset exceeds any
-// size.
+// offset returns how many bytes after v's beginning other begins; if before, more than any value has.
 func offset(v, other Value) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
 }
@@ -163,8 +162,7 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Values iterates over the elements of an array or the values of an object's members. Other values have
-// none.
+// Values iterates over an array's elements or the values of an object's members; other values have none.
 func (v Value) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		kind := v.Kind()
