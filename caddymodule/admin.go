@@ -134,8 +134,9 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build: that of the replacement in go.mod or, if
-// this is a directory, the version that go.mod requires, which the Makefile sets from the git tag.
+// versionIn returns the version of this module in a build: the one that go.mod requires, which the
+// Makefile sets from the git tag, unless go.mod replaces the module by another version, which is then
+// returned.
 func versionIn(info *debug.BuildInfo) string {
 	const develVersion = "(devel)" // the version that Go gives to a module in a directory
 	if info == nil {

@@ -97,11 +97,11 @@ func (a *App) Start() error {
 	return nil
 }
 
-// Stop does nothing: streams may still run on the processes, which the last reference stops.
+// Stop does nothing: streams may still run on the processes, which end when nothing uses them any more.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes; while requests have leases, the last lease does. It also stores
-// the counts of the usage and of the API keys, if no other configuration uses them.
+// Cleanup releases the processes, or lets the last lease of a request release them. It also stores the
+// counts of the usage and of the API keys, if no other configuration uses them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -153,7 +153,7 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of the app a ends. It looks again after each
+// poll is called when the configuration of the app a ends. It checks whether Caddy exits, again after each
 // exitPollInterval until Caddy exits, no app-server is left, or a newer configuration has this module.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
@@ -188,7 +188,7 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// handlersInUse get new requests. Those of earlier configurations only finish theirs.
+// handlersInUse get new requests. Handlers of earlier configurations only finish their requests.
 var handlersInUse list[*Handler]
 
 // queueTotals returns sums over the handlers in use; bodyBytes are request bodies in memory.

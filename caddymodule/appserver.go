@@ -52,8 +52,8 @@ const (
 	maxProcesses = 1024
 )
 
-// logEnv is for the log of the app-server, which appears in Caddy's. It turns off colours, and the
-// error that Codex logs when a client's tool call ends a turn, and turns on the lines that this
+// logEnv has variables for the log of the app-server, which appears in Caddy's log. They turn off colours
+// and the error that Codex logs when a client's tool call ends a turn. They turn on the lines that this
 // module reads. Caddy's environment and the option env take precedence.
 var logEnv = map[string]string{
 	"NO_COLOR": "1",
@@ -96,7 +96,8 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	return cfg, err
 }
 
-// resolveCommand replaces the placeholders. The program is looked up on the PATH, or absolute.
+// resolveCommand returns the command with its placeholders replaced. Its program is a bare name, which is
+// looked up on the PATH, or an absolute path.
 func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	if len(a.Command) == 0 {
 		return []string{"codex", "app-server"}, nil
@@ -161,8 +162,8 @@ type Conversations struct {
 // conversation with the same settings as earlier requests. Each takes about 1 MB of its memory.
 const maxSpares = 8
 
-// maxKeptBytes bounds the histories of a process's kept threads together, in bytes. A byte takes
-// two of its memory, so they take at most a quarter of the default max_memory.
+// maxKeptBytes bounds the histories of a process's kept threads together, in bytes. For each byte of them,
+// the process needs two bytes of memory: at most a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.
@@ -199,7 +200,7 @@ func (p *Pool) parse(d *caddyfile.Dispenser) error {
 	return option.ParseLine(d, option.Of(p), p.complete)
 }
 
-// complete sets the default of Reserve for its policy, and refuses it with any other one.
+// complete sets the default of Reserve for the policy reserve. It refuses a Reserve with another policy.
 func (p *Pool) complete() error {
 	if p.Policy == pool.PolicyReserve {
 		p.Reserve = max(1, p.Reserve)

@@ -30,8 +30,8 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring maps hashes of keys to their users, strings or [unnamedKey]s. A look-up's time reveals at
-// most a part of a hash, from which nobody can make a key.
+// keyring maps the hash of each key to the user of the key: a string or an [unnamedKey]. The time of a
+// look-up reveals at most a part of a hash, from which nobody can make a key.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name, as the value of {http.auth.user.id}.
@@ -129,8 +129,8 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	return path, nil
 }
 
-// checkKey checks the key of a request, if the handler has keys, and sets the user. It returns the
-// key if it is in the file of keys; those of the configuration have no limits.
+// checkKey checks the key of a request, if the handler has keys, and sets the user. It returns the key if
+// the key is in the file of keys, and nil if it is in the configuration: then it has no limits.
 func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -151,8 +151,8 @@ func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	return nil, nil
 }
 
-// recheckKey checks the key of a request on a WebSocket again, since checkKey may have done so long
-// ago. If it belongs to another user now, the request is refused: the client connects again.
+// recheckKey checks the key of a request on a WebSocket again, long after checkKey perhaps. If the key
+// belongs to another user now, the request is refused, and the client has to connect again.
 func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)

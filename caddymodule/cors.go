@@ -22,7 +22,7 @@ const anyOrigin = "*"
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
 const maxRequestedHeaders = 4 << 10
 
-// exposedHeaders are those that pages may read besides those that browsers always show them.
+// exposedHeaders are the answers' headers that pages may read besides those that browsers always allow.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader, messages.RequestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
@@ -35,7 +35,7 @@ var exposedHeaders = strings.Join([]string{
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
 // cors lists the origins whose pages may use the API, in the form that browsers send, or is anyOrigin
-// alone. A nil cors allows only the API's own.
+// alone. If it is nil, only pages of the API's own origin may use the API.
 type cors []string
 
 // newCORS resolves and checks the configured origins. If there are none, it returns nil.
@@ -68,8 +68,8 @@ func canonicalOrigin(origin string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
 
-// serve sets headers that let a page read the answer, even an error, if it may use the API. It
-// returns true for a preflight, which it answers. The key is checked later: preflights have none.
+// serve sets the headers that let a page read the answer, even an error, if the page may use the API. It
+// answers a preflight, and then returns true. Preflights have no key, so the key is checked later.
 func (c cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false

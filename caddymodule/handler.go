@@ -33,7 +33,7 @@ func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// The memory for bodies has room for minBodies of the size max_body, at least minBodyMemory bytes.
+// The memory for bodies has room for minBodies bodies of the size max_body, at least minBodyMemory bytes.
 const (
 	minBodies     = 4
 	minBodyMemory = 512 << 20
@@ -77,10 +77,10 @@ type Handler struct {
 	// turns and 8 free slots of 64.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
-	// How many requests may wait. If that many requests wait, a further one gets a 429 with the
-	// code codex_queue_full. But if another user has at least two waiting requests more than the
-	// user of the further one, the newest waiting request of the user with the most gets the 429
-	// instead. 0: no request waits. Default: 128.
+	// How many requests may wait. If that many requests wait, a further request gets a 429 with the code
+	// codex_queue_full. But if another user has at least two more waiting requests than the user of this
+	// request, the newest waiting request of the user with the most waiting requests gets the 429 instead.
+	// 0: no request waits. Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty" option:"<n>" default:"128"`
 
 	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.
@@ -243,7 +243,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
-	// If the app came first, Caddy would name the store as the origin of the app's events.
+	// The store is loaded first. Otherwise, Caddy would name it as the origin of the app's events.
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -365,9 +365,9 @@ func (h *Handler) complete() error {
 // unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes all others on. If no handler answers one, a
-// client with a wrong base URL may have misspelt a path of the API: it gets the route that it
-// means, or else an error that says where the API is.
+// ServeHTTP answers requests for the paths of the API, and passes all other requests on. If no handler
+// answers such a request, its client may have a wrong base URL. ServeHTTP then serves the route that the
+// path probably means, or else answers with an error that says where the API is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

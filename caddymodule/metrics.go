@@ -26,7 +26,7 @@ import (
 // that a reload keeps the values. No client can choose a label's value freely.
 var registry = prometheus.NewRegistry()
 
-// These are stored, and change when something happens; a [reading] is computed when collected.
+// These metrics are stored, and change when something happens. A [reading] is computed when collected.
 var (
 	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
 	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
@@ -112,8 +112,8 @@ var modelLabels = labelSet{limit: 50}
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of a model's turns. Each function looks its metric up by its labels
-// only once, since that costs more than counting.
+// modelMetrics are the metrics of a model's turns. Each function looks its metric up by its labels only
+// once, since a look-up costs more than counting.
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration is only that of requests that succeed
@@ -153,7 +153,8 @@ func learnModels(p *pool.Process) {
 	}
 }
 
-// labelSet is a bounded set of models with a label. Prometheus keeps values, so none is removed.
+// labelSet is a bounded set of models. No model is removed, since Prometheus keeps the values of its
+// label.
 type labelSet struct {
 	limit int
 	mu    sync.RWMutex
@@ -176,7 +177,7 @@ func (l *labelSet) add(values ...string) {
 	}
 }
 
-// metricsFor returns the metrics of a model, or otherModel if it has no label of its own.
+// metricsFor returns the metrics of a model, or otherModel if the model has no label of its own.
 func (l *labelSet) metricsFor(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -199,7 +200,7 @@ type reading struct {
 
 var readingDescs []*prometheus.Desc
 
-// newReading also adds the description to readingDescs. It is a counter if name ends in _total.
+// newReading adds the description of a reading to readingDescs. If name ends in _total, it is a counter.
 func newReading(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {

@@ -26,7 +26,7 @@ type observer struct {
 	sharedUsage *usage.Shared // the usage of all nodes; nil: there is none
 }
 
-// AnswerBegan counts an active answer, and an active stream, until the returned function is called.
+// AnswerBegan counts an active answer, or also an active stream, until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {
@@ -263,8 +263,8 @@ func traceTurns(ctx context.Context, turns []usage.Record) {
 	}
 }
 
-// traceFailure adds a request's error to its trace span. An error of the server marks the span as
-// failed: the HTTP status does not show one that comes after a stream has begun.
+// traceFailure adds a request's error to its trace span. An error of the server marks the span as failed,
+// since the HTTP status does not show an error that comes after a stream has begun.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

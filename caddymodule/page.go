@@ -22,7 +22,7 @@ const pageIndex = "index.html"
 //go:embed page
 var pageFiles embed.FS
 
-// pageTypes are the page's media types. Those of package mime depend on the machine.
+// pageTypes are the media types of the page's files. The types of package mime depend on the machine.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

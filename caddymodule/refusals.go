@@ -22,10 +22,10 @@ type refusalSample struct {
 	mu      sync.Mutex
 	minute  int64          // the minute of seen
 	seen    map[string]int // by the label of the error code; there are as many labels as codes of this server
-	leftOut int            // requests that were not chosen since the last one that was
+	leftOut int            // requests that were not chosen since the last chosen one
 }
 
-// choose reports whether a refusal is logged and listed, and how many before it were not.
+// choose reports whether a refusal is logged and listed. leftOut is how many were not since the last one.
 func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

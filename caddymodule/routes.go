@@ -81,8 +81,8 @@ func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// apiRouteOf returns the route of a path, also of a misspelt one below /v1/. For other paths below
-// /v1/ it returns unknownRoute, and elsewhere false.
+// apiRouteOf returns the route of a path, which may be misspelt below /v1/. For any other path below /v1/,
+// it returns unknownRoute. For any other path elsewhere, it returns false.
 func apiRouteOf(path string) (route, bool) {
 	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
@@ -126,8 +126,8 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{segment}, args...), true
 }
 
-// prepare sets reqCtx up, before any check, to record the request's result and encode its errors,
-// refusals included. A route that is not counted needs none.
+// prepare sets reqCtx up, before any check, to record the request's result and encode its errors, also if
+// the request is refused. For a route that is not counted, it does nothing.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.counts == nil {
 		return
@@ -189,9 +189,9 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx
 	}
 }
 
-// inEarlyData reports whether a request may have arrived before its TLS handshake ended, here or at
-// a proxy (which adds Early-Data). An attacker can send a recorded one again, which would run its
-// turn twice. HTTP/3 accepts them by default, see Caddy's option 0rtt.
+// inEarlyData reports whether a request may have arrived before its TLS handshake ended, here or at a
+// proxy (which adds Early-Data). An attacker can record such a request and send it again, and its turn
+// would run twice. HTTP/3 accepts such requests by default, see Caddy's option 0rtt.
 func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
@@ -211,8 +211,8 @@ const requestIDHeader = "X-Request-Id"
 // validRequestID matches the ids that are taken from clients into headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id in the headers of request and answer: the client's if valid,
-// else that of newRequestID. ids holds the headers' values.
+// setRequestID sets the request's id in the headers of request and answer: the client's id if it is valid,
+// else a new one. ids holds the values of the two headers.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
@@ -224,8 +224,8 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. If Caddy writes an access log, it is that of Caddy's
-// placeholder, so that the log has the same. Otherwise it is made here, half a microsecond faster.
+// newRequestID returns the uuid of a request. If Caddy writes an access log, this is Caddy's uuid, so that
+// the log has the same. Otherwise newRequestID makes a uuid itself, half a microsecond faster.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -264,8 +264,8 @@ func isSocketHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may
-// not use the API. Browsers send no preflight before it, so it is checked like a simple POST.
+// isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may not use
+// the API. Browsers send no preflight before a handshake, so it is checked like a simple POST.
 func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -277,8 +277,8 @@ func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 // Azure's clients name a deployment, which is ignored, since the body names the model.
 var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspeltRouteOf returns the route of a path with doubled or trailing slashes, or of a wrong base
-// URL, or false if the path needs no correction, or its correction has no route.
+// misspeltRouteOf corrects a path with doubled or trailing slashes, or from a wrong base URL, and returns
+// the route of the corrected path. It returns false if there is none, or if the path needs no correction.
 func misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	corrected := "/v1/" + clean[len(misspeltPrefix.FindString(clean)):]
@@ -322,9 +322,9 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// withoutWriteDeadlines removes from w the outermost writer, with which Caddy sets a deadline before
-// each write: that costs more than writing a small chunk, and streams set deadlines of their own,
-// which are shorter than Caddy's default. A stricter limit of the operator stays.
+// withoutWriteDeadlines removes from w the outermost writer of Caddy, which sets a deadline before each
+// write. That costs more than writing a small chunk, and streams set deadlines themselves, which are
+// shorter than Caddy's default. If the operator has configured a stricter limit, the writer stays.
 func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {
@@ -352,9 +352,9 @@ func (rt route) inOllamasForm() route {
 // URL repeats /v1 or /api in it.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
-// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it
-// returns unknownRoute in Ollama's form, unless the path is a path of OpenAI's or Anthropic's API, perhaps a
-// misspelt one. In all other cases it returns false.
+// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it returns
+// unknownRoute in Ollama's form. For other paths, and for paths of OpenAI's or Anthropic's API, even
+// misspelt ones, it returns false.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {

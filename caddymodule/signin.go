@@ -98,8 +98,8 @@ func (action adminAction) serveAdminAPI(w http.ResponseWriter, r *http.Request) 
 	return writeAdmin(w, body)
 }
 
-// signIn begins an app-server's sign-in, and waits for the code that a person has to enter, or, for
-// a DELETE request, cancels it. The result is the state of the sign-in.
+// signIn begins an app-server's sign-in, and waits for the code that a person has to enter. For a DELETE
+// request, it cancels the sign-in instead. The result is the state of the sign-in.
 func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil

@@ -18,9 +18,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// hosts are the host names for requests that neither a key nor another handler has authenticated.
-// They stop DNS rebinding: a page can point its own name at this server, and browsers then take
-// that for the page's origin, but its requests still carry the page's host name.
+// hosts are the host names that are allowed in requests that neither a key nor another handler has
+// authenticated. This stops DNS rebinding: a page can point its own host name at this server, and browsers
+// then take the server for the page's origin, but the requests of the page still have its host name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 
@@ -29,7 +29,7 @@ type hosts struct {
 	serverRealmSuffix string        // made from the address of the handler's server
 }
 
-// siteMatcher matches the hosts of a route to this handler; realmSuffix is made from the first.
+// siteMatcher matches the hosts of a route to this handler. The first of them makes realmSuffix.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realmSuffix string
@@ -53,7 +53,8 @@ func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, 
 	return h, nil
 }
 
-// allow reports whether a request's Host is an IP address, localhost, an allowed name or a route's.
+// allow reports whether the Host of a request is an IP address, localhost, a name in the option hosts, or
+// a name of a route to the handler.
 func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	name := hostName(r.Host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -69,8 +70,8 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// serverOf returns the server of a request, or nil if the request does not come from Caddy. The
-// first server sets h.sites and h.serverRealmSuffix, since a handler belongs to only one.
+// serverOf returns the server of a request, or nil if the request does not come from Caddy. The first call
+// with a server sets h.sites and h.serverRealmSuffix, since a handler belongs to only one server.
 func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -194,7 +195,7 @@ func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
 	if h.serverOf(handler, r) == nil {
 		return ""
 	}
-	for _, s := range slices.Backward(h.sites) {
+	for _, s := range slices.Backward(h.sites) { // the matchers of outer routes are the last
 		if s.Match(r) {
 			return s.realmSuffix
 		}

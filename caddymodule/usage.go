@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// usageBook has this process's usage, keyLedger what API keys have used. A reload keeps both.
+// usageBook has this process's usage. keyLedger has what API keys have used. A reload keeps both.
 var (
 	usageBook   = usage.New()
 	keyLedger   = quota.NewLedger(time.Now)
@@ -50,7 +50,7 @@ func (a *App) keepBooks() {
 	}
 }
 
-// addUsage adds a turn or a refusal. shared is nil without a usage of all nodes.
+// addUsage adds a turn or a refused request to this process's usage and, if shared is not nil, to shared.
 func addUsage(shared *usage.Shared, r usage.Record) {
 	usageBook.Add(r)
 	if shared != nil {
@@ -87,7 +87,7 @@ func (h *Handler) visibleUser(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
-// serveUsage answers with the caller's or everybody's usage, the plans' limits and the keys'.
+// serveUsage answers with the usage of the caller or of everybody, and the limits of plans and of keys.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		var account usage.Account
@@ -141,8 +141,8 @@ type rateWindow struct {
 	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
-// rateLimits returns the plans' limits of this handler's logins. App-servers with the same
-// CODEX_HOME share one, which is listed once.
+// rateLimits returns the limits of the plans of this handler's logins. App-servers with the same
+// CODEX_HOME share a login, whose limits are listed once.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all app-servers together
 	defer cancel()

@@ -65,7 +65,8 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup waits for a post. The context has ended before, so waiting events are dropped.
+// Cleanup waits for the event that is being posted. Events in the queue are dropped: the context has
+// ended.
 func (h *Webhook) Cleanup() error {
 	h.posting.Wait()
 	return nil
@@ -99,8 +100,8 @@ func (h *Webhook) postAll(ctx context.Context, address string) {
 	}
 }
 
-// webhookClient follows no redirects: after most of them, the event would be lost, since a GET would follow
-// the POST, and the new address would get the URL as Referer.
+// webhookClient follows no redirects. Most redirects turn the POST into a GET, so the event would be lost.
+// The new address would also get the URL, which may be secret, as Referer.
 var webhookClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func postEvent(ctx context.Context, address string, body []byte) error {

@@ -36,9 +36,9 @@ type Module interface {
 	caddy.Module
 	// key identifies the settings. Modules with the same id and key share a store, over reloads.
 	key() string
-	// open opens o's store, if any, without waiting: this configuration may never be used.
+	// open opens the store of o, if it has one. It does not wait: this configuration may never be used.
 	open(o *OpenStore)
-	// start is called when a configuration begins to use o; an error refuses the configuration.
+	// start is called when a configuration begins to use o. If start fails, the configuration is refused.
 	start(o *OpenStore) error
 }
 
@@ -71,9 +71,9 @@ type OpenStore struct {
 	Limits *quota.Limits  // the limits of keys that all nodes share; nil: the store has none
 
 	engine string       // its name
-	key    string       // in openStores
-	disk   *store.Disk  // the store, if it is one
-	redis  *store.Redis // the store, if it is one
+	key    string       // of this store in openStores
+	disk   *store.Disk  // the engine, if it is a disk
+	redis  *store.Redis // the engine, if it is Redis
 	logger *slog.Logger
 
 	// The mutex of openStores protects the other fields.
@@ -104,8 +104,8 @@ func States() map[string]status.Store {
 	return states
 }
 
-// Open returns the open store of a module, opened if needed. The caller calls start when its
-// configuration comes into use, and release when it no longer is.
+// Open returns the store of a module, and opens it if needed. The caller calls start when its
+// configuration comes into use, and release when the configuration is no longer used.
 func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, release func()) {
 	id := m.CaddyModule().ID
 	key := string(id) + "\n" + m.key()
@@ -134,8 +134,8 @@ func Open(m Module, logger *slog.Logger) (_ *OpenStore, start func() error, rele
 	return e, start, sync.OnceFunc(e.release)
 }
 
-// release ends a configuration's use of a store. After the last one's, a timer closes it after
-// lingerTime, but one that was never started, or needs no closing, is removed at once.
+// release ends a configuration's use of a store. After the last use, a timer closes the store after
+// lingerTime. A store that was never started, or has nothing to close, is removed at once.
 func (e *OpenStore) release() {
 	openStores.Lock()
 	defer openStores.Unlock()
@@ -163,7 +163,7 @@ func (e *OpenStore) closeUnused() {
 	e.close()
 }
 
-// close removes the store, and closes connections and file. An error does not matter: nobody uses it.
+// close removes the store, and closes its connections and file. Errors do not matter: nobody uses it.
 func (e *OpenStore) close() {
 	delete(openStores.byKey, e.key)
 	if e.disk != nil {
