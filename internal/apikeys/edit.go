@@ -24,7 +24,7 @@ const keyPrefix = "sk-codex-"
 // Option is a line in the entry of a key: the name of the option and its arguments.
 type Option []string
 
-// Add makes and returns a key, and adds its hash to the file at path, made if there is none.
+// Add makes and returns a key, and adds its hash to the file at path. If there is no file, Add makes one.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -77,8 +77,8 @@ func Revoke(path, id string) error {
 // editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 
-// createNewFile creates the file at path. It waits, at most for editTimeout, while another command
-// has one.
+// createNewFile creates the file at path. While the file exists, since another command is editing,
+// createNewFile waits, at most for editTimeout.
 func createNewFile(path string) (*os.File, error) {
 	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -88,9 +88,9 @@ func createNewFile(path string) (*os.File, error) {
 	}
 }
 
-// edit atomically replaces the content of the file at path by the result of change, which must be a
-// valid file of keys. An existing file keeps its owner and mode. With create, edit makes a missing
-// file, which only its owner can read: for root, the owner of the directory.
+// edit atomically replaces the content of the file at path by the result of change, which must be a valid
+// file of keys. An existing file keeps its owner and mode. If create is true, edit makes a missing file,
+// which only its owner can read. If root runs the command, the owner of the directory owns the new file.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -153,8 +153,8 @@ func formatEntry(id string, options []Option) (string, error) {
 	return entry + "}\n", nil
 }
 
-// quote returns an argument as it is written in the file, with quotes if it needs them. The syntax
-// cannot express control characters, backticks and what is not UTF-8.
+// quote returns an argument as it is written in the file, with quotes if it needs them. It reports false
+// if the argument has control characters, backticks or invalid UTF-8, which the syntax cannot express.
 func quote(arg string) (quoted string, ok bool) {
 	if unquotedArg.MatchString(arg) {
 		return arg, true

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// adoptOwner makes the owner of path's directory the owner of file, if root runs the command. It
-// assumes that Caddy runs as this owner. Caddy must be able to read the file.
+// adoptOwner makes the owner of path's directory the owner of file, if root runs the command. Caddy must
+// be able to read the file, and probably runs as this owner.
 func adoptOwner(path string, file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -24,8 +24,8 @@ func adoptOwner(path string, file *os.File) error {
 	return nil
 }
 
-// keepOwner gives file the owner and the mode of the file at path, which it replaces. Otherwise, if
-// root runs the command, Caddy might not be able to read it.
+// keepOwner gives file the owner and the mode of the file at path, which file replaces. Otherwise, if root
+// runs the command, Caddy might not be able to read the new file.
 func keepOwner(path string, file *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {

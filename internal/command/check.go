@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// ChatFunc answers a request for a chat completion by a turn of an upstream, as clients get it.
+// ChatFunc answers a request for a chat completion as clients get it, by a turn of the upstream.
 type ChatFunc func(conversation.Upstream, http.ResponseWriter, *http.Request)
 
 // Check returns the command `caddy codex check`.

@@ -67,8 +67,8 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig does the same as readConfig, but without a configuration it returns an error that advises
-// to name one with --config. alternative begins this advice: what else the operator can name.
+// loadConfig does the same as readConfig. But without a configuration, it returns an error that advises to
+// name one with --config. alternative begins this advice: it says what else the operator can name.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"
@@ -81,8 +81,8 @@ func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file stri
 	return config, file, err
 }
 
-// readConfig reads the configuration that the flags name, or else the Caddyfile of this directory.
-// file is empty if there is none. What Caddy logs meanwhile would stand before the command's output.
+// readConfig reads the configuration that the flags name, or else the Caddyfile of this directory. If
+// there is none, file is empty. Caddy's log lines are dropped: they would precede the command's output.
 func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {
@@ -137,7 +137,7 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	return nil, errors.New(problem)
 }
 
-// withAdmin is [withConfig] with the flag for the address of the running Caddy's admin API.
+// withAdmin does what [withConfig] does, and adds a flag for the address of the running Caddy's admin API.
 func withAdmin(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().String("address", "", "Address of the admin API (if it is not the one of the configuration)")
 	return withConfig(cmd, run)

@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFilesFunc returns the API keys' files in a configuration (JSON), without duplicates.
+// KeyFilesFunc returns the files of API keys that a configuration (JSON) names, without duplicates.
 type KeyFilesFunc func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.

@@ -77,8 +77,8 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 	return configured.runForLogin(ctx, cmd, fl, "Signing in", "Signed in", "login", flag)
 }
 
-// runForLogin runs a command of codex that changes the login of an app-server. Then it restarts the
-// app-server in the Caddy that runs, so that it uses the new login, or none.
+// runForLogin runs a command of codex that changes the login of an app-server. Then it restarts this
+// app-server in the running Caddy, which then uses the new login, or no login any more.
 func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, doing, done, command string, args ...string) error {
 	servers, err := configured.load(fl)
 	if err != nil {
@@ -118,8 +118,8 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 	return nil
 }
 
-// restartAll replaces the app-servers of the running Caddy with these ids, or all if there are none.
-// It returns the ids of those that it has replaced.
+// restartAll replaces the app-servers of the running Caddy that have these ids, or all if ids is empty. It
+// returns the ids of those that it has replaced.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted []string, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -204,7 +204,8 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	return nil
 }
 
-// chooseByID returns the app-server with the id or, without one, the only one, or an error.
+// chooseByID returns the app-server whose id is the argument or, without an argument, the only app-server.
+// If there is none, or if there are several, it returns an error.
 func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, error) {
 	choices := ""
 	for i := range servers {

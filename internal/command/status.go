@@ -34,7 +34,7 @@ by its admin API, or else what the configuration and the files of the logins say
 	}, configured.showStatus)
 }
 
-// showStatus writes the states of the app-servers of the running Caddy. If it reaches none, it writes
+// showStatus writes the states of the app-servers of the running Caddy. If no Caddy answers, it writes
 // what the configuration says, unless the operator has named a Caddy with --address.
 func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	out, document := cmd.OutOrStdout(), status.Document{}

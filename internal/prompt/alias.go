@@ -28,8 +28,8 @@ type Alias struct {
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
-// ModelNames returns the names that are allowed: the models that are not hidden, the aliases without a
-// pattern, both in their given order, and [DefaultModel]. An alias replaces a model of its name.
+// ModelNames returns the allowed names: of models that are not hidden, of aliases that are no patterns,
+// both in their given order, and [DefaultModel]. An alias replaces a model with the same name.
 func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
 	var names []string
 	for _, m := range models {

@@ -10,21 +10,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 )
 
-// maxColorProfile is the most bytes that all colour profiles of a PNG may have together after
-// unpacking. Most have kilobytes, those of printers one or two megabytes. Codex unpacks without a
-// limit: 256 KB can become 256 MB. A PNG may have only one profile, but Codex takes the first one
-// whose checksum is right. It unpacks no texts (zTXt, iTXt), and nothing after the pixels.
+// maxColorProfile is the most bytes that all colour profiles of a PNG may have together after unpacking.
+// Most have kilobytes, those of printers one or two megabytes. Codex unpacks without a limit: 256 KB can
+// become 256 MB. A PNG may have only one profile, but Codex tries all until the checksum of one is right.
+// Codex unpacks no texts (zTXt, iTXt), and nothing after the pixels.
 const maxColorProfile = 4 << 20
 
-// profileCost is what each profile counts beside its bytes: a reader of zlib takes as much memory, and a
-// file may have a million empty ones.
+// profileCost is how many bytes each profile counts besides its own: a reader of zlib takes as much
+// memory, and a file may have a million empty profiles.
 const profileCost = 64 << 10
 
 // pngSignatureSize is the size of the signature that every PNG begins with.
 const pngSignatureSize = 8
 
 // checkColorProfile returns an error if the base64 data of a PNG have profiles of more than
-// maxColorProfile bytes together; it unpacks no more. Data that are no PNG, or end early, have none.
+// maxColorProfile bytes together, and unpacks no more. Data that are no PNG, or end early, have none.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}
@@ -48,7 +48,7 @@ func checkColorProfile(data []byte) *field.Error {
 	return nil
 }
 
-// profileSize returns the unpacked size of an iCCP chunk's profile, up to limit or an error.
+// profileSize returns the unpacked size of an iCCP chunk's profile. It stops at limit, or at an error.
 func profileSize(chunk io.Reader, limit int64) int64 {
 	r := partReader{data: chunk}
 	for r.err == nil && r.read(1)[0] != 0 { // the name of the profile ends with a zero

@@ -5,8 +5,8 @@
 //
 // All decoders treat the fields of a body alike. Values of a wrong type or form are errors, and so
 // are requests for things that Codex cannot do: these errors are invalid_request_errors with status
-// 400. Known fields without an effect are accepted, and [Plan].Ignored lists those that would change
-// the answer of the API's provider. Unknown fields are skipped. A decoded request refers to parts of
+// 400. Known fields without an effect are accepted, and [Plan].Ignored lists those with which OpenAI
+// or Anthropic would answer differently. Unknown fields are skipped. A decoded request refers to parts of
 // its body, which must not change while the request is in use.
 package prompt
 
@@ -77,7 +77,7 @@ func (c *Conversation) InstructionsContain(s string) bool {
 // Choices returns how many answers the client wants, each in a turn of its own; at least 1.
 func (c *Conversation) Choices() int { return max(1, c.Settings.Choices) }
 
-// Asked returns c, so that a request that embeds a Conversation shows what all requests have.
+// Asked returns c. So each request that embeds a Conversation shows what all kinds of requests have.
 func (c *Conversation) Asked() *Conversation { return c }
 
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
@@ -163,7 +163,7 @@ var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "f
 
 const tierDefault = "default" // the usual speed and price
 
-// ReadServiceTier reads service_tier. The value auto means the same as none: the provider chooses.
+// ReadServiceTier reads service_tier. The value auto means the same as no value: the provider chooses.
 func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	f := field.OneOf(&c.serviceTier, serviceTiers, v)
 	if c.serviceTier == "auto" {
@@ -172,7 +172,7 @@ func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	return f
 }
 
-// ServiceTier returns the service_tier that Codex asks for; it does not report which one was used.
+// ServiceTier returns the service_tier that Codex asks for. Codex does not report which tier was used.
 func (c *Conversation) ServiceTier() string {
 	if c.serviceTier == "fast" { // Codex then asks its provider for priority
 		return "priority"

@@ -110,8 +110,8 @@ func requiresAll(properties, required wirejson.Value) bool {
 	return true
 }
 
-// readSchema reads a json_schema, but not the name: Codex gives every schema the same name and no
-// description. That of a schema that is not strict becomes a part of the instruction.
+// readSchema reads a json_schema. Its name is only checked, since Codex gives every schema the same name
+// and no description. The description of a schema that is not strict becomes a part of the instruction.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

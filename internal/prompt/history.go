@@ -28,7 +28,7 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	return h.items
 }
 
-// historyBuilder collects items in one buffer. When it grows, earlier items keep the old buffer.
+// historyBuilder collects items in one buffer. When the buffer grows, earlier items keep the old buffer.
 type historyBuilder struct {
 	names ToolNames
 	buf   []byte
@@ -70,9 +70,9 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item: a string if the content is one text. An image
-// without a detail gets [ResultDetail]. Codex uses the same form for a result that comes while a
-// turn waits; with another one, the provider would not find the history in its cache.
+// appendResult appends a function_call_output item: a string if the content is one text. An image without
+// a detail gets [ResultDetail]. Codex uses the same form for a result that comes while a turn waits. With
+// another form, the provider would not find the history in its cache.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {
@@ -86,7 +86,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendCall appends a function_call item. Empty arguments become an empty object: models read JSON.
+// appendCall appends a function_call item. Empty arguments become an empty object, since models read JSON.
 func (c *Call) appendCall(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
 	dst = append(wirejson.AppendString(dst, name), `,"arguments":`...)
@@ -96,9 +96,9 @@ func (c *Call) appendCall(dst []byte, name string) []byte {
 	return append(append(dst, c.Arguments...), '}')
 }
 
-// AppendParts appends the content as an array of the Responses API's parts. A text gets the type
-// textType and the members textMembers, each after a comma. Images without a detail get the given
-// one; empty: none. Texts and URLs are copied from the body as they are.
+// AppendParts appends the content as an array of the Responses API's parts. A text gets the type textType
+// and the members textMembers, each after a comma. An image without a detail gets the given detail, or
+// none if that is empty. Texts and URLs are copied from the body as they are.
 func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')

@@ -17,14 +17,14 @@ import (
 // ImageTypes are the media types of the images that models can read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// defaultDetail is the detail if a message's image has none, as in OpenAI's API. Without it, Codex
-// would use another in a turn's input, and none in a history.
+// defaultDetail is the detail of a message's image without a detail, as in OpenAI's API. Codex itself
+// would use another detail in the input of a turn, and none in a history.
 const defaultDetail = "auto"
 
 // ResultDetail is what Codex gives to an image in a tool's result that comes while the turn waits.
 const ResultDetail = "high"
 
-// readDetail reads an image's detail. low becomes auto: with low, Codex shows a sentence instead.
+// readDetail reads an image's detail. low becomes auto: Codex would replace the image by a sentence.
 func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
@@ -131,9 +131,9 @@ func imageTypeError() *field.Error {
 	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 }
 
-// checkBase64 checks an image's base64 data, and reads its size without decoding it. Data that do
-// not begin like an image are an error: Codex shows the model a sentence for what it cannot read.
-// The type may differ from the request's, since Codex looks only at the data.
+// checkBase64 checks an image's base64 data, and reads the image's size without decoding the image. Data
+// that do not begin like an image are an error: Codex would show the model a sentence instead of them. The
+// type may differ from the one in the request, since Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if len(data) == 0 {
 		return field.Invalid("is empty")

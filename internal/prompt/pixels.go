@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// MaxPixels is how many pixels an image may have: 8192 by 8192. Codex decodes it, even if the file
-	// is short, with some seven bytes and 15 ns for each pixel. [imageKind] makes pixels count more.
+	// MaxPixels is how many pixels an image may have: 8192 by 8192. To decode even a short file, Codex
+	// needs some seven bytes and 15 ns for each pixel. Some pixels count more, see [imageKind].
 	MaxPixels = 64 << 20
-	// maxTotalPixels is how many pixels all images of a request may have; Codex decodes them one by
-	// one. It bounds the time: for a history, Codex answers nothing until all are decoded, and a
-	// call without an answer is given up after 30 s.
+	// maxTotalPixels is how many pixels all images of a request may have. It bounds the time, since Codex
+	// decodes the images one by one. Codex answers a call with a history only after decoding all its
+	// images, and a call without an answer is given up after 30 s.
 	maxTotalPixels = 4 * MaxPixels
 )
 
-// imageKind is a kind of images whose pixels cost more memory or time, as measured with Codex 0.169.
+// imageKind says how often a pixel counts: several times if it costs Codex (0.169) more memory or time.
 type imageKind struct {
 	name  string
 	times int64 // how often a pixel counts
@@ -120,7 +120,7 @@ func pngSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	return int64(c.Width), int64(c.Height), kind, err
 }
 
-// jpegSize reads the first frame header. Like Go's decoder, it skips bytes of no segment.
+// jpegSize reads the first frame header. Like Go's decoder, it skips bytes that belong to no segment.
 func jpegSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	r := partReader{data: bufio.NewReader(data)}
 	r.read(2)

@@ -41,7 +41,8 @@ type Plan struct {
 	ServiceTier string // the service_tier of the answer
 }
 
-// defaultInstructions are for none, in whose place Codex would insert its prompt for a coding agent.
+// defaultInstructions are for a conversation without any. Otherwise, Codex's prompt for coding would
+// apply.
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts; with more, it fails with input_too_large.
@@ -125,8 +126,8 @@ func (c *Conversation) threadConfig(effort, summary string) codexrpc.Config {
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolveModel returns Codex's name of the model, and the effort; empty: the model's default. It
-// lists the client's field in Ignored if a forced effort replaces it.
+// resolveModel returns Codex's name of the model, and the effort; empty: the model's default. If a forced
+// effort replaces the effort that the client names, it adds the client's field to Ignored.
 func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
@@ -139,12 +140,12 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	return model, cmp.Or(c.Effort, effort, opts.Effort)
 }
 
-// oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only
-// to lite models, and only if they do not search the web. Threads are kept by their instructions, so
-// that no thread of a lite model that allows several calls goes on with such a request.
+// oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only to
+// lite models, and only if they do not search the web. A kept thread gets only requests with its
+// instructions, so that no thread of a lite model that allows several calls gets a request with oneCall.
 const oneCall = "Make at most one tool call in each reply, and wait for its result."
 
-// SplitInstructions splits the instructions off the beginning; without any: defaultInstructions.
+// SplitInstructions splits off the instructions at the beginning, or returns defaultInstructions for none.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {
@@ -176,20 +177,21 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	return dynamic
 }
 
-// Placement says in which place Codex gets the instructions of a conversation. With the zero
-// Placement, as in a [Plan], the instructions replace Codex's own prompt.
+// Placement says where Codex gets the instructions of a conversation. With the zero Placement, as in a
+// [Plan], the instructions replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
 	// If EmptyBase is true, the base prompt is empty, and the first developer message has its text.
 	// A lite model without tools needs this: otherwise it could get the base prompt twice.
 	EmptyBase bool
-	// CodexPrompt is Codex's own, for Append with EmptyBase, which has no effect then without it.
+	// CodexPrompt is Codex's own prompt. It is needed if both Append and EmptyBase are true; if it is
+	// empty then, EmptyBase has no effect.
 	CodexPrompt string
 }
 
-// WithPlacement returns the parameters of thread/start and the history, with the instructions where
-// the Placement says. The model reads the same messages with and without EmptyBase, except that
-// with it and without Append, all instructions are one message.
+// WithPlacement returns the parameters of thread/start and the history, with the instructions where the
+// Placement says. With EmptyBase, the model reads the same messages as without it, with one exception: if
+// Append is false, all instructions become one message.
 func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !placement.Append && !placement.EmptyBase {
@@ -240,8 +242,8 @@ const (
 		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabledSetting + `,"include_instructions":false}` +
 		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimitedTokens
 
-	// unlimitedTokens is more than any request has, and Codex can still multiply it. With a lower
-	// limit, it would shorten long results of tools, and replace a long history by a summary.
+	// unlimitedTokens is more than any request has, and Codex can still multiply it. With a lower limit,
+	// Codex would shorten long results of tools, and replace a long history by a summary.
 	unlimitedTokens = "1099511627776"
 
 	disabledSetting = `{"enabled":false}`

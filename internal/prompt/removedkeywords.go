@@ -37,7 +37,7 @@ func (r *removedKeywords) description(text []byte) string {
 	return keywordsHeader + string(r.lines)
 }
 
-// appendStep extends path, a schema's, by the step to member m's child with this name or index.
+// appendStep appends to the path of a schema the step to the child of member m with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
@@ -60,8 +60,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// addMembers adds to the line of s the members that isKept refuses: Codex removes them. name is
-// that of the property with the schema s, or empty; path is the path of s.
+// addMembers adds to the line of the schema s the members that isKept refuses, since Codex removes them.
+// name is the name of the property that has this schema, or empty. path is the path of the schema.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
 	line := len(r.lines)
 	add := func(m member) {
@@ -83,8 +83,8 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 }
 
-// addNonSchema handles a value in a schema's place that is no object. true needs no line; false
-// gets one with the keyword not; for others, the description needs the whole schema.
+// addNonSchema handles a value that stands for a schema and is no object. true needs no line. false gets a
+// line with the keyword not. For any other value, the description needs the whole schema.
 func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:

@@ -66,7 +66,7 @@ func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	return children
 }
 
-// add adds a member. Of a doubled keyword in keywordShapes, the last one counts, as in Codex.
+// add adds a member. If a keyword of keywordShapes occurs twice, the last one counts, as in Codex.
 func (s *schema) add(m member) {
 	switch {
 	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null counts as if the schema did not have the keyword
@@ -104,8 +104,8 @@ func (s *schema) hasDropped(names ...string) bool {
 // isTyped reports whether the schema has a type or its substitute, so that Codex adds none.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
-// inferType returns the JSON of the type to add to a schema: that of the values of const and enum,
-// otherwise the one that Codex would add. It returns "" if none is needed or found.
+// inferType returns the JSON of the type to add to a schema: the type of the values of const or enum,
+// otherwise the type that Codex would add. It returns "" if the schema needs no type, or if none is found.
 func (s *schema) inferType() string {
 	if s.isTyped() {
 		return ""

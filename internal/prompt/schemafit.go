@@ -24,7 +24,7 @@ import (
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// fitSchema corrects what it can, and puts what is removed into the tool's description, which stays.
+// fitSchema corrects what it can, and puts what Codex removes into the tool's description, which stays.
 
 const (
 	// schemaBudget is the length, in bytes, up to which Codex keeps the descriptions of a schema.
@@ -34,9 +34,9 @@ const (
 	maxParsedBytes = 1 << 20
 )
 
-// fitSchema returns the schema for Codex instead of text, a compact JSON object, and
-// moreDescription for the end of the tool's description: what Codex would not show the model of
-// text, empty if it shows all. It is never longer than wholeHeader followed by text.
+// fitSchema returns the schema that Codex gets in place of text, the compact JSON of a tool's schema.
+// moreDescription is for the end of the tool's description: it has what Codex removes from text, and is
+// empty if Codex removes nothing. It is never longer than wholeHeader followed by text.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
 	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)
@@ -68,8 +68,8 @@ func fitRoot(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.addedBytes }
 
-// writeSchema appends s to f.out in a form that Codex accepts. name is that of the property with
-// the schema s, or empty; path is the path of the argument, see [removedKeywords].
+// writeSchema appends s to f.out in a form that Codex accepts. name is the name of the property that has
+// the schema s, or empty. path is the path of the argument, see [removedKeywords].
 func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
@@ -138,7 +138,7 @@ func (f *fitter) writeValue(m member, path []byte) {
 	f.out = append(f.out, m.value...)
 }
 
-// exponentBytes returns how many bytes Codex adds to a value for exponents: it writes 1e3 as 1e+3.
+// exponentBytes returns how many bytes longer Codex writes a value with an exponent: 1e3 becomes 1e+3.
 func exponentBytes(v wirejson.Value) int {
 	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
@@ -151,7 +151,7 @@ func (f *fitter) writeChild(m member, i int, path []byte) {
 	f.writeSchema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// writeName appends a member's name to f.out, after a comma unless it is the object's first.
+// writeName appends the name of a member to f.out, after a comma unless it is the first of the object.
 func (f *fitter) writeName(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')

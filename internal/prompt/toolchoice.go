@@ -20,7 +20,7 @@ type ToolChoice struct {
 // IsAuto reports whether the model decides which tools it uses, if any.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
-// Read reads a mode, or an object with readObject, since its form depends on the API.
+// Read reads a mode, or calls readObject for an object, whose form depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, readObject func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
@@ -43,7 +43,7 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	return f
 }
 
-// ReadAllowed reads allowed_tools. read reads a tool's name, since its form depends on the API.
+// ReadAllowed reads allowed_tools. It calls read for the name of each tool, whose form depends on the API.
 func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (string, *field.Error)) *field.Error {
 	var mode, tools wirejson.Value
 	f := field.Object(v, wirejson.Into("mode", &mode), wirejson.Into("tools", &tools))
@@ -109,7 +109,7 @@ func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
-// instruction makes the model follow the choice. It is "" if the model need not use a tool.
+// instruction returns a text that makes the model follow the choice, or "" if no tool is required.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Search:

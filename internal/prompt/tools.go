@@ -71,12 +71,12 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	return f
 }
 
-// CustomSchema is for the function that replaces a custom tool: for the model, all are functions.
+// CustomSchema is the schema of the function that replaces a custom tool: Codex gets only functions.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
 // ReadCustomTool reads a custom tool: its name, description and format. A grammar goes into the
-// description for the model, since Codex cannot enforce it. flat: its definition is a member of the
-// format, as in the Responses API; otherwise of the object grammar in the format.
+// description for the model, since Codex cannot enforce it. If flat is true, the grammar's definition is a
+// member of the format, as in the Responses API. Otherwise it is in the format's object grammar.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -96,7 +96,7 @@ func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	return t, f
 }
 
-// readGrammar stores the grammar of a custom tool's format in *text; nothing if any input is allowed.
+// readGrammar stores the grammar of a custom tool's format in *text, or nothing if any input is allowed.
 func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
@@ -116,14 +116,14 @@ func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
-// CustomArguments returns a custom tool function's arguments for an input, both as JSON strings.
+// CustomArguments returns the arguments of a custom tool's function for an input. Both are JSON strings.
 func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput returns the input in the arguments of a custom tool's function. A JSON object or
-// list, as a block in the text may have it, stays as written. Arguments that are no object with one
-// of these as `input` are returned unchanged, so that no text is lost.
+// CustomInput returns the member `input` in the arguments of a custom tool's function. It may be a string.
+// In a call from a block in the text, it may also be a JSON object or list, which stays as written. All
+// other arguments are returned unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
 	if input, ok := parseCustomInput(arguments); ok {
 		return input
@@ -138,7 +138,7 @@ func CustomInput(arguments string) string {
 	return arguments
 }
 
-// parseCustomInput returns the string `input` of a custom tool's arguments. ok: there is one.
+// parseCustomInput returns the string `input` of a custom tool's arguments, or false if there is none.
 func parseCustomInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
@@ -168,8 +168,8 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// ReadCalledName reads a name that a model has called: any, if the call was textual. It replaces
-// the characters that Codex does not accept by '_', and cuts a name that is too long.
+// ReadCalledName reads the name of a tool that a model has called, in a textual call perhaps any text. It
+// replaces the characters that Codex does not accept by '_', and cuts a name that is too long.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -185,7 +185,7 @@ func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// AddName adds what belongs to the name of a tool to a map. A name that is there already is an error.
+// AddName adds v to a map under the name of a tool. A name that the map has already is an error.
 func AddName[V any](byName *map[string]V, name string, v V) *field.Error {
 	if _, twice := (*byName)[name]; twice {
 		return field.Invalid("the name %q is used twice", name).In("name")
@@ -237,7 +237,8 @@ func isReserved(name string) bool {
 	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
 }
 
-// ToolNames translates tools' names; the same tools in the same order get the same. Zero: no tools.
+// ToolNames translates tools' names. The same tools in the same order always get the same names. The zero
+// value is for no tools.
 type ToolNames struct {
 	clientNames map[string]string // the client's names of the offered tools, by Codex's names
 	codexNames  map[string]string // Codex's names of the renamed tools, by the client's names
@@ -271,14 +272,14 @@ func newToolNames(tools, offered []Tool) ToolNames {
 	return names
 }
 
-// ClientName returns the client's name of Codex's tool. It reports false if it is not offered.
+// ClientName returns the client's name of Codex's tool. It reports false if the tool is not offered.
 func (n ToolNames) ClientName(codexName string) (string, bool) {
 	name, ok := n.clientNames[codexName]
 	return name, ok
 }
 
-// Codex returns Codex's name of a client's tool, which may be undeclared: the history may have
-// calls of tools no longer offered. If its name is reserved, it gets renamePrefix.
+// Codex returns Codex's name of a client's tool. The history may have calls of tools that are no longer
+// declared. If the name of such a tool is reserved, it gets renamePrefix, too.
 func (n ToolNames) Codex(name string) string {
 	if n.codexNames[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
@@ -286,8 +287,9 @@ func (n ToolNames) Codex(name string) string {
 	return cmp.Or(n.codexNames[name], name)
 }
 
-// freeName puts renamePrefix before a name, and a number after it if that is taken. All tools share
-// *next, the number to try first: else many names that a cut made equal would each try all numbers.
+// freeName puts renamePrefix before a name, and a number after it if the result is taken. *next, which all
+// tools share, is the number to try first: else many names that a cut made equal would each try all
+// numbers.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {

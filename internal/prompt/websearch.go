@@ -84,7 +84,7 @@ func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
-// ReadDomains reads the list of the domains that searches may use; without one: all domains.
+// ReadDomains reads the list of the domains that searches may use. Without a list, all may be used.
 func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
 	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {
