@@ -78,9 +78,19 @@ func TestRedisOverTLS(t *testing.T) {
 
 // putOverTLS stores a response in the Redis at an address.
 func putOverTLS(t *testing.T, address string) error {
-	s := Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}}
+	return put(t, &Redis{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}})
+}
+
+// put stores a response with a module.
+func put(t *testing.T, s *Redis) error {
 	must.OK(t, s.Provision(caddy.Context{}))
-	engine, _, release := Open(&s, slog.New(slog.DiscardHandler))
+	engine, _, release := Open(s, slog.New(slog.DiscardHandler))
 	defer release()
 	return engine.Store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &objects.Entry{Response: []byte("{}")})
+}
+
+// TestMaster stores a response in the server that a sentinel knows by its name.
+func TestMaster(t *testing.T) {
+	sentinel := redisserver.Start(t).Sentinel(t, time.Minute)
+	must.OK(t, put(t, &Redis{URLs: []string{sentinel.URL("")}, Master: "main"}))
 }
