@@ -47,9 +47,10 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
-// IngestMessage reads a complete message: an assistant message, an object with one or with the choices of a
-// chat.completion, a Responses object or item, or an agentMessage item of the app-server. What earlier
-// deltas have brought is not added again. Missing arguments are "", malformed arguments stay as they are.
+// IngestMessage reads a complete message: an assistant message, an object with such a message or with
+// choices (a chat.completion), a Responses object or item, or an agentMessage item of the app-server. What
+// earlier deltas have brought is not added again. Missing arguments are "", malformed arguments stay as
+// they are.
 //
 // Only [Aggregator.SynthesizeCalls] makes calls of the blocks in the message's text.
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {

@@ -63,8 +63,8 @@ const (
 	completeKinds
 )
 
-// completeKind returns the kind of an input's complete text. It returns completeNone for other texts, and
-// for those of arguments.done and of blocks.
+// completeKind returns the kind of an input's complete text, or completeNone: text of arguments.done and of
+// blocks has no kind, nor has text that is not complete.
 func (in *Input) completeKind() completeKind {
 	switch {
 	case in.Source == SourceText && in.isChatEntry:

@@ -122,7 +122,7 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list: // another call
 		case other.receivedText(in):
 			return other, true
-		case found == nil && other.completeHashes[in.completeKind()] == (textHash{}):
+		case found == nil && other.completeHashes[in.completeKind()] == (textHash{}): // the call has no such text yet
 			found = other
 		default:
 			known = true
@@ -134,8 +134,8 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	return found, known || found != nil
 }
 
-// pickWithoutText is pickCall for an input without a complete text. Of the compatible calls, it
-// prefers the one at the input's place, then, without a name, sharing.current, then the first.
+// pickWithoutText is pickCall for an input without a complete text. Of the compatible calls, it prefers the
+// call at the input's place, then, if the input has no name, sharing.current, then the first.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true

@@ -110,8 +110,7 @@ func (in *ingestion) collect(parts []Part) {
 }
 
 // isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds nothing:
-// its id was made by this package, its name is that of the call, and its arguments are those that the call
-// has or had.
+// this package made its id, it has the name of the call, and arguments that the call has or had.
 func (c *Choice) isFromSnapshot(in *Input) bool {
 	own := c.callByOwnID(in.ID)
 	return own != nil && c.callsByID[key{keyID, in.ID}] == nil && in.Name == own.name &&

@@ -29,7 +29,7 @@ func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, argu
 	in.foundCall = true
 	input.Name, input.ID, input.Item = in.readIdentifier(m.name), in.readIdentifier(m.callID), in.readIdentifier(m.itemID)
 	if input.raw {
-		input.Item, input.ThreadItem = "", input.Item
+		input.Item, input.ThreadItem = "", input.Item // itemId is the app-server's id
 	}
 	input.Done = source != SourceFragment
 	input.Text, input.Source = in.readArguments(arguments, source)

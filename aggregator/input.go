@@ -132,7 +132,7 @@ func (c *Choice) addFragment(call *callState, in *Input) (changed bool, note Par
 // setCompleteText sets the complete text of a call. changed is false if the text adds nothing to the call.
 // note is PartConflict if the text was refused, or replaced a text that the model wrote, else 0.
 func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note PartKind) {
-	call.pendingHalf = ""
+	call.pendingHalf = "" // the complete text has the whole character
 	current := call.args.String()
 	switch {
 	case in.Source == SourceParsed && (call.source != SourceNone || call.truncated || in.Text == ""):
@@ -147,7 +147,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 		return false, 0
 	}
 	added, longer := strings.CutPrefix(in.Text, current)
-	if in.Source <= call.source {
+	if in.Source <= call.source { // the text so far is trusted as much, or more
 		return true, PartConflict
 	}
 	if !longer {

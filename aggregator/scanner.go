@@ -36,7 +36,7 @@ type ScannerOptions struct {
 //     with white space, then anything but angle brackets, and >. Case counts, and so does every
 //     other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
 //   - <use_tool/>, with or without attributes, is a whole block that names no
-//     tool. Outside a block it is malformed, inside one it is text.
+//     tool. Outside a block it is malformed, inside a block it is text.
 //   - A block ends with the next </use_tool>, spelled exactly so. </use_tool > does not end it, so
 //     that a value may contain a closing tag in this spelling.
 //   - After <args> and white space comes JSON if the next byte is {, [ or a

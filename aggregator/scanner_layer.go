@@ -252,7 +252,7 @@ func (l *layer) readBlock() {
 	case l.endBlock(e):
 	case e.state == BlockBroken:
 		l.abortBlock(usetool.AbortMalformed, errBroken, l.openerAtEnd(e.offset, e.bytesRead-1))
-	case l.pos < len(l.window): // and MaxBlock bytes were read
+	case l.pos < len(l.window): // MaxBlock bytes were read, and the block goes on
 		if e := l.reader.finish(); !l.endBlock(e) {
 			l.abortBlock(usetool.AbortTooLarge, nil, l.openerAtEnd(e.offset, len(block)))
 		}

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxInFlight bounds the calls that wait for an answer; urgent calls do not count. If a hundred
-	// or more calls wait, the app-server silently loses requests. With 64 it never lost one.
+	// or more calls wait, the app-server silently loses requests. With 64 calls it never lost one.
 	maxInFlight = 64
 	// callTimeout bounds a call without a deadline, including the wait for a slot and all retries.
 	callTimeout = 30 * time.Second

@@ -11,8 +11,8 @@ import (
 // call with callbacks stays registered after a timeout, for a late answer.
 const maxAbandoned = 1024
 
-// callTable has a connection's calls: those that wait, and the abandoned ones, whose callers have
-// left. A call in flight that is not urgent occupies one of maxInFlight slots.
+// callTable has a connection's calls: the waiting calls, and the abandoned calls, whose callers have left.
+// A call in flight that is not urgent occupies one of maxInFlight slots.
 type callTable struct {
 	slots       chan struct{} // holds one element for each occupied slot
 	lastID      atomic.Int64

@@ -1,6 +1,6 @@
 // Package codexrpc is a client of `codex app-server`, the JSON-RPC program behind OpenAI's Codex.
 //
-// A [Transport] reads and writes whole messages. [NewStdio] makes one for a pair of pipes, with a
+// A [Transport] reads and writes whole messages. [NewStdio] makes it for a pair of pipes, with a
 // JSON object on each line. A [Conn] multiplexes calls, notifications and the app-server's own
 // requests over a transport. A [Thread] is one conversation with Codex, and a turn is one answer of
 // the model in it. One goroutine reads the connection. This goroutine never waits for a consumer,

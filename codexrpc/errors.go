@@ -54,7 +54,7 @@ func (e *CallError) Is(target error) bool {
 }
 
 // ErrNotLoggedIn is matched by an error of [Conn.CheckLogin] or [Conn.RenewLogin] if the model
-// provider needs a login and there is none. Without one, Codex would retry a turn for ever.
+// provider needs a login and there is none. Without it, Codex would retry a turn for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
 // ErrMisconfigured is matched by an error of [Conn.CheckLogin] if Codex cannot use its

@@ -98,9 +98,9 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 // LastRateLimits returns the limits that were reported last. Their At is zero if there are none.
 func (c *Conn) LastRateLimits() RateLimits { return c.server.limits.snapshot() }
 
-// RateLimits asks the app-server for the limits of the account's plan; it may ask the provider. If
-// that fails, RateLimits returns those of [Conn.LastRateLimits] with the error, which is a *CallError
-// if the app-server refuses, for example because the provider needs no account.
+// RateLimits asks the app-server for the limits of the account's plan; it may ask the provider. If that
+// fails, RateLimits returns the limits of [Conn.LastRateLimits] with the error, which is a *CallError if
+// the app-server refuses, for example because the provider needs no account.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`

@@ -125,7 +125,7 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compareParked checks whether the parked calls are exactly the expected ones. If so, both results
+// compareParked checks whether the parked calls are exactly these calls. If so, both results
 // are nil. If calls are still missing, it returns a channel that is closed when the calls of the
 // turn change. If the turn cannot wait for exactly these calls any more, it returns an error.
 func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err error) {

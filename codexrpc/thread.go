@@ -444,7 +444,7 @@ func (t *Thread) signalCallsChanged() {
 	}
 }
 
-// stopParking returns the parked requests and makes park refuse later ones.
+// stopParking returns the parked requests and makes park refuse later requests.
 func (t *Thread) stopParking() []parkedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -74,7 +74,7 @@ func (w *writeWatchdog) check() {
 			if errors.Is(w.controller.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
 				return // without deadlines, the write cannot be ended
 			}
-			w.timedOut, next = true, time.Second // set the deadline again in a second, in case another one has replaced it
+			w.timedOut, next = true, time.Second // set the deadline again in a second, in case it was replaced
 		}
 	case !w.wroteSinceSet:
 		return

@@ -38,7 +38,7 @@ type WriterOptions struct {
 	// WriteTimeout bounds one write (of at most 4096 bytes) or one flush. Zero or less: no limit.
 	WriteTimeout time.Duration
 
-	// Keepalive is the time without a write after which one is due. Zero or less: never.
+	// Keepalive is the time without a write after which a keepalive is due. Zero or less: never.
 	Keepalive time.Duration
 }
 
@@ -173,8 +173,8 @@ func (w *Writer) Close() error {
 // Never is what NextKeepalive returns if none will be due: a valid duration for a timer.
 const Never = time.Duration(math.MaxInt64)
 
-// NextKeepalive returns the time until a keepalive is due if nothing else is sent. It is zero if
-// one is due already, and [Never] if keepalives are off or the stream has failed or is closed.
+// NextKeepalive returns the time until a keepalive is due if nothing else is sent. It is zero if a
+// keepalive is due already, and [Never] if keepalives are off or the stream has failed or is closed.
 func (w *Writer) NextKeepalive() time.Duration {
 	if w.opts.Keepalive <= 0 || w.err != nil {
 		return Never

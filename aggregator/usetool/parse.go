@@ -79,7 +79,7 @@ func Opener(text []byte) (size int, more bool) {
 		return 0, true
 	}
 	if rest[0] == '/' && len(rest) > 1 && rest[1] != '>' || strings.IndexByte("/> \t\r\n", rest[0]) < 0 {
-		return 0, false
+		return 0, false // another tag, such as <use_tools>
 	}
 	end := bytes.IndexAny(rest, "<>")
 	switch {

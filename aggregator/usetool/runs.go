@@ -85,7 +85,7 @@ func (r *Runs) step(b byte) {
 	case r.nameState == nameMissing && r.endsWith(nameOpener):
 		r.nameState, r.nameBytes = nameBegun, 0
 	case r.nameState == nameBegun && r.endsWith(nameCloser):
-		if r.nameState = nameGiven; r.nameBytes == len(nameCloser) {
+		if r.nameState = nameGiven; r.nameBytes == len(nameCloser) { // only </name> itself
 			r.nameState = nameEmpty
 		}
 	}

@@ -25,7 +25,7 @@ type AbortReason string
 
 // A Scanner finds the first four. The others are for Finish, whose callers know why the text ended.
 const (
-	// AbortNested is the reason of a block in which another one was opened.
+	// AbortNested is the reason of a block in which another block was opened.
 	AbortNested AbortReason = "nested"
 	// AbortMalformed is the reason of a block that cannot be read as a call.
 	AbortMalformed AbortReason = "malformed"

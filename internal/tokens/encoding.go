@@ -67,7 +67,7 @@ func Prefix(text string, n int) string {
 	return text[:wholeRunesLen(text[:n])]
 }
 
-// makeValid replaces each invalid byte by one valid byte: the library would make it a longer rune.
+// makeValid replaces each invalid byte by one valid byte, since the library would make it a longer rune.
 func makeValid(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -15,7 +15,7 @@ const (
 // be a token or two off if a piece splits a token whose beginning is out already, and too early in more
 // than maxOpen bytes without the end of a word.
 type Limit struct {
-	left      int    // how many tokens are left, without those of uncounted; negative: Whole went beyond the limit
+	left      int    // how many tokens are left before uncounted; negative: Whole went beyond the limit
 	counted   int    // how many tokens were counted
 	uncounted []byte // the output that was not counted yet
 	ends      []int  // the ends of the texts in uncounted
@@ -36,7 +36,7 @@ func (l *Limit) Add(piece string) (within string, exceeded bool) {
 	output := len(l.uncounted)
 	text := string(l.uncounted) + piece
 	rest := text
-	for {
+	for { // count all parts but the last, which a token may continue
 		part := FirstPart(rest)
 		n := countPart(part)
 		if n > l.left {

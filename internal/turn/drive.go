@@ -107,7 +107,7 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 		if err := consume(d.consumer, d.machine.GraceOver()); err != nil || d.machine.Done() {
 			return 0, err
 		}
-		d.updateGrace(now)
+		d.updateGrace(now) // GraceOver may have started the grace again
 	}
 	if now >= d.idleAt {
 		return 0, consume(d.consumer, d.machine.Fail(ErrIdle))
@@ -172,7 +172,7 @@ func newLazyTimer(call func()) lazyTimer {
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
 func (c *lazyTimer) callBy(deadline, now time.Duration) {
-	if deadline < c.due || c.due <= now {
+	if deadline < c.due || c.due <= now { // the timer is set too late, or it has fired
 		c.due = deadline
 		c.timer.Reset(deadline - c.now())
 	}

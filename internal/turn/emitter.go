@@ -30,8 +30,8 @@ func (e *emitter) emit(o Output) {
 // maxPendingReasoning bounds the pending reasoning items; more are dropped. A model has one or two.
 const maxPendingReasoning = 64
 
-// endReasoning holds the end of a reasoning item until the next output. Without one, the client
-// does not get it: the response may have broken off, and Codex may try again without the item.
+// endReasoning holds the end of a reasoning item until the next output. If no output follows, the client
+// does not get the end: the response may have broken off, and Codex may try again without the item.
 func (e *emitter) endReasoning(o Output) {
 	if len(e.pendingReasoning) < maxPendingReasoning {
 		e.pendingReasoning = append(e.pendingReasoning, o)

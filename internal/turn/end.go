@@ -107,7 +107,7 @@ func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
 // failWith sends the withheld text, and ends the turn with err. But the turn ends well if the client
 // already has all that it will get, or if Codex reports a failure after calls were refused: the response
-// broke off after whole calls, which the client can run. An open block becomes text, with blockReason.
+// broke off after whole calls, which the client can run. An open block becomes text, for blockReason.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	_, reported := errors.AsType[*codexrpc.TurnError](err)

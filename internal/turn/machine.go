@@ -342,8 +342,8 @@ func (m *Machine) truncate() {
 	}
 }
 
-// responseCompleted processes the end of a response. It ends the turn after structured calls, which
-// only the client can answer, and after textual ones, except in StopOff.
+// responseCompleted processes the end of a response. It ends the turn after structured calls, since only
+// the client can answer these, and, except in StopOff, after textual calls.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")

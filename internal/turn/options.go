@@ -130,7 +130,7 @@ type Options struct {
 	// WebSearch: the model may search. Searches and annotations of its messages are outputs.
 	WebSearch bool
 
-	// Picture: the turn makes one picture with Codex's tool, which ends it. Text is no output.
+	// Picture: the turn makes one picture with Codex's tool, and ends with the picture. Text is no output.
 	Picture bool
 
 	// StopSequences are at most 4 texts, none of them empty. The text and the turn end before the

@@ -63,9 +63,9 @@ func (p *policy) addTextAt(text string, offset int64) {
 	p.addText(text)
 }
 
-// addGap processes the boundary between two messages. For a client that reads one text, or while text is
-// withheld, the separator becomes text. Otherwise, a client that reads items gets an output with Gap,
-// unless text after the last call is withheld and nothing visible was sent since, or p is closed.
+// addGap processes the boundary between two messages, unless p is closed. For a client that reads one text,
+// or while text is withheld, the separator becomes text. Otherwise, a client that reads items gets an
+// output with Gap, unless text after the last call is withheld and nothing visible was sent since the call.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():

@@ -86,7 +86,7 @@ func decodeEscape[T text](s T) (char rune, size int) {
 // escapes maps the second character of an escape, such as the n of \n, to the escaped one.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// codeUnit reads the code unit of an escape \uXXXX at the start of s; ok: there is one.
+// codeUnit reads the code unit of an escape \uXXXX at the start of s, if there is one.
 func codeUnit[T text](s T) (unit rune, ok bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false

@@ -19,12 +19,12 @@ func (v Value) Part(buf *[]byte) string {
 		return Text(raw)
 	}
 	dst := (*buf)[:0]
-	if low, ok := codeUnit(raw); ok && low >= 0xdc00 && low < 0xe000 {
+	if low, ok := codeUnit(raw); ok && low >= 0xdc00 && low < 0xe000 { // a second half
 		dst, raw = appendHalf(dst, low), raw[len(`\ude00`):]
 	}
 	if n := len(raw) - len(`\ud83d`); n >= 0 {
 		if unit, ok := codeUnit(raw[n:]); ok && unit >= 0xd800 && unit < 0xdc00 && !isEscaped(raw, n) {
-			raw, high = raw[:n], unit
+			raw, high = raw[:n], unit // a first half
 		}
 	}
 	dst = appendUnescaped(dst, raw)
@@ -35,7 +35,7 @@ func (v Value) Part(buf *[]byte) string {
 	return Text(dst)
 }
 
-// isEscaped reports whether the backslash at an offset is escaped by one before it.
+// isEscaped reports whether the backslash at an offset is escaped by a backslash before it.
 func isEscaped(raw []byte, at int) bool {
 	slashes := 0
 	for slashes < at && raw[at-1-slashes] == '\\' {
