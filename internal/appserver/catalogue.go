@@ -137,9 +137,9 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// addBackendModels adds the models that only the back end lists, if Codex has stored a new list,
-// and reports whether there were any. For a model that is not added, Codex would use the back end's
-// entry unchanged, and offer its own tools. The caller holds the lock.
+// addBackendModels adds the models that only the back end lists, if Codex has stored a new list, and
+// reports whether it has added any. For a model that is not added, Codex would use the back end's entry
+// unchanged, and offer its own tools. The caller holds the lock.
 func (c *catalogue) addBackendModels() bool {
 	info, err := os.Stat(c.backendPath)
 	if err != nil || info.ModTime().Equal(c.backendModified) {
@@ -270,8 +270,8 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	return entry
 }
 
-// effortsOf returns the lowest and the highest effort that a model accepts, of those that a request may
-// ask for; empty: none is known.
+// effortsOf returns the lowest and the highest of the efforts that both a model accepts and a request may
+// ask for; empty: there is none.
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)

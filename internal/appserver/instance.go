@@ -54,8 +54,7 @@ type instance struct {
 	servingSince time.Time // when the instance began to serve
 
 	// What is known of the account of the login. learnAccount sends the requests for the account. Only the
-	// supervisor changes these fields. While the instance serves, the supervisor holds the lock of
-	// publishedStatus when it does so.
+	// supervisor changes these fields, while the instance serves with the lock of publishedStatus.
 	accountKnown   bool                // a request has succeeded
 	accountFailure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
 
@@ -68,8 +67,8 @@ type instance struct {
 // pid returns the process id of the program; 0 with Config.Start.
 func (in *instance) pid() int { return in.program.PID }
 
-// withExitDetails wraps reason with the exit status, unless that explains nothing, and the last
-// lines of stderr. Errors in selfExplanatory stay unchanged.
+// withExitDetails adds to reason the exit status, unless the status explains nothing, and the last lines of
+// stderr. Errors in selfExplanatory stay unchanged.
 func (in *instance) withExitDetails(reason error) error {
 	if matchesAny(reason, selfExplanatory) {
 		return reason

@@ -26,8 +26,8 @@ const (
 //	tmp/      its temporary files
 //	home-…/   the home of one instance, see [privateHome]
 //
-// While this program runs, it holds a lock on the directory. If this program is killed, another one
-// can get the lock, and removes the directory, see sweepPrivateDirs.
+// While this program runs, it holds a lock on the directory. If this program is killed, another program can
+// get the lock, and removes the directory, see sweepPrivateDirs.
 type privateDir struct {
 	path     string
 	lock     *os.File    // nil where there are no locks

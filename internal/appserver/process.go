@@ -1,9 +1,9 @@
 // Package appserver keeps a `codex app-server` running.
 //
-// A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
-// initializes the connection. It restarts a program that fails, and replaces one that hangs or
-// grows too large. [Process.Stop] stops it and everything that it has started. [Process.Instance] is
-// the instance that gets new turns.
+// A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and initializes
+// the connection. It restarts a program that fails, and replaces one that hangs or grows too large.
+// [Process.Stop] stops the program and everything that the program has started. [Process.Instance] is the
+// instance that gets new turns.
 package appserver
 
 import (

@@ -58,7 +58,7 @@ type tokenRelay struct {
 	url        string         // which app-servers ask in place of the issuer's URL
 	running    sync.WaitGroup // the server, and renewals
 	ctx        context.Context
-	end        context.CancelFunc // ends ctx, at the call of close; called with the lock of renewals
+	end        context.CancelFunc // ends ctx; close calls it with the lock of renewals
 	fails      atomic.Bool        // at the last renewal, the issuer gave neither new tokens nor a refusal
 	issuer     atomic.Pointer[tokenIssuer]
 }
@@ -176,7 +176,7 @@ func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewa
 }
 
 // finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
-// number of these requests. For keepFresh, requests with the new refresh token get this answer too.
+// number of these requests. Within keepFresh, requests with the new refresh token get this answer too.
 func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 	renewals.Lock()
 	defer renewals.Unlock()

@@ -2,8 +2,8 @@ package claims
 
 import "time"
 
-// user returns the entry of a user, perhaps a new one. If the user gets no slots and does not wait, the
-// caller must pass it to forget. The caller holds the lock, as for all functions in this file.
+// user returns the entry of a user, perhaps a new entry. If the user gets no slots and does not wait, the
+// caller must pass the entry to forget. The caller holds the lock, as for all functions in this file.
 func (q *Queue) user(name string) *queueUser {
 	u := q.users[name]
 	if u == nil {

@@ -104,7 +104,7 @@ func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
 	return slots
 }
 
-// acquire gets slots for a request. arrived is its place in the line of its user: a request that
+// acquire gets slots for a request. arrived decides the place in the line of the user: a request that
 // arrived later waits behind it. Requests with the same time wait in the order of their calls.
 func (q *Queue) acquire(ctx context.Context, user string, weight int, timeout time.Duration, arrived time.Time) (Slots, error) {
 	weight = max(1, weight)

@@ -83,8 +83,8 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers makes numbers with a fraction or an exponent float64 values, so that equal ones are
-// spelled the same. Integers stay: two different large ones may be equal as float64 values.
+// shortNumbers converts numbers with a fraction or an exponent to float64, so that equal numbers are
+// spelled the same. Integers stay: two different large integers may be equal as float64 values.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// effortMayVary reports whether turns may have different reasoning efforts: the plan has one, and
-// every app-server can change it within a conversation with the plan's model.
+// effortMayVary reports whether turns may have different reasoning efforts: the plan has an effort, and
+// every app-server can change the effort within a conversation with the plan's model.
 func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false

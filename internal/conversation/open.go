@@ -160,7 +160,7 @@ func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (starte
 	return true, t.startOn(ctx, o, picked, done)
 }
 
-// restartWithoutSpare starts a turn anew that could not start on a spare thread.
+// restartWithoutSpare starts a turn that could not start on a spare thread, now on another thread.
 func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	f.opening = &opening{lease: f.opening.lease, spareSettings: t.current.spareSettings}
 	t.closeThread(t.current.onClose)
@@ -168,14 +168,14 @@ func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started 
 	return true, t.startOnLeastBusy(ctx, f.opening)
 }
 
-// isGone reports whether a process does not work. One that refuses a call works.
+// isGone reports whether a process does not work. A process that refuses a call works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on member's process: with useSpare a spare one (started in advance)
-// with the right settings, if there is one, else a new one.
+// openThread opens a thread on member's process. If useSpare is true, it takes a spare thread (started in
+// advance) with the right settings, if there is one. Otherwise it starts a new thread.
 func (t *Turn) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
 	place, err := t.awaitPlace(ctx, member.Process)
 	if err != nil {

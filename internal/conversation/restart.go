@@ -133,8 +133,8 @@ var remedies = [...]remedy{{
 		return true, t.startAt(ctx, place)
 	},
 }, {
-	// After ErrIdle or a TurnError it does not fit: the provider has caused these, and a new thread would
-	// not help.
+	// This remedy does not fit after ErrIdle or a TurnError: the provider has caused these, and a new
+	// thread would not help.
 	name:    "a new thread instead of a prepared one",
 	mayHelp: func(t *Turn) bool { return t.current.origin == Prepared },
 	fits: func(t *Turn, f *turnFailure) bool {
@@ -164,8 +164,8 @@ func (t *Turn) repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history has reasoning, from the client or stored responses. It
-// is encrypted: only the login that made it can use it.
+// hasReasoning reports whether the history has reasoning, from the client or stored responses. Reasoning is
+// encrypted: only the login that made it can use it.
 func (t *Turn) hasReasoning() bool { return t.chain != nil && t.chain.HasReasoning }
 
 func withoutReasoning(plan *prompt.Plan) *prompt.Plan {

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// errSilent is the reason for which a login rests after its provider has sent nothing. If another
-// login is free, it is also the failure of the turn.
+// errSilent is the reason for which a login rests after its provider has sent nothing. If another login is
+// free, errSilent is also the failure of the turn.
 var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }

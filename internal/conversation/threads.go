@@ -26,11 +26,11 @@ type Limits struct {
 	Spares int
 }
 
-// Threads keeps an app-server's threads until requests need them. After a turn, its thread waits
-// for the next request of the conversation, so that the provider finds most of the prompt in its
-// cache. A spare thread waits for a first request, see spares.go. If there are too many threads
-// with a conversation, the oldest one of the user who has the most is dropped. Like the app-server,
-// a Threads outlives a reload. It is safe for concurrent use.
+// Threads keeps an app-server's threads until requests need them. After a turn, its thread waits for the
+// next request of the conversation, so that the provider finds most of the prompt in its cache. A spare
+// thread waits for a first request, see spares.go. If there are too many threads with a conversation, the
+// oldest thread of the user who has the most threads is dropped. Like the app-server, a Threads outlives a
+// reload. It is safe for concurrent use.
 type Threads struct {
 	memoryScarce func() bool       // reports whether the app-server has little memory left
 	unload       func(*keptThread) // unloads a thread; must not call the Threads
@@ -367,9 +367,9 @@ func (t *Threads) takeReason(links []Link) Reason {
 	return reason
 }
 
-// count counts a request whose conversation has had a thread. With a fallback, the reason why the request
-// could not go on in the thread, it counts this reason. Otherwise the request counts as resumed if its turn
-// was parked, else as continued.
+// count counts a request whose conversation has had a thread. fallback is the reason why the request could
+// not go on in the thread, and this reason is counted. Without a reason, the request counts as resumed if
+// its turn was parked, else as continued.
 func (t *Threads) count(parked bool, fallback Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,7 +37,7 @@ type Lease interface {
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
-	// Logins returns how many logins the members have, at least one; several may share one.
+	// Logins returns how many logins the members have, at least one; several members may share a login.
 	Logins() int
 	// Members returns the running members, in the order of the configuration.
 	Members() []Member

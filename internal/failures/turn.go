@@ -177,7 +177,7 @@ var messageClasses = []struct {
 }
 
 // leftWorkspace matches Codex's messages for a login whose account is not in the workspace any more.
-// unreachable matches those for a provider that cannot be reached.
+// unreachable matches Codex's messages for a provider that cannot be reached.
 var (
 	leftWorkspace = regexp.MustCompile(`workspace missing from ` + routingDiscovery)
 	unreachable   = regexp.MustCompile(`^Connection failed|error sending request|Connection refused`)

@@ -88,8 +88,8 @@ func (l *Login) Status() Status {
 	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, ResetsAt: l.resetsAt, RestsUntil: l.restsUntil}
 }
 
-// Rests returns why the login rests (is not used) now, or nil. Meanwhile, other logins have to be
-// used. It may rest longer than Status.RestsUntil, while a turn tries it.
+// Rests returns why the login rests (is not used) now, or nil. Meanwhile, other logins have to be used.
+// While a turn tries the login, it may rest longer than until Status.RestsUntil.
 func (l *Login) Rests() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// update calls f with the lock held, then l.onChange without it, if the status has changed.
+// update calls f with the lock held. If the status has changed, it then calls l.onChange without the lock.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
 	state, cause, resets := l.state, l.cause, l.resetsAt
@@ -211,10 +211,10 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 // Fail records a failure of a turn or of a request for the account, if it says something about the
 // login, see [CauseOf]. It ignores other failures. The login then rests (is not used).
 //
-// If the login itself is the cause, it rests for a time that depends on the cause. Otherwise it rests
-// as long as the provider asks to wait, but at least for atLeast. If both are 0, the rest is
-// minFailingRest, doubled for each earlier failure in a row. The rest is at most maxFailingRest and
-// does not shorten an earlier rest. A login that is spent or signed out keeps that state.
+// If the login itself is the cause, it rests for a time that depends on the cause. Otherwise it rests as
+// long as the provider asks to wait, but at least for atLeast. If both are 0, the rest is minFailingRest,
+// doubled for each earlier failure in a row. This rest is at most maxFailingRest and does not shorten an
+// earlier rest, and a login that is spent or signed out keeps its state.
 func (l *Login) Fail(failure error, atLeast time.Duration) {
 	cause := CauseOf(failure)
 	if cause == "" {

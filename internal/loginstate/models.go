@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxModels bounds the models that are remembered for a login, of each kind.
+// maxModels bounds the models of each kind (worked, refused) that are remembered for a login.
 const maxModels = 64
 
 // models remembers which models have worked with a login, and which ones the provider refuses.

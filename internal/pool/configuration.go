@@ -111,7 +111,7 @@ type member struct {
 	predecessor atomic.Pointer[Process] // see inheritPredecessor; nil: there is none
 }
 
-// acquire returns the process with one more reference, and starts one if there is none.
+// acquire returns the process, and counts one more reference. If there is no such process, it starts one.
 func (m *member) acquire() *Process {
 	return m.configuration.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
@@ -136,8 +136,8 @@ func (m *member) loginKey() string {
 }
 
 // serving returns the process that gets the member's turns, and the member with which to acquire and
-// release this process. It is the predecessor while there is a predecessor that works, and otherwise the
-// member's own process, or nil.
+// release this process. The process is the predecessor while there is a predecessor that works, and
+// otherwise the member's own process, or nil.
 func (m *member) serving() (*Process, *member) {
 	p := m.process.Load()
 	if p == nil { // the configuration has ended, and another one may have the process

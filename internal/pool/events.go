@@ -92,7 +92,7 @@ type stateTracker struct {
 	pid  int // of the program that runs or ran last
 }
 
-// update records a new status, and returns the event of the change, or nil if it has none.
+// update records a new status, and returns the event of the change, or nil if the change has no event.
 func (t *stateTracker) update(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s

@@ -42,7 +42,7 @@ type login struct {
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
 	mustAsk       bool                              // the plan is spent, and the back end was not asked about it yet
 	askedAt       time.Time                         // when the back end was last asked
-	backendFailed bool                              // the login is failing, and the answer was a failure
+	backendFailed bool                              // the login is failing, and the last answer of the back end was a failure
 
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
@@ -80,7 +80,7 @@ func (s *Supervisor) releaseLogin(l *login) {
 func (l *login) checkSoon() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // watch is about to check it
+	default: // watch is about to check the login
 	}
 }
 
@@ -108,9 +108,9 @@ func (l *login) accountKnown() bool {
 }
 
 // watch reports changes of the login's state and the use of its plan, until ctx ends. It restarts
-// app-servers whose login file somebody has replaced or removed. While the login is signed out, and
-// after a sign-in, any change of the file counts. While the plan is spent, watch asks Codex about the
-// plan; while the provider fails, it finds out when that has ended.
+// app-servers if somebody has removed the login in their file, or put another login there. While the login
+// is signed out, and after a sign-in, any change of the file counts. While the plan is spent, watch asks
+// Codex about the plan. While the provider fails, watch finds out when that has ended.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
@@ -178,7 +178,7 @@ func (l *login) report(all []*Process) {
 	case loginstate.Failing:
 		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "cause", now.Cause)
 	case loginstate.SignedOut:
-		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", first.operatorHome()) // the id identifies it without a home, too
+		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", first.operatorHome()) // without a home, the id identifies the login
 	}
 	first.Log().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
@@ -202,8 +202,8 @@ func (l *login) reportWindows(all []*Process) {
 	}
 }
 
-// replaceLogin restarts app-servers whose login was replaced or removed, and returns whether there
-// were any. During a sign-in it does nothing, since Codex may remove the old login first.
+// replaceLogin restarts app-servers whose login was replaced or removed, and returns whether it has
+// restarted any. During a sign-in it does nothing, since Codex may remove the old login first.
 func (l *login) replaceLogin(all []*Process) (replaced bool) {
 	if now := l.signIn.status(); now != nil && now.UnderWay() {
 		return false
@@ -218,7 +218,7 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 			continue
 		}
 		if err := p.Restart(); err != nil {
-			if p.LoginFiles().Tried == files.Now { // otherwise the next call tries it
+			if p.LoginFiles().Tried == files.Now { // otherwise the next call tries again
 				p.Log().Error("codex cannot be started with the new login", "app_server", p.id, "error", err)
 			}
 			continue
@@ -309,7 +309,7 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // cached, because Codex has to ask its provider
 }
 
-// limitsWithin is [Process.RateLimits], with cached answers that are younger than maxAge.
+// limitsWithin does what [Process.RateLimits] does, but uses only cached answers younger than maxAge.
 func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.limitsSemaphore <- struct{}{}:

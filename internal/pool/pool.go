@@ -187,7 +187,7 @@ func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed c
 // Len returns the number of members.
 func (l *requestLease) Len() int { return len(l.members) }
 
-// Logins returns how many logins the members have. The processes of an app_server share one.
+// Logins returns how many logins the members have. The processes of an app_server share a login.
 func (l *requestLease) Logins() int { return l.servers }
 
 // Members returns the members whose processes run.

@@ -71,9 +71,9 @@ func (p *Process) isMemoryScarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the configuration that emits the events: the newest one that holds the process
-// and has not ended, else the creator's if that is about to hold the process, else the newest open
-// one. It is nil if the program is exiting.
+// emitter returns the configuration that emits the events: the newest configuration that holds the process
+// and has not ended, or else the creator's configuration if it is about to hold the process, or else the
+// newest open configuration. It returns nil if the program is exiting.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 var ErrSigningIn = errors.New("a sign-in of this login is under way already; enter its code, or cancel it")
 
 // The reasons why a sign-in was stopped. errCancelled: somebody cancelled it, or Caddy exits.
-// errDropped: a reload has changed or removed its app_server.
+// errDropped: a reload has changed or removed the app_server of the login.
 var (
 	errCancelled = errors.New("it was cancelled")
 	errDropped   = errors.New("a reload has changed or removed its app_server; begin again")
