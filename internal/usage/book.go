@@ -65,12 +65,14 @@ const Everybody = "\x00all"
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sum(user).body(b.since.Unix(), b.started.Unix(), time.Now().Unix())
+	now := time.Now().Unix()
+	return b.sum(user, now).body(b.since.Unix(), b.started.Unix(), now)
 }
 
-// sum returns a copy of the account of a user or, for [Everybody], the sum of all accounts.
-func (b *Book) sum(user string) *account {
-	sum, now := new(account), time.Now().Unix()
+// sum returns a copy of the account of a user or, for [Everybody], the sum of all accounts, without parts
+// in the future, see [series.dropFuture]. now is in Unix seconds.
+func (b *Book) sum(user string, now int64) *account {
+	sum := new(account)
 	for name, a := range b.accounts {
 		if user != Everybody && user != name {
 			continue

@@ -33,7 +33,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 	}
 	for user, a := range b.accounts {
 		d.Accounts[user] = new(account)
-		d.Accounts[user].add(a, 1<<62) // a time after all parts
+		d.Accounts[user].add(a, endOfTime)
 	}
 	return d, b.changes
 }

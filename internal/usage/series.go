@@ -17,6 +17,9 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
+// endOfTime is a time after all parts, in Unix seconds.
+const endOfTime = 1 << 62
+
 // partStart returns the start of the part that contains a time. All times are in Unix seconds.
 func (s span) partStart(timestamp int64) int64 { return timestamp - timestamp%s.width }
 

@@ -93,11 +93,12 @@ func (s *Shared) nextBatch() bool {
 	if len(s.batch.accounts) > 0 {
 		return true
 	}
-	s.batch, s.pending, s.batchID = s.pending, New(), time.Now().UnixMicro()
+	// Clocks may be coarse or set back, but two batches never have the same id.
+	s.batch, s.pending, s.batchID = s.pending, New(), max(time.Now().UnixMicro(), s.batchID+1)
 	if s.batch.changes == 0 {
 		return false
 	}
-	s.batch.accounts[Everybody] = s.batch.sum(Everybody) // stored like the account of a user
+	s.batch.accounts[Everybody] = s.batch.sum(Everybody, endOfTime) // stored like the account of a user
 	return true
 }
 
@@ -123,35 +124,52 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 		}
 	}
 	for { // again if another node has changed the account meanwhile
-		sum, stored, err := s.read(ctx, user)
+		sum, stored, now, err := s.read(ctx, user)
 		if err != nil || sum.Batches[s.nodeID] == s.batchID {
 			return err
 		}
-		now := time.Now()
-		sum.add(a, now.Unix())
-		sum.Since = cmp.Or(sum.Since, now.Unix())
-		maps.DeleteFunc(sum.Batches, func(_ string, id int64) bool { return now.Sub(time.UnixMicro(id)) > 24*time.Hour })
+		for _, parts := range [...]series{a.Hours, a.Days} {
+			for i := range parts {
+				parts[i].Start = min(parts[i].Start, now) // a part in the future would displace those of all nodes
+			}
+		}
+		sum.add(a, now)
+		sum.Since = cmp.Or(sum.Since, now)
+		maps.DeleteFunc(sum.Batches, func(_ string, id int64) bool { return id < (now-24*3600)*1e6 })
 		sum.Batches[s.nodeID] = s.batchID
 		text, _ := json.Marshal(sum) // nor do counts
-		found, err := s.run(ctx, accountScript, usageTag, append([]any{user, stored, text, maxEntries}, entries...)...)
+		found, _, err := s.call(ctx, append([]any{user, stored, text, maxEntries}, entries...)...)
 		if err != nil || found == stored {
 			return err
 		}
 	}
 }
 
-// read returns the account of a user in Redis, and its text there.
-func (s *Shared) read(ctx context.Context, user string) (sharedAccount, string, error) {
-	answer, err := s.run(ctx, accountScript, usageTag, user)
-	text, _ := answer.(string)
-	a := sharedAccount{account: new(account)}
+// read returns the account of a user in Redis, without parts in the future, and its text there. now is the
+// time of Redis in Unix seconds: the clocks of the nodes may be wrong.
+func (s *Shared) read(ctx context.Context, user string) (a sharedAccount, text string, now int64, err error) {
+	text, now, err = s.call(ctx, user)
+	stored := new(account)
+	a = sharedAccount{account: stored}
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &a)
 	}
 	if a.Batches == nil {
 		a.Batches = make(map[string]int64)
 	}
-	return a, text, err
+	a.account = new(account)
+	a.add(stored, now)
+	return a, text, now, err
+}
+
+// call runs accountScript.
+func (s *Shared) call(ctx context.Context, args ...any) (text string, now int64, err error) {
+	answer, err := s.run(ctx, accountScript, usageTag, args...)
+	if found, ok := answer.([]any); ok && len(found) == 2 {
+		text, _ = found[0].(string)
+		now, _ = found[1].(int64)
+	}
+	return text, now, err
 }
 
 // Account returns what a user has used at all nodes. For [Everybody], it returns what all users have used
@@ -160,10 +178,8 @@ func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	a, _, err := s.read(ctx, user)
-	sum, now := new(account), time.Now().Unix()
-	sum.add(a.account, now)
-	return sum.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
+	a, _, now, err := s.read(ctx, user)
+	return a.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
 // Raw returns the entries of a user, or all entries for [Everybody], among the last ones of all nodes.
@@ -197,9 +213,9 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 //
 // They expire 400 days after the last change.
 
-// accountScript returns the JSON of a user's account, or "" if there is none. Arguments: the user; then,
-// to change the account, its expected JSON, its new JSON, the most entries of a list, and pairs of a list
-// and an entry to add. If the account has other JSON than expected, the script changes nothing.
+// accountScript returns the JSON of a user's account, or "" if there is none, and the time. Arguments: the
+// user; then, to change the account, its expected JSON, its new JSON, the most entries of a list, and pairs
+// of a list and an entry to add. If the account has other JSON than expected, the script changes nothing.
 var accountScript = redis.NewScript(`
 local key, age = KEYS[1] .. 'account:' .. redis.sha1hex(ARGV[1]), 400 * 86400
 local found = redis.call('GET', key) or ''
@@ -212,7 +228,7 @@ if found == ARGV[2] then
 		redis.call('EXPIRE', list, age)
 	end
 end
-return found`)
+return {found, tonumber(redis.call('TIME')[1])}`)
 
 // entriesScript returns the turns and then the refused requests, the newest first.
 var entriesScript = redis.NewScript(`

@@ -187,11 +187,64 @@ func TestSharedRefusals(t *testing.T) {
 // TestSharedNull adds a turn to an account that somebody has changed in Redis.
 func TestSharedNull(t *testing.T) {
 	const stored = `{"batches":null,"models":{"gpt-5":null},"users":null,"hours":null,"tool_buffer_metrics":{"aborted_by_reason":null}}`
-	node := NewShared(func(context.Context, *redis.Script, string, ...any) (any, error) { return stored, nil })
+	node := NewShared(func(context.Context, *redis.Script, string, ...any) (any, error) {
+		return []any{stored, time.Now().Unix()}, nil
+	})
 	node.Add(record("ann", "1"))
 	if a, err := node.Account(t.Context(), Everybody); err != nil || node.Unstored() != 0 || len(a.ByModel) != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
+}
+
+// TestSharedClocks: a node whose clock is ahead does not displace what the others have counted, and what it
+// counts itself is in the hour and the day of Redis's clock.
+func TestSharedClocks(t *testing.T) {
+	server := redisserver.Start(t)
+	node, ahead := newNode(t, server), newNode(t, server)
+	for _, step := range []struct {
+		node *Shared
+		skew time.Duration
+	}{{node, -3 * time.Hour}, {ahead, 100 * 24 * time.Hour}, {node, 0}} {
+		r := record("ann", "id")
+		r.Time = r.Time.Add(step.skew)
+		step.node.Add(r)
+		must.OK(t, step.node.Store(t.Context()))
+	}
+	for _, user := range []string{"ann", Everybody} {
+		a, err := node.Account(t.Context(), user)
+		must.OK(t, err)
+		inHours, inDays, last := int64(0), int64(0), a.ByHour[len(a.ByHour)-1]
+		for _, h := range a.ByHour {
+			inHours += h.Requests
+		}
+		for _, d := range a.ByDay {
+			inDays += d.Requests
+		}
+		if a.Requests != 3 || inHours != 3 || inDays != 3 || len(a.ByHour) == 1 || last.Start > time.Now().Unix() {
+			t.Errorf("%q: %d requests, by hour %+v, by day %+v", user, a.Requests, a.ByHour, a.ByDay)
+		}
+	}
+}
+
+// TestSharedCoarseClock stores two batches in the same instant, the time of the bubble: both count.
+func TestSharedCoarseClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		accounts := make(map[any]string)
+		node := NewShared(func(_ context.Context, _ *redis.Script, _ string, args ...any) (any, error) {
+			found := accounts[args[0]]
+			if len(args) > 1 && args[1] == found {
+				accounts[args[0]] = string(args[2].([]byte))
+			}
+			return []any{found, time.Now().Unix()}, nil
+		})
+		for range 2 {
+			node.Add(record("ann", "id"))
+			must.OK(t, node.Store(t.Context()))
+		}
+		if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 2 {
+			t.Errorf("%d requests, %v", a.Requests, err)
+		}
+	})
 }
 
 // TestSharedInterval: turns are stored within five seconds, also those during an outage once a turn ends
