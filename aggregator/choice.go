@@ -26,9 +26,9 @@ type ChoiceOptions struct {
 	Dedup bool
 }
 
-// Choice assembles the tool calls of one choice in one turn: structured ones, whole or in
-// fragments, and blocks in the text. It decides which inputs are about the same call, and keeps the
-// calls with their order, ids and arguments. Only one goroutine may use it at a time.
+// Choice assembles the tool calls of one choice in one turn: structured calls, whole or in fragments, and
+// blocks in the text. It decides which inputs are about the same call, and keeps the calls with their
+// order, ids and arguments. Only one goroutine may use it at a time.
 //
 // Methods return the changes of an input as [Part] values, in order. Parts of text and parts of
 // calls keep the order in which the model wrote them, so that a caller only has to pass them on.

@@ -18,7 +18,7 @@ type callHead struct {
 
 // findChatEntry finds the call that an entry of a chat delta or of a message is about.
 //   - An entry with an id is about the call with this id. If several calls share the id, it is
-//     about the one at the entry's place (its index).
+//     about the call at the entry's place (its index).
 //   - An entry with a name and no id is about the call of the earlier entry without an id that had
 //     the same name and index.
 //   - If these rules do not decide, the entry is about the call at its place. If there is no such

@@ -202,9 +202,9 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification passes an event to its thread, and any other notification to opts.Notified. Those
-// about limits, the login and the configuration also update c.server. Events are dropped if they are not
-// used, or if their thread is not open.
+// handleNotification passes an event to its thread, and any other notification to opts.Notified.
+// Notifications about limits, the login and the configuration also update c.server. Events are dropped if
+// they are not used, or if their thread is not open.
 func (c *Conn) handleNotification(m message) {
 	if c.opts.Notified != nil && kindOf(m.method) == 0 {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))

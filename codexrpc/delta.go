@@ -8,8 +8,8 @@ type delta struct {
 	index                          int
 }
 
-// parseDelta parses a delta in exactly the form that Codex writes, faster than [parseMessage],
-// which matters since nearly all lines are deltas. It returns false for any other line.
+// parseDelta parses a delta in exactly the form that Codex writes. It is faster than [parseMessage]: nearly
+// all lines are deltas. It returns false for any other line.
 func parseDelta(line []byte) (d delta, ok bool) {
 	s := newScanner(line)
 	s.Expect(`{"method":"`)

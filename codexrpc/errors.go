@@ -53,8 +53,8 @@ func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// ErrNotLoggedIn is matched by an error of [Conn.CheckLogin] or [Conn.RenewLogin] if the model
-// provider needs a login and there is none. Without it, Codex would retry a turn for ever.
+// ErrNotLoggedIn is matched by an error of [Conn.CheckLogin] or [Conn.RenewLogin] if the model provider
+// needs a login and there is none. Without a login, Codex would retry a turn for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
 // ErrMisconfigured is matched by an error of [Conn.CheckLogin] if Codex cannot use its
@@ -71,8 +71,8 @@ const (
 	CodeUnauthorized = "unauthorized"       // the provider refuses the login
 )
 
-// UntrustedCertificate is a part of the message of a [TurnError] whose cause is a certificate: that of
-// the provider, or of a proxy before it.
+// UntrustedCertificate is a part of the message of a [TurnError] whose cause is the certificate of the
+// provider, or of a proxy before it.
 const UntrustedCertificate = "certificate is not trusted"
 
 // TurnError is the app-server's report of why a turn has failed (the protocol's TurnError).

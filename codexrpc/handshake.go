@@ -105,8 +105,8 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 	return err
 }
 
-// Account returns the account of the login. The app-server asks the provider's back end, so the
-// call takes as long. If the back end gives no account, the error is a *CallError.
+// Account returns the account of the login. The app-server asks the provider's back end, so the call takes
+// as long as the back end. If the back end gives no account, the error is a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }

@@ -145,11 +145,11 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close ends the stream and frees the memory of the Writer. It writes the buffered frames without a
-// flush: the server sends them with the end of the response. The write timeout applies, too; an
-// HTTP/1 server clears the deadline before the next request. If there was neither a frame nor a
-// flush, Close does not touch the response, and the handler may still answer in another way. Later
-// calls fail with [ErrClosed], or with the first error.
+// Close ends the stream and frees the memory of the Writer. It writes the buffered frames without a flush:
+// the server sends them with the end of the response. The write timeout applies, too; its deadline is
+// cleared by an HTTP/1 server before the next request. If there was neither a frame nor a flush, Close does
+// not touch the response, and the handler may still answer in another way. Later calls fail with
+// [ErrClosed], or with the first error.
 func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {

@@ -27,9 +27,9 @@ func newClientRuns(opts *Options) clientRuns {
 }
 
 // admit counts what an Obsidian client would run of a part. If this includes a call above the limit, and
-// the client is an Obsidian client, it returns false, and the part's text ends before this call. In the
-// part of a call, the text becomes what the client runs as exactly this call: the model's block, or
-// nothing, so that the policy writes a new block.
+// the client is an Obsidian client, it returns false, and the part's text ends before this call. In a part
+// with a call, the text becomes the model's block if the client runs that as exactly this call, or else
+// empty, so that the policy writes a new block.
 func (r *clientRuns) admit(p *aggregator.Part) bool {
 	if p.Kind == aggregator.PartCall {
 		p.Text = findable(p)

@@ -34,10 +34,10 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. The turn fails if there is no event, besides
-// those about failed attempts, for idleTimeout, or longer while Codex makes a picture. A failure is an
-// output, not an error. Drive returns the consumer's error or, if ctx ends because the client has gone, the
-// cause. With the cause ErrShutdown the client is still there: the turn fails with ErrShutdown.
+// Drive runs a turn until its last output has been consumed. The turn fails if no event comes for
+// idleTimeout (longer while Codex makes a picture), apart from errors about failed attempts. A failure is
+// an output, not an error. Drive returns the consumer's error or, if ctx ends because the client has gone,
+// the cause. With the cause ErrShutdown the client is still there: the turn fails with ErrShutdown.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty if the turn has already ended

@@ -100,9 +100,10 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace (the wait for more calls) is over. The grace starts again if the model
-// may be writing a block for the client; in ModeJSON, only if text has come since the grace began: there an
-// open block is text, but an Obsidian client would run it. Without a grace, GraceOver does nothing.
+// GraceOver ends a turn whose grace (the wait for more calls) is over. But the grace starts again if the
+// model may be writing a block for the client. In ModeJSON, text must also have come since the grace began:
+// a block without an end is only text there, but an Obsidian client runs it. Without a grace, nothing
+// happens.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {

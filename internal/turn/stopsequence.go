@@ -2,8 +2,8 @@ package turn
 
 import "strings"
 
-// stopFilter ends a text, which comes in pieces, at the first stop sequence: the one that ends
-// first and, of those that end at the same byte, the longest.
+// stopFilter ends a text, which comes in pieces, at the first stop sequence: the sequence that ends first
+// and, of several that end at the same byte, the longest.
 //
 // The filter holds the end of the text where a sequence may begin, and searches it again with the
 // next piece: with at most four sequences of 4 KiB, the work is linear.
