@@ -47,8 +47,8 @@ func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *fiel
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapCustomInputs restores the arguments of custom tools' calls: the model wrote an object that
-// contains the input, of which some clients send only the input back.
+// wrapCustomInputs restores the arguments of calls of custom tools. The model has written an object that
+// contains the input, but some clients send only the input back.
 func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
 		return
@@ -62,8 +62,8 @@ func (r *Request) wrapCustomInputs() {
 	}
 }
 
-// checkCalls checks that each call of an assistant's message has one result, in tool messages directly
-// after it. Otherwise Codex would silently invent or drop results. There is at least one message.
+// checkCalls checks that each call of an assistant's message has one result, in the tool messages directly
+// after that message. Otherwise Codex would silently invent or drop results. messages is not empty.
 func checkCalls(messages []prompt.Message) *field.Error {
 	callMessage := 0                      // the index of the last message that was read and is not a result
 	pendingCalls := map[string]struct{}{} // the ids of the calls in that message for which no result was read
@@ -95,8 +95,8 @@ func checkCalls(messages []prompt.Message) *field.Error {
 // maxNamedIDs bounds the ids that are listed in an error about calls without results.
 const maxNamedIDs = 5
 
-// checkAnswered returns an error if a message has calls without results. pendingCalls has the ids of
-// these calls. The error's path leads to the first of them.
+// checkAnswered returns an error if a message has calls without results. pendingCalls has the ids of these
+// calls. The path of the error leads to the first of these calls.
 func checkAnswered(m *prompt.Message, pendingCalls map[string]struct{}) *field.Error {
 	switch {
 	case len(pendingCalls) == 0:

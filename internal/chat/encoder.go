@@ -15,8 +15,8 @@ import (
 )
 
 // Encoder encodes the outputs of turns as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse), or as one chat.completion object of the same content. Each
-// turn becomes a choice. The choices' chunks may be mixed. Each has these chunks:
+// (CreateChatCompletionStreamResponse), or as one chat.completion object of the same content. Each turn
+// becomes a choice. The chunks of different choices may be mixed. A choice has these chunks:
 //
 //   - a chunk with the role and an empty content (null if the turn begins with a call),
 //   - a chunk for each piece of text (delta.content) and of reasoning (delta.reasoning_content), and
@@ -25,12 +25,12 @@ import (
 //   - a chunk with the finish_reason and an empty delta.
 //
 // reasoning_content is common, but not a part of OpenAI's API. The first chunk of a call
-// (delta.tool_calls) has its index, id, type and name, the second one the index and the arguments
-// or, of a custom tool, the input, unless that is empty. In the older form of tools, functions, a
-// call is in delta.function_call: first the name, then the arguments.
+// (delta.tool_calls) has the index, id, type and name of the call. The second chunk has the index and the
+// arguments or, for a custom tool, the input; it is left out if these are empty. In the older form of
+// tools, functions, a call is in delta.function_call: first the name, then the arguments.
 //
-// If the client asks for the usage, the last chunk has that of all choices, but no choice; all
-// others have "usage": null. If a choice fails, an error object ends the stream.
+// If the client asks for the usage, a last chunk without a choice has the usage of all choices, and all
+// other chunks have "usage": null. If a choice fails, an error object ends the stream.
 type Encoder struct {
 	api.Events
 	meta     Meta
@@ -52,7 +52,7 @@ type choiceState struct {
 	chunkStart []byte // the beginning of every chunk of the choice, up to the delta
 	roleSent   bool   // the first chunk, which has the role, has been sent
 	finished   bool
-	content    *content // nil: there are chunks
+	content    *content // the content of the choice for an answer in one body; nil: there are chunks
 }
 
 // noFinishReason is the finish_reason in all chunks of a choice but the last.
@@ -95,7 +95,7 @@ func fingerprint(model, version string) string {
 	return "fp_" + hex.EncodeToString(hash[:5])
 }
 
-// appendChunkStart appends the beginning that all chunks share: the members before choices.
+// appendChunkStart appends the beginning that all chunks share: the members before the member choices.
 func (e *Encoder) appendChunkStart(dst []byte) []byte {
 	dst = wirejson.AppendString(append(dst, `{"id":`...), e.meta.ID)
 	dst = strconv.AppendInt(append(dst, `,"object":"chat.completion.chunk","created":`...), e.meta.Created, 10)
@@ -138,7 +138,8 @@ func (e *Encoder) sendOutput(choice int, out *turn.Output) {
 	}
 }
 
-// sendCall sends a call's chunks. With functions, the older form, clients read only the first call.
+// sendCall sends the chunks of a call. In the older form of tools, functions, it sends only the first call
+// of a choice, since clients read no others.
 func (e *Encoder) sendCall(index int, out *turn.Output) {
 	callIndex, form := out.Call, e.meta.Forms[out.Name]
 	var first message
@@ -169,8 +170,9 @@ func (e *Encoder) sendCall(index int, out *turn.Output) {
 	}
 }
 
-// sendPiece sends a piece of text, reasoning or a call's arguments, as nearly all chunks are: it
-// uses no JSON encoder. If it is the choice's first, a chunk with opening as its delta precedes it.
+// sendPiece sends a piece of text, of reasoning or of a call's arguments. Nearly all chunks are such
+// pieces, so it uses no JSON encoder. Before the first chunk of a choice, it sends a chunk whose delta is
+// opening.
 func (e *Encoder) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -219,7 +221,8 @@ func (e *Encoder) totalUsage() *usage {
 	return w
 }
 
-// The deltas of a choice's first chunk: openingForCall if it begins with a call, else openingForText.
+// The delta of the first chunk of a choice: openingForCall if the choice begins with a call, otherwise
+// openingForText.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`
@@ -233,7 +236,7 @@ func (e *Encoder) openChoice(choice int, delta string) {
 	}
 }
 
-// sendChunk sends a chunk of one choice. delta is JSON. An empty finish is null in finish_reason.
+// sendChunk sends a chunk of one choice. delta is JSON. If finish is empty, the finish_reason is null.
 func (e *Encoder) sendChunk(index int, delta string, finish turn.FinishReason) {
 	chunk := append(e.Take(), e.choices[index].chunkStart...)
 	chunk = append(chunk, delta...)

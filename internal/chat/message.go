@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.hasInput { // the conversation was read already
+	if r.hasInput { // the field input is the conversation, and was read already
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -40,7 +40,7 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
-// readMessage reads the message at the cursor into m, which is empty. index: m's in the conversation.
+// readMessage reads the message at the cursor into m, which is empty. index is the index of the message.
 func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),

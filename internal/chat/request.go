@@ -1,8 +1,8 @@
 // Package chat decodes the requests and encodes the answers of chat completions.
 //
 // [Decode] checks the body of a request. The resulting [Request] refers to parts of that body.
-// [Request.Plan] returns the plan for Codex. A turn (one answer of the model) returns [turn.Output]
-// values. An [Encoder] encodes them as chunks, or as one body with the same content.
+// [Request.Plan] returns the plan for Codex. A turn (one answer of the model) has [turn.Output] values. An
+// [Encoder] encodes these outputs as chunks, or as one body with the same content.
 package chat
 
 import (
@@ -22,7 +22,7 @@ type Request struct {
 	functionCall     prompt.ToolChoice   // the older form of tool_choice
 	hasStreamOptions bool                // the request has stream_options
 	Forms            map[string]ToolForm // by the name of a custom tool: the form of its calls
-	hasInput         bool                // the body is of the Responses API: its input is the conversation
+	hasInput         bool                // a body of the Responses API: the field input is the conversation
 }
 
 // Decode reads and checks a body, see [prompt]. The caller fetches [prompt.Conversation.RemoteImages].
@@ -94,7 +94,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// check checks required fields and those that depend on each other. Older forms become newer ones.
+// check checks required and dependent fields, and turns older forms of fields into the newer forms.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -117,7 +117,7 @@ func (r *Request) check() *field.Error {
 	return r.CheckChoice(false).In("tool_choice")
 }
 
-// ConversationField returns messages or, if the body is of the Responses API, input.
+// ConversationField returns the name of the field that has the conversation: messages or input.
 func (r *Request) ConversationField() string {
 	if r.hasInput {
 		return "input"

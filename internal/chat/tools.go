@@ -23,8 +23,8 @@ type toolList struct {
 	forms map[string]ToolForm // by the name of a custom tool: the form of its calls
 }
 
-// ToolForm is the form of a tool's calls for the client: 0 for a function, the others for custom
-// tools, whose input is a text. To Codex and the model, these are functions.
+// ToolForm is the form of a tool's calls for the client. 0 is the form for functions. The other forms are
+// for custom tools, whose input is a text. For Codex and the model, custom tools are functions.
 type ToolForm uint8
 
 const (
@@ -35,8 +35,8 @@ const (
 	textForm
 )
 
-// typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an inner object
-// named after the type, or (as in the Responses API) in the same object as the type.
+// typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an inner object, whose
+// name is the type, or (as in the Responses API) in the same object as the type.
 type typedTool struct {
 	kind       wirejson.Value
 	members    wirejson.Value
@@ -108,8 +108,9 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
-// readChosenTool returns the name in {"type":"function","function":{"name":…}}, or the same with
-// custom, or beside the type, as in the Responses API. Any other type must be one of types.
+// readChosenTool returns the name in {"type":"function","function":{"name":…}}. The type may also be
+// custom. The name may also be beside the type, as in the Responses API. Other types are errors, whose
+// message lists types.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -149,8 +150,8 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions turns the older forms, functions and functionCall, into r.Tools and r.Choice. Both
-// forms together are refused, since an answer has either a function_call or tool_calls.
+// useFunctions turns the older forms, r.functions and r.functionCall, into r.Tools and r.Choice. It refuses
+// a request with older and newer forms, since an answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -171,8 +172,8 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readMessageFunctionCall reads the function_call of an assistant's message. It has no id, so it
-// gets one from the message's index, as the result does in toToolMessage.
+// readMessageFunctionCall reads the function_call of an assistant's message. A function_call has no id, so
+// it gets an id made from the index of the message. toToolMessage gives the result the same id.
 func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -188,9 +189,9 @@ func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *fi
 
 func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// toToolMessage turns a message of the role function into a tool message: the result of the
-// function_call directly before it, the end of earlier. It has the function's name but no id, so it
-// gets one.
+// toToolMessage turns m, a message of the role function, into a tool message with the id of its call. m has
+// only the function's name, so the call is the function_call in the last of the earlier messages. It must
+// have the same name.
 func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

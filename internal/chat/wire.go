@@ -14,7 +14,7 @@ type Meta struct {
 	Created int64  // Unix time in seconds
 	// ServiceTier and Fingerprint are service_tier and system_fingerprint; empty: left out.
 	ServiceTier, Fingerprint string
-	// Place returns Codex's model and release, for the Fingerprint. Nil: the Fingerprint is given.
+	// Place returns Codex's model and release, of which the Fingerprint is made. Nil: Fingerprint is used.
 	Place func() (model, version string)
 	Field string // the name of the request's field with the conversation, for errors
 	// Forms has the form of each custom tool's calls, see [Request.Forms].
@@ -23,7 +23,7 @@ type Meta struct {
 
 const finishFunctionCall turn.FinishReason = "function_call"
 
-// finishReason returns the finish_reason: function_call, not tool_calls, for functions.
+// finishReason returns the finish_reason. With m.LegacyFunctions, tool_calls becomes function_call.
 func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	if m.LegacyFunctions && reason == turn.FinishToolCalls {
 		return finishFunctionCall
@@ -53,7 +53,8 @@ type choice struct {
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 
-// message is a body's ChatCompletionResponseMessage or a delta, ChatCompletionStreamResponseDelta.
+// message is the message in a body (ChatCompletionResponseMessage), or the delta in a chunk
+// (ChatCompletionStreamResponseDelta).
 type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null; nil: the member is absent
@@ -110,7 +111,8 @@ type usage struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 
-	// Estimated: some tokens are this server's estimate, after an interruption. Not in OpenAI's API.
+	// Estimated is true if this server has estimated a part of the tokens, because the turn was
+	// interrupted. It is not a member of OpenAI's API.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -127,8 +129,8 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations of a message, whose indexes count from its beginning. It adds
-// out.Part, where the message begins in the choice's text.
+// annotations returns the citations of a message of the model. In out, their indexes count from the
+// beginning of the message. annotations adds out.Part, the place of the message in the choice's text.
 func annotations(out *turn.Output) (all []annotation) {
 	var decoded []struct {
 		Type  string

@@ -24,7 +24,7 @@ var API = api.API{
 	},
 }
 
-// decoder returns the Turn for a function that decodes a body of a media type.
+// decoder returns a Turn that decodes the body with decode, and chooses the driving model.
 func decoder(decode func(media string, body []byte) (*Request, *apierror.Error)) api.Turn {
 	return func(server api.Server, r *http.Request, body []byte) (api.Request, *apierror.Error) {
 		decoded, apiErr := decode(r.Header.Get("Content-Type"), body)
@@ -38,8 +38,8 @@ func decoder(decode func(media string, body []byte) (*Request, *apierror.Error))
 	}
 }
 
-// drivingModel returns the model that will call the picture tool: the default model if the client
-// names none, or one that makes pictures, such as gpt-image-1, which cannot be chosen.
+// drivingModel returns the model that is to call the tool for pictures. If the client names no model, or
+// a model that makes pictures itself, such as gpt-image-1, it is the default model.
 func drivingModel(model string) string {
 	for _, prefix := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
 		if strings.HasPrefix(model, prefix) {
@@ -49,7 +49,8 @@ func drivingModel(model string) string {
 	return cmp.Or(model, prompt.DefaultModel)
 }
 
-// Answer implements [api.Request]. It has only pictures, so no reasoning or calls in the text.
+// Answer implements [api.Request]. Its options switch off reasoning and calls in the text: the answer has
+// only pictures.
 func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff

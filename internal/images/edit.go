@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// DecodeEdit reads a request, form or JSON, for edited pictures. [Request.Encode] precedes Plan.
+// DecodeEdit reads a request for edited pictures, a form or JSON. Call [Request.Encode] before Plan.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	mediaType, params, _ := mime.ParseMediaType(contentType)
@@ -32,7 +32,7 @@ func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// literalFields are the fields of a form with numbers or booleans. The others are texts.
+// literalFields are the fields of a form that have numbers or booleans. All other fields have texts.
 var literalFields = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
 
 func (r *Request) readPart(part *formPart) *field.Error {
@@ -61,7 +61,7 @@ func (r *Request) readPart(part *formPart) *field.Error {
 	return read(r, value)
 }
 
-// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form; no form: 0.
+// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form. Without a form: 0.
 func (r *Request) Encoded() (sum int64) {
 	for _, file := range r.formImages {
 		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2
@@ -69,7 +69,8 @@ func (r *Request) Encoded() (sum int64) {
 	return sum
 }
 
-// Encode checks the pictures of a form, if it is one, and puts them into the conversation.
+// Encode checks the pictures of a form, and puts them into the conversation. Without a form, it does
+// nothing.
 func (r *Request) Encode() *apierror.Error {
 	if len(r.formImages) == 0 {
 		return nil

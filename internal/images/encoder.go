@@ -44,7 +44,7 @@ func newTokens(u codexrpc.Usage) tokens {
 type Encoder struct {
 	api.Events
 	meta       Meta
-	pictures   []turn.Output // by choice; Kind 0: there is no picture, or its event was emitted
+	pictures   []turn.Output // by choice; Kind 0: there is no picture, or the picture's event was emitted
 	usage      codexrpc.Usage
 	unfinished int // how many choices have not finished
 }
@@ -54,7 +54,7 @@ func NewEncoder(meta Meta) *Encoder {
 	return &Encoder{meta: meta, pictures: make([]turn.Output, meta.Pictures), unfinished: meta.Pictures}
 }
 
-// Write implements [api.Encoder]. A picture waits for its turn's end, since its event has the usage.
+// Write implements [api.Encoder]. A picture's event has the turn's usage, so it waits for the turn's end.
 func (e *Encoder) Write(choice int, out turn.Output) error {
 	switch {
 	case e.Over() || e.Err() != nil:
@@ -138,7 +138,7 @@ func appendProperties(dst []byte, p *turn.Output) []byte {
 	return dst
 }
 
-// pngSize reads the width and height of a PNG, in base64, from its first bytes; other data: 0, 0.
+// pngSize reads the width and height of a PNG, in base64, from its first bytes. For other data, they are 0.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte

@@ -21,14 +21,14 @@ const (
 	maxPartHeader = 4 << 10
 )
 
-// splitForm returns the parts of a form (RFC 7578). The standard library would copy the body.
+// splitForm returns the parts of a form (RFC 7578). Unlike the standard library, it does not copy them.
 func splitForm(body []byte, boundary string) ([]formPart, error) {
 	if boundary == "" {
 		return nil, errors.New("its Content-Type names no boundary")
 	}
 	delimiter := []byte("\r\n--" + boundary)
 	remaining, found := bytes.CutPrefix(body, delimiter[2:])
-	if !found { // there is a preamble
+	if !found { // there is a text before the first boundary (a preamble)
 		_, remaining, found = bytes.Cut(body, delimiter)
 	}
 	if !found {

@@ -1,7 +1,7 @@
 // Package images is the wire format of OpenAI's API for pictures.
 //
-// [DecodeGeneration] and [DecodeEdit] check a body, and [Request.Plan] maps it to Codex. Each picture
-// has its own turn, in which the model calls Codex's tool once. An [Encoder] encodes the pictures.
+// [DecodeGeneration] and [DecodeEdit] check a body, and [Request.Plan] maps the request to Codex. Each
+// picture has its own turn, in which the model calls Codex's tool once. An [Encoder] encodes the pictures.
 package images
 
 import (
@@ -54,7 +54,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.buildMessages()
 }
 
-// buildMessages checks that the necessary fields are there, and makes the conversation of them.
+// buildMessages checks that the required fields are there, and makes the conversation from the fields.
 func (r *Request) buildMessages() *field.Error {
 	if r.prompt == nil {
 		return field.Missing().In("prompt")
@@ -144,7 +144,8 @@ func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
 	return f
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. To call a tool, low effort suffices.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The effort is low, since the model only
+// has to call a tool.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	opts.Effort = "low"
 	return r.Conversation.Plan(opts)

@@ -12,7 +12,8 @@ import (
 // sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readSize reads the size. The prompt asks for it, but the picture may have another: Ignored lists it.
+// readSize reads the size. The prompt asks the model for this size, but the picture may have another
+// size. So the field is also listed as ignored.
 func (r *Request) readSize(v wirejson.Value) *field.Error {
 	f := field.Text(&r.size, v)
 	switch {
@@ -45,8 +46,8 @@ func readFormat(_ *Request, v wirejson.Value) *field.Error {
 	return f
 }
 
-// sizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool
-// has no argument for the size. It returns "" if the picture may have any size.
+// sizeInWords returns the sentence about the size for the prompt, since Codex's tool has no argument for
+// the size. If the picture may have any size, it returns "".
 func (r *Request) sizeInWords() string {
 	if r.size == "" {
 		return ""
@@ -62,7 +63,7 @@ func (r *Request) sizeInWords() string {
 	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
 }
 
-// backgroundInWords returns the sentence about the background for the model; any background: "".
+// backgroundInWords returns the sentence about the background for the prompt, or "" for any background.
 func (r *Request) backgroundInWords() string {
 	if r.background == "" {
 		return ""

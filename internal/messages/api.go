@@ -22,7 +22,7 @@ var API = api.API{
 	Routes: []api.Route{
 		{Path: "/v1/messages", Methods: api.Post, Turn: api.Decoder(Decode)},
 		{Path: "/v1/messages/count_tokens", Methods: api.Post, Plain: countTokens},
-		// Claude Code calls it first, to see whether the server answers.
+		// Claude Code calls this route first, to see whether the server answers.
 		{Path: "/api/hello", Methods: api.Get, Public: true, Uncounted: true, Static: new("")},
 	},
 	IsClient: IsClient,
@@ -35,7 +35,8 @@ var API = api.API{
 	},
 }
 
-// setLimit sets Anthropic's headers about requests; for tokens, input and output have own limits there.
+// setLimit sets Anthropic's headers about a limit on requests. Anthropic has no header for a limit on all
+// tokens: it has one limit on input tokens and one on output tokens.
 func setLimit(h http.Header, l api.Limit) {
 	if l.Unit != quota.Requests {
 		return

@@ -144,7 +144,7 @@ func (h *history) readSearchResult(m *prompt.Message, b *rawBlock) *field.Error 
 	}).In("content")
 }
 
-// readToolReference reads a reference to a deferred tool, which the model may call from now on.
+// readToolReference reads a reference to a deferred tool. After the reference, the model may call the tool.
 func (h *history) readToolReference(m *prompt.Message, b *rawBlock) *field.Error {
 	f := field.NonEmpty(b.toolName).In("tool_name")
 	if f == nil {

@@ -10,12 +10,12 @@ import (
 // deferredTools are the tools that a client declares with defer_loading. The model is to know such
 // a tool only after the conversation has referred to it (tool_reference or tool_addition).
 //
-// A Codex thread's tools are fixed at its start: with a function for each tool, a reference to
-// another one would need a new thread. So the model calls all of them through one function, and a
-// reference becomes a text about the tool.
+// The tools of a Codex thread are fixed at its start. If each deferred tool had its own function, each
+// new reference would need a new thread. So the model calls all deferred tools through one function, and
+// a reference becomes a text about the tool.
 type deferredTools struct {
-	functionName string                 // the name of this function; empty: there are no deferred tools
-	tools        map[string]prompt.Tool // by name; without a schema if the conversation already describes the tool
+	functionName string                 // the name of this one function; empty: there are no deferred tools
+	tools        map[string]prompt.Tool // by name; a tool that the conversation already describes is empty
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -39,8 +39,8 @@ const (
 		`"arguments":{"type":"object","description":"The arguments of the tool","additionalProperties":true}},"required":["name","arguments"]}`
 )
 
-// addDeferredFunction adds the function for the deferred tools, if there are any, to r.Tools, with
-// a name that is not among names, those of all tools.
+// addDeferredFunction adds the function for the deferred tools to r.Tools, if there are deferred tools.
+// names are the names of all tools. The function gets another name.
 func (r *Request) addDeferredFunction(names map[string]bool) {
 	if r.deferred.tools == nil {
 		return
@@ -53,8 +53,8 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
 }
 
-// wrapArguments returns the arguments for calling a deferred tool through the function: an object
-// with its name and input. An input that wrapUnparsed made an object of becomes a string again.
+// wrapArguments returns the arguments for calling a deferred tool through the function: an object with
+// the name and the input of the tool. If wrapUnparsed has made the input, it becomes a string again.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	if text := unwrapUnparsed(input); len(text) != len(input) {
@@ -65,8 +65,9 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 	return append(arguments, '}')
 }
 
-// unwrapCall reverses wrapArguments. A missing input counts as {}; of a string, it returns the
-// text. ok is false if the arguments are no object with a name.
+// unwrapCall reverses wrapArguments: it returns the tool's name and input. If the input is missing, input
+// is {}. If the input is a string, input is the text of the string. ok is false if the arguments are not
+// an object with a name.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -88,8 +89,8 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	return called.Text(), string(given), true
 }
 
-// describe returns the text that tells the model of a tool that it can call. Only the first one
-// about a tool has its description and schema, since many results may refer to it.
+// describe returns the text that tells the model that it can call a tool. Only the first text about a
+// tool has the tool's description and schema, since many results may refer to the same tool.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
 	if !ok || t.Schema == nil {

@@ -22,8 +22,8 @@ import (
 //   - A web search becomes a server_tool_use block. The results of searches are known only
 //     from the citations in the text, so the blocks with the results come at the end.
 //
-// The events are message_start, with a message without content, the blocks' (see beginBlock),
-// message_delta with stop_reason and usage, and message_stop. A failure ends the stream with an error.
+// The events are: message_start, with a message without content; the events of the blocks, see beginBlock;
+// message_delta, with stop_reason and usage; message_stop. After a failure, an error is the last event.
 type Encoder struct {
 	api.Events
 	meta    Meta
@@ -142,8 +142,8 @@ func (e *Encoder) beginThinking(reasoningID string) {
 	e.reasoningID = strings.Clone(reasoningID)
 }
 
-// endReasoning ends an item of reasoning. Encrypted content (out.Text) becomes the block's
-// signature. If no text was shown, it begins a block for that.
+// endReasoning ends an item of reasoning. The encrypted content (out.Text) becomes the signature of the
+// thinking block. If the item has no block yet, since none of its text was shown, endReasoning begins one.
 func (e *Encoder) endReasoning(out *turn.Output) {
 	if e.meta.Thinking == ThinkingOff {
 		return
@@ -160,7 +160,8 @@ func (e *Encoder) endReasoning(out *turn.Output) {
 	e.endBlock()
 }
 
-// addCall makes the block of a call. One of the function for deferred tools becomes one of the tool.
+// addCall makes the block of a call. A call of the function for deferred tools becomes a call of the
+// deferred tool.
 func (e *Encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return
@@ -195,7 +196,7 @@ func (e *Encoder) addSearch(out *turn.Output) {
 	e.endBlock()
 }
 
-// searchQuery returns the query of a search action, or the URL of the page that it opened, or "".
+// searchQuery returns the query of a search action, or the URL of the page that the action opened, or "".
 func searchQuery(action string) string {
 	if action == "" {
 		return ""

@@ -12,7 +12,8 @@ import (
 // statusOverloaded is the status of Anthropic's errors for an overload.
 const statusOverloaded = 529
 
-// errorTypes are the types of errors. Others: invalid_request_error below 500, otherwise api_error.
+// errorTypes are the types of errors by status. Any other status below 500 has invalid_request_error, and
+// from 500 on api_error.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",
@@ -25,7 +26,7 @@ var errorTypes = map[int]string{
 	statusOverloaded:                 "overloaded_error",
 }
 
-// errorStatus returns an error's status in Anthropic's API, which has its own for an overload.
+// errorStatus returns the status of an error in Anthropic's API, where an overload is statusOverloaded.
 func errorStatus(e *apierror.Error) int {
 	if e.Code == apierror.CodeServerOverloaded || e.Code == apierror.CodeCodexOverloaded {
 		return statusOverloaded
@@ -46,8 +47,8 @@ func errorType(status int) string {
 // indexPattern matches an index in the path of a field.
 var indexPattern = regexp.MustCompile(`\[(\d+)\]`)
 
-// errorMessage returns an error's message in Anthropic's form: messages.2 instead of messages[2] in
-// paths. Clients compact the conversation at "prompt is too long".
+// errorMessage returns an error's message in Anthropic's form: paths have messages.2 instead of
+// messages[2]. At a message that begins with "prompt is too long", clients compact the conversation.
 func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message
@@ -85,8 +86,8 @@ func errorJSON(e *apierror.Error, requestID string) []byte {
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
-// EncodeError returns the status and the body of an error for Anthropic's clients. h has the
-// answer's headers, such as the request's id. A header keeps these clients from repeating a 401.
+// EncodeError returns the status and the body of an error for Anthropic's clients. h are the headers of
+// the answer: the body repeats the request's id from them, and a 401 gets a header against retries.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// beginBlock begins a block, and ends the one before it. The methods add… extend it, endBlock ends it. In a
-// stream, it is a content_block_start, any number of content_block_delta, and a content_block_stop.
+// beginBlock ends the open block, if there is one, and begins b. The methods add… extend b, endBlock ends
+// b. In a stream, b is a content_block_start, any number of content_block_delta, and a content_block_stop.
 func (e *Encoder) beginBlock(b block) {
 	e.endBlock()
 	e.openType = b.Type
@@ -32,7 +32,7 @@ const (
 	deltaInput     = `input_json_delta","partial_json":`
 )
 
-// addDelta adds a text to the newest block.
+// addDelta adds a text to the newest block. kind is one of the constants above.
 func (e *Encoder) addDelta(kind, text string) {
 	switch {
 	case e.Streams():
@@ -47,10 +47,10 @@ func (e *Encoder) addDelta(kind, text string) {
 
 func (e *Encoder) last() *block { return &e.blocks[len(e.blocks)-1] }
 
-// maxPiece is the most bytes of a call's input in one event, which bounds the buffer for events.
+// maxPiece is the most bytes of a call's input in one event. It bounds the buffer for events.
 const maxPiece = 8 << 10
 
-// addInput adds the whole input of a call or a search, unless that is an empty object.
+// addInput adds the whole input of a call or a search to the newest block, whose input is {} so far.
 func (e *Encoder) addInput(object string) {
 	if !e.Streams() {
 		e.last().Input = []byte(object)

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. One message of the body may become several: each result of a
-// tool, and each text, call and reasoning item of the model, becomes a separate message.
+// readMessages reads the conversation. One message of the body may become several messages: each result of
+// a tool, and each text, call and reasoning item of the model, becomes a message of its own.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -35,7 +35,7 @@ type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read
 	pendingCalls map[string]pendingCall // the calls without results, by their ids
-	userFollowed bool                   // a user's message follows the last assistant's message, so the calls before it must have results
+	userFollowed bool                   // a user's message came after the newest assistant's message: results are due
 }
 
 // pendingCall is the place of a call without a result: the indexes of its message and of its block.
@@ -58,7 +58,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 		}
 		h.userFollowed = false
 		return h.eachBlock(content, h.readAssistantBlock).In("content").At(h.messageIndex)
-	case role.Is("system"): // a message with only an output_config is left out: the effort is read from the output_config of the body
+	case role.Is("system"): // a message with only an output_config is left out: that of the body counts
 		if !content.Given() && config.Given() {
 			return nil
 		}
@@ -91,7 +91,7 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// eachBlock calls read for each block of a content: a list, or a text, which counts as one block.
+// eachBlock calls read for each block of a content: a list of blocks, or a text, which counts as one.
 func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
@@ -126,7 +126,8 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// readUserMessage reads a user's message. Its tool results come before its text, as Anthropic wants.
+// readUserMessage reads a user's message. The tool results in it become messages before the message with
+// its texts and images.
 func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // a string is the same as one text block
@@ -205,7 +206,8 @@ func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
 }
 
-// readCall reads a call of the model. One of a deferred tool becomes one of the function for these.
+// readCall reads a call of the model. A call of a deferred tool becomes a call of the function for deferred
+// tools.
 func (h *history) readCall(i int, b *rawBlock) *field.Error {
 	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}

@@ -87,7 +87,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// refuseServers refuses MCP servers, which only Anthropic could call, except an empty list.
+// refuseServers refuses MCP servers, which only Anthropic could call. An empty list is accepted.
 func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
@@ -95,7 +95,7 @@ func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
 }
 
-// codeThread is the error's code for a field thread: Anthropic's SDK then sends the whole history.
+// codeThread is the error code for the field thread. Anthropic's SDK then sends the whole history.
 const codeThread apierror.Code = "thread_unsupported_request"
 
 func refuseThread(_ *Request, v wirejson.Value) *field.Error {
@@ -130,8 +130,8 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.CheckRemoteImages().In("messages")
 }
 
-// billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The block
-// differs in each conversation, and the model does not get it.
+// billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The model does not
+// get this block, which differs in each conversation.
 const billingPrefix = "x-anthropic-billing-header:"
 
 // readSystem reads the system prompt: a text, or blocks of text.
@@ -172,8 +172,8 @@ func (r *Request) WithoutSearch() *apierror.Error {
 // claudePrefix is the beginning of the names of Anthropic's models.
 const claudePrefix = "claude"
 
-// Plan returns the plan of the turn, see [prompt.Conversation.Plan]. For Anthropic's models that
-// are no aliases, it uses the default model. Plan fails if an image still has to be fetched.
+// Plan returns the plan of the turn, see [prompt.Conversation.Plan]. If the request names a model of
+// Anthropic that is no alias, the default model is used. Plan fails if an image has not been fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if opts.Resolve != nil && IsClaude(r.Model) {
 		opts.Resolve = resolveWithDefault(opts.Resolve)
@@ -184,7 +184,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return r.Conversation.Plan(opts)
 }
 
-// resolveWithDefault wraps resolve: a name that it does not change becomes the default model.
+// resolveWithDefault returns a function like resolve that replaces a name that resolve does not change by
+// the default model.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := resolve(model)

@@ -125,7 +125,8 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	return r.CheckChoice(r.Search != nil)
 }
 
-// chooseTool makes this tool the only choice or, if it is deferred, the function for deferred tools.
+// chooseTool makes the tool with this name the only choice of the model. For a deferred tool, the only
+// choice is the function for deferred tools.
 func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:

@@ -9,14 +9,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// signaturePrefix starts every signature; the 1 is the form's version. An id of a reasoning item, a
-// dot, and its encrypted content follow, which only the provider can read. The client keeps it, so
-// this server need not store the reasoning.
+// signaturePrefix starts every signature; the 1 is the version of the form. Then come the id of a reasoning
+// item, a dot, and the encrypted content of the item, which only the provider can read. The client keeps
+// the signature, so this server need not store the reasoning.
 const signaturePrefix = "codex-1."
 
 func makeSignature(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
 
-// parseSignature returns the id and the encrypted content in a signature, or false if it is foreign.
+// parseSignature returns the id and the encrypted content in a signature. ok is false if makeSignature did
+// not make the signature.
 func parseSignature(signature string) (id, encrypted string, ok bool) {
 	rest, ours := strings.CutPrefix(signature, signaturePrefix)
 	if !ours {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readTools reads the client's functions, tools of Anthropic's design, and the web search.
+// readTools reads functions, the tools that Anthropic has designed and the client runs, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	var names map[string]bool
 	if f := field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
@@ -48,7 +48,7 @@ func (r *Request) readTool(v wirejson.Value, names *map[string]bool) *field.Erro
 	return nil
 }
 
-// readClientTool reads a tool that the client runs. Its caller reads the name.
+// readClientTool reads a tool that the client runs, except its name, which the caller reads.
 func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	if kind == "" || kind == "custom" {
 		return readFunction(v)
@@ -64,8 +64,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool that comes with its schema. Its caller reads the name. readFunction
-// only checks the member strict, which has no effect, since Codex does not pass it on.
+// readFunction reads a tool that comes with its schema, except its name, which the caller reads. It only
+// checks the member strict, which has no effect, since Codex does not pass it on.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
@@ -80,7 +80,7 @@ func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 // clientTool is a tool that Anthropic has designed and the client runs. A request has no
 // description and no schema for it; the model gets this description and this schema.
 type clientTool struct {
-	prefix      string // the beginning of its types, which end with a date
+	prefix      string // the beginning of the tool's types; each type ends with a date
 	description string
 	schema      []byte
 }

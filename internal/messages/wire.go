@@ -15,7 +15,7 @@ type Meta struct {
 	Thinking    Thinking
 	Deferred    string // the name of the function for deferred tools; empty: there is none
 	CallsInText bool   // the text contains the calls, so there are no tool_use blocks
-	Priority    bool   // the provider was asked for the service tier priority
+	Priority    bool   // the request asks the provider for the service tier priority
 	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream and for a turn without a usage
 }
 
@@ -82,19 +82,19 @@ func (m *Meta) tier() string {
 	return "standard"
 }
 
-// ending has the members of a message that say how the answer has ended; the zero one: it has not.
+// ending has the members of a message that say how the answer has ended. It is zero before the end.
 type ending struct {
 	Reason   *string         `json:"stop_reason"`
 	Sequence *string         `json:"stop_sequence"`
 	Details  json.RawMessage `json:"stop_details"`
 }
 
-// stopReasons are the stop_reasons, by how the turn has ended.
+// stopReasons are the values of stop_reason, by how the turn has ended.
 var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }
 
-// newEnding returns the ending of a turn; sequence is the stop sequence that has ended it, or empty.
+// newEnding returns the ending of a turn. sequence is the stop sequence that has ended the turn, or empty.
 func newEnding(finish turn.FinishReason, sequence string) ending {
 	e := ending{Reason: wirejson.OrNull(stopReasons[finish]), Sequence: wirejson.OrNull(sequence)}
 	if sequence != "" {
@@ -158,7 +158,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is where wrapUnparsed keeps arguments that cannot be an input, as in Claude Code.
+// unparsedMember is the member in which wrapUnparsed keeps arguments that cannot be an input. Claude Code
+// uses the same name.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -172,15 +173,15 @@ type unparsedInput struct {
 // the request, its messages, the message, its content, and the block.
 const aroundInput = 5
 
-// wrapUnparsed returns a call's arguments as a JSON object, as a tool_use's input has to be. Empty
-// ones become {}. An object stays, unless unwrapUnparsed would change it, or it is nested too deeply for
-// the next request. All others become a text in unparsedMember.
+// wrapUnparsed returns the arguments of a call as a JSON object, since the input of a tool_use has to be an
+// object. Empty arguments become {}. An object stays, unless unwrapUnparsed would change it, or it is
+// nested too deeply for the next request. All other arguments become a text in unparsedMember.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.ParsePart(wirejson.View(arguments), aroundInput)
-	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // an object that unwrapUnparsed would change is wrapped, too
+	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // unwrapUnparsed would not change v
 		return arguments
 	}
 	var in unparsedInput
@@ -188,7 +189,8 @@ func wrapUnparsed(arguments string) string {
 	return string(wirejson.Append(nil, in))
 }
 
-// unwrapUnparsed returns a call's arguments as the model wrote them, wrapped by wrapUnparsed or not.
+// unwrapUnparsed returns the arguments of a call as the model wrote them. It takes them out of
+// unparsedMember, if wrapUnparsed has put them there.
 func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
 	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {

@@ -24,7 +24,7 @@ var API = api.API{
 		{Path: "/api/chat", Methods: api.Post, Turn: api.Decoder(DecodeChat)},
 		{Path: "/api/generate", Methods: api.Post, Turn: api.Decoder(DecodeGenerate)},
 		{Path: "/api/show", Methods: api.Post, Plain: aboutModel(Show)},
-		// It downloads nothing: it reports success for a model that exists.
+		// A pull downloads nothing: it reports success for a model that exists.
 		{Path: "/api/pull", Methods: api.Post, Plain: aboutModel(func(*api.Model) []byte { return []byte(`{"status":"success"}`) })},
 
 		{Path: "/api/embed", Methods: api.Post, NoBody: true, Plain: api.Refusal(NoEmbeddings)},
@@ -59,7 +59,7 @@ func tags(c api.Call) ([]byte, *apierror.Error) {
 	return Tags(all), nil
 }
 
-// aboutModel answers a request about a model with body. The answer is a 404 if there is no such model.
+// aboutModel returns a Plain that answers with body for the named model, or with a 404 without such a model.
 func aboutModel(body func(*api.Model) []byte) api.Plain {
 	return func(c api.Call) ([]byte, *apierror.Error) {
 		var id string

@@ -17,9 +17,9 @@ type Encoder struct {
 	api.Events
 	meta       Meta
 	started    time.Time // when the turn has started
-	firstPiece time.Time // when its first piece came; zero: none has
+	firstPiece time.Time // when the first piece of the turn came; zero: none has come
 
-	// The content of the object, if there are no lines.
+	// What has come so far, for an answer in one object.
 	content, thinking strings.Builder
 	calls             []call
 	finish            turn.Output
@@ -80,7 +80,7 @@ func (e *Encoder) JSON() []byte {
 	return e.appendEnd(nil, &piece{e.content.String(), e.thinking.String(), e.calls}, &e.finish)
 }
 
-// appendEnd appends the last object, with p, of a turn that has ended with out.
+// appendEnd appends the last object of the answer, with the content of p. out is the turn's last output.
 func (e *Encoder) appendEnd(dst []byte, p *piece, out *turn.Output) []byte {
 	now := time.Now()
 	dst = append(e.meta.appendStart(dst, p, now), `,"done":true,"done_reason":"`...)
@@ -117,5 +117,5 @@ func (e *Encoder) appendEnd(dst []byte, p *piece, out *turn.Output) []byte {
 	return append(dst, '}')
 }
 
-// nanoseconds returns the nanoseconds between two times, at least 1: clients divide by it.
+// nanoseconds returns the nanoseconds between two times, but at least 1, since clients divide by them.
 func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. One without messages only loads or unloads a model.
+// readMessages reads the conversation. A request without messages only loads or unloads a model.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindArray, v); f != nil {
 		return f
@@ -32,8 +32,8 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
-// history reads the messages of a conversation, and finds the call of each result by its id, the
-// tool's name, or the order, since some clients send no ids.
+// history reads the messages of a conversation. It finds the call of each result by the id of the call, by
+// the name of the tool, or by the order of the calls, since some clients send no ids.
 type history struct {
 	request      *Request
 	messageIndex int  // the index of the message that is being read
@@ -41,9 +41,9 @@ type history struct {
 
 	callMessage   int               // the index of the newest assistant's message; the fields below are about its calls
 	calls         []callState       // in their order
-	indexByID     map[string]int    // by the id of a call: the index of the call
-	indexesByName map[string]*[]int // by the name of a tool: the indexes of its calls; those of calls with results may be missing
-	indexes       []int             // the same for the calls of all tools
+	indexByID     map[string]int    // by the id of a call: its index in calls
+	indexesByName map[string]*[]int // by the name of a tool: the indexes of its calls; answered calls may be missing
+	indexes       []int             // the indexes of the calls of all tools; answered calls may be missing
 }
 
 // callState is a call of the newest assistant's message.
@@ -108,7 +108,7 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 		if previous.Size += size; len(previous.Content) > 0 {
 			previous.Text = nil
 		}
-	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an empty message is left out: it is an answer that broke off
+	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an answer that broke off is left out
 	default:
 		if message.Empty() && role != prompt.RoleAssistant {
 			message.Text = prompt.NoText
@@ -175,8 +175,8 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
 }
 
-// readResult reads the result of a call. Results before the first message of the user or assistant
-// are left out: clients cut off a long history's beginning, and with it the call.
+// readResult reads the result of a call. Results before the first message of the user or assistant are left
+// out: clients cut off the beginning of a long history, and with it the calls of these results.
 func (h *history) readResult(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
@@ -219,8 +219,8 @@ func (h *history) callIndex(m *messageFields) (at int, ok bool) {
 	return h.firstUnanswered(&h.indexes)
 }
 
-// firstUnanswered returns the first of the indexes whose call has no result. It removes the indexes
-// before that one. If the calls of all indexes have results, or indexes is nil, it reports false.
+// firstUnanswered returns the first index in indexes whose call has no result, and removes the indexes
+// before this index. If all calls have results, or indexes is nil, it reports false.
 func (h *history) firstUnanswered(indexes *[]int) (at int, ok bool) {
 	for indexes != nil && len(*indexes) > 0 {
 		if at = (*indexes)[0]; !h.calls[at].answered {

@@ -16,7 +16,7 @@ import (
 // Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latestTag is appended, in lists, to models' names without a tag, and clients may append it.
+// latestTag is appended to names without a tag in lists of models. Clients may append it to any name.
 const latestTag = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name has this tag.
@@ -27,7 +27,7 @@ const unknownWindow = 128_000
 
 func window(m *api.Model) int { return cmp.Or(m.Window, unknownWindow) }
 
-// taggedName returns the name of a model in lists, which always has a tag.
+// taggedName returns the name that a model has in lists. This name always has a tag.
 func taggedName(m *api.Model) string {
 	if strings.Contains(m.Name, ":") {
 		return m.Name
@@ -54,7 +54,7 @@ type details struct {
 	Window       int      `json:"context_length"`
 }
 
-// architecture is that of every model, and the beginning of context_length's name in model_info.
+// architecture is reported for every model. It also begins the name of context_length in model_info.
 const architecture = "codex"
 
 func detailsOf(m *api.Model) details {
@@ -87,7 +87,7 @@ func Tags(models []api.Model) []byte {
 	}{all})
 }
 
-// template is the prompt template in POST /api/show, by which clients see what a model can do.
+// template is the prompt template that POST /api/show returns. It shows clients what a model can do.
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.
@@ -115,7 +115,7 @@ func Show(m *api.Model) []byte {
 	})
 }
 
-// DecodeName reads a model's name from a request about it: model or, in older clients, name.
+// DecodeName reads the name in a request about a model: the member model or, in older clients, name.
 func DecodeName(body []byte) (string, *apierror.Error) {
 	name, apiErr := field.Body(body, new(string), func(to *string, root wirejson.Value) *field.Error {
 		var model, name wirejson.Value

@@ -28,7 +28,7 @@ type Request struct {
 	messages, prompt, system, images wirejson.Value
 }
 
-// DecodeChat reads the body of POST /api/chat, see [prompt]. No stream means true, as in Ollama.
+// DecodeChat reads the body of POST /api/chat, see [prompt]. Without a field stream, the answer is streamed.
 func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
 
 // DecodeGenerate is [DecodeChat] for POST /api/generate, which completes one prompt.
@@ -95,8 +95,8 @@ func withSettings(routeReaders readers) readers {
 	return routeReaders
 }
 
-// readPrompt makes a conversation from a completion's system prompt, prompt and images. Without a
-// prompt and an image, the client only wants a model to be loaded or unloaded.
+// readPrompt makes a conversation from the system prompt, the prompt and the images of a completion. If
+// there is neither a prompt nor an image, the client only wants a model to be loaded or unloaded.
 func (r *Request) readPrompt() *field.Error {
 	var system, text string
 	if f := cmp.Or(field.Text(&system, r.system).In("system"), field.Text(&text, r.prompt).In("prompt")); f != nil {

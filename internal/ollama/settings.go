@@ -18,8 +18,8 @@ func (r *Request) readStream(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readFormat reads the format: json, or a schema. The provider enforces a strict schema. Others,
-// and json, become an instruction to the model.
+// readFormat reads the format: json, or a schema. The provider enforces a strict schema. json, and a schema
+// that is not strict, become an instruction to the model.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	r.Format = prompt.Format{}
 	switch {
@@ -53,8 +53,8 @@ func (r *Request) readThink(v wirejson.Value) *field.Error {
 // ignoredOptions are the options that change the answer in Ollama but have no effect here.
 var ignoredOptions = []string{"temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"}
 
-// readOptions reads the field options: num_predict, a limit of tokens, and stop have an effect,
-// those in ignoredOptions are recorded as ignored, and all others are skipped.
+// readOptions reads the field options. The options num_predict (a limit of tokens) and stop have an effect.
+// The options in ignoredOptions are recorded as ignored. All others are skipped.
 func (r *Request) readOptions(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
@@ -106,8 +106,8 @@ func (r *Request) readStop(v wirejson.Value) *field.Error {
 	return field.Elements(v, prompt.MaxItems, prompt.AllItems, add)
 }
 
-// readKeepAlive reads keep_alive, a number of seconds or a duration. Its only effect is this: if it
-// is 0, the answer to a request without a conversation says that the model is unloaded.
+// readKeepAlive reads keep_alive, a number of seconds or a duration. It has only one effect: if it is 0,
+// the answer to a request without a conversation says that the model is unloaded.
 func (r *Request) readKeepAlive(v wirejson.Value) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindNumber:
@@ -126,7 +126,7 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// readSuffix refuses a suffix, the text that is to follow the answer, as Ollama does mostly.
+// readSuffix refuses a suffix (a text that is to follow the answer). Ollama refuses it for most models.
 func readSuffix(r *Request, v wirejson.Value) *field.Error {
 	var suffix string
 	f := field.Text(&suffix, v)
@@ -165,7 +165,7 @@ func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	}).In("images")
 }
 
-// readImage reads an image in base64, or a data URL, unlike Ollama, since some clients send it.
+// readImage reads an image in base64. Unlike Ollama, it accepts data URLs, too, since some clients send them.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	if v.Kind() == wirejson.KindString && strings.HasPrefix(string(v.RawText()[:min(len(v.RawText()), 5)]), "data:") {
 		return prompt.ImagePart(v, nil, "")

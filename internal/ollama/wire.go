@@ -35,7 +35,7 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is what one object has of an answer: a part of a stream, or the whole content.
+// piece is the content of one object: a part of a streamed answer, or the whole answer.
 type piece struct {
 	content, thinking string
 	calls             []call
@@ -76,8 +76,8 @@ func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p
 // request, its messages, the message, its tool_calls, the call, and its function.
 const aroundArguments = 6
 
-// argumentsObject returns a call's arguments as a JSON object in one line; empty ones as {}. It
-// reports false if they are no object, or nested too deeply for the next request.
+// argumentsObject returns the arguments of a call as a JSON object in one line. Empty arguments become {}.
+// It reports false if the arguments are no object, or are nested too deeply for the next request.
 func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
