@@ -80,12 +80,12 @@ func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 		}
 		return adds
 	}
-	if in.hasPosition || h.areFragments {
+	if in.hasPosition || h.areFragments { // with a position, a head is no repetition
 		return true
 	}
 	first := call.args.String()[h.start:min(h.start+h.size, call.args.Len())]
 	if text == first {
-		if call.args.Len() == h.start+h.size && !call.done {
+		if call.args.Len() == h.start+h.size && !call.done { // no other text has come
 			h.equalHeads++
 		}
 		return false

@@ -20,12 +20,12 @@ const MaxOpener = 64
 // ErrPattern is the error for a text pattern that cannot be used because of its name or its opener.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
 
-// Pattern is a textual form of tool calls, which a model writes instead of structured ones: blocks
+// Pattern is a textual form of tool calls, which a model writes instead of structured calls: blocks
 // that begin with a fixed opener. A [Scanner] searches the text for the opener, finds the end of
 // the block with a BlockReader, and calls Parse to read the call.
 //
-// A block reader gets every byte of a block once and in order, up to the largest block, so the text
-// may be cut anywhere. If its Next takes a bounded time, the time is linear in the text's length.
+// A block reader gets every byte of a block once and in order, up to the largest block, so the text may be
+// cut anywhere. If Next takes a bounded time, the search takes a time linear in the text's length.
 //
 // The methods may be called from several goroutines at once.
 type Pattern interface {
@@ -40,7 +40,7 @@ type Pattern interface {
 
 // BlockReader finds the end of one block. It is used by one goroutine at a time.
 type BlockReader interface {
-	// Next reads and classifies the next byte of the block. The first one is the byte after the
+	// Next reads and classifies the next byte of the block. The first byte is the one after the
 	// opener. After a result other than BlockOpen, Next is not called again.
 	Next(b byte) BlockState
 }

@@ -165,8 +165,7 @@ func (l *layer) scan() {
 }
 
 // findOpener finds the complete opener that ends first (of several that end there, the longest), and begins
-// its block. Without such an opener it returns false; pos is then where an opener may have begun, or the
-// end.
+// its block. Without one, it returns false, and pos is where an opener may have begun, or the end.
 func (l *layer) findOpener() bool {
 	var found *blockForm
 	start, end, partial := 0, len(l.window)+1, len(l.window)
@@ -273,7 +272,7 @@ func (l *layer) endBlock(e readResult) bool {
 }
 
 // openerAtEnd returns where an opener may have begun at the end of a block that is given up after size
-// bytes, or size. It searches from minOffset on, and not at all if minOffset is 0.
+// bytes, or size if none has begun. It searches from minOffset on, and not at all if minOffset is 0.
 func (l *layer) openerAtEnd(minOffset, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
 	for k := max(minOffset, size-usetool.MaxOpener); minOffset > 0 && k < size; k++ {

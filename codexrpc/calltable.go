@@ -113,7 +113,7 @@ func (t *callTable) expireDue() {
 	now, next := time.Now(), time.Time{}
 	for id, p := range t.registered {
 		switch {
-		case p.expires.IsZero():
+		case p.expires.IsZero(): // nobody waits, but a late answer may come
 		case !now.Before(p.expires):
 			t.expire(id, p)
 		case next.IsZero() || p.expires.Before(next):

@@ -151,9 +151,9 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 	return t.callsChanged, nil
 }
 
-// AnswerCalls sends the results of parked calls. The model continues when each parked call has a result. It
-// drops queued events, but fails if one is output of the model, which the client would miss. After an
-// error, the caller must close the thread.
+// AnswerCalls sends the results of parked calls. The model continues when each parked call has a result.
+// Queued events are dropped; but if one is output of the model, which the client would miss, AnswerCalls
+// fails. After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if err := t.queue.reset(false); err != nil {
 		return err

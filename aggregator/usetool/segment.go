@@ -3,9 +3,8 @@ package usetool
 // SegmentKind is the kind of a [Segment], as a word for logs.
 type SegmentKind string
 
-// The kinds of segments. SegmentText and SegmentBlock have text; the others are for counters and logs.
-// After each SegmentStarted comes a SegmentBlock (the block is a call), SegmentAborted or
-// SegmentUndeclared.
+// The kinds of segments. SegmentText and SegmentBlock have text; the others are for counters and logs. A
+// SegmentStarted is followed by a SegmentBlock (a call), a SegmentAborted or a SegmentUndeclared.
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"

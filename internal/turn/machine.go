@@ -102,7 +102,7 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 
 // GraceOver ends a turn whose grace (the wait for more calls) is over. But the grace starts again if the
 // model may be writing a block for the client. In ModeJSON, text must also have come since the grace began:
-// a block without an end is only text there, but an Obsidian client runs it. Without a grace, nothing
+// a block without an end is only text there, but an Obsidian client runs it. Without grace, nothing
 // happens.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()

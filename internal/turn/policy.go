@@ -108,8 +108,8 @@ func (p *policy) sendWithheld() {
 }
 
 // blockAborted prepares for the text of a block that is no call. The block and the withheld text before it
-// are sent, even after a call, since a client may run the block. After a block that was too large, all text
-// is sent until the next call: it may be the block's end. A tag that is only mentioned in prose counts as
+// are sent, even after a call: a client may run the block. After a block that was too large, all text is
+// sent until the next call: it may be the block's end. A tag that is only mentioned in prose counts as
 // prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.isClosed() {

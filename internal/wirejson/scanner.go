@@ -305,7 +305,7 @@ func (s *Scanner) skipString() {
 		}
 	}
 	s.pos = min(s.pos, len(s.data))
-	s.fail("unexpected end in a string")
+	s.fail("unexpected end in a string") // unless there was an error before
 }
 
 // skipEscape skips the escape that begins here, and records it if it is half a surrogate pair.
