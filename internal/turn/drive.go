@@ -123,7 +123,7 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 
 // maxCallSilence is how long the model may be silent after a call until the call is refused. If the
 // response broke off, the refusal makes Codex report that, and the turn ends with the call; nothing shows
-// it earlier. If the model is only slow to write another call, the refusal costs the kept thread.
+// it earlier. If the model is only slow to write another call, the refused thread cannot be kept.
 const maxCallSilence = 5 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or the model
@@ -193,11 +193,11 @@ var (
 	// context window: no answer to the client's conversation would follow.
 	ErrCompacted = errors.New("the conversation does not fit the model's context window")
 
-	// ErrOwnTools ends a turn in which Codex has offered the model a tool of its own, or has run
-	// one. It does not apply to a web search or a picture tool that the [Options] allow.
+	// ErrOwnTools ends a turn in which Codex has offered the model a tool of its own, or has run such a
+	// tool. It does not apply to a web search or a picture tool that the [Options] allow.
 	ErrOwnTools = errors.New("codex has offered the model a tool of its own; the operator of this server has to report that, with the release of codex")
 
-	// ErrInventedTool ends a turn whose model has called a tool of Codex that it was not offered.
+	// ErrInventedTool ends a turn whose model has called a tool of Codex that was not offered to the model.
 	ErrInventedTool = errors.New("the model called a tool that it does not have; say in the prompt which tools it may call, or use another model")
 
 	// ErrInterrupted ends a turn that was interrupted, but not by this server.

@@ -72,8 +72,8 @@ func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 // usage, and whether the model makes more calls, may still be unknown.
 func (m *Machine) clientHasAll() bool { return m.report.Truncated || m.policy.isClosed() }
 
-// finish ends the turn without a failure. A block that is still open becomes text. modelFinished: the
-// turn ends after a complete response of the model.
+// finish ends the turn without a failure. A block that is still open becomes text. modelFinished says that
+// the turn ends after a complete response of the model.
 func (m *Machine) finish(modelFinished bool) {
 	m.flushMessage("")
 	if !m.done { // flushMessage may have sent a call or text that ended the turn
@@ -107,7 +107,7 @@ func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
 // failWith sends the withheld text, and ends the turn with err. But the turn ends well if the client
 // already has all that it will get, or if Codex reports a failure after calls were refused: the response
-// broke off after whole calls, which the client can run. An open block becomes text, for blockReason.
+// broke off after whole calls, which the client can run. blockReason is why an open block becomes text.
 func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	_, reported := errors.AsType[*codexrpc.TurnError](err)

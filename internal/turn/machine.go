@@ -269,7 +269,7 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	}
 }
 
-// checkOffered fails the turn if the model is offered a tool that is not the client's nor allowed.
+// checkOffered fails the turn if the model is offered a tool that is neither the client's nor allowed.
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")

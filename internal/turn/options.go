@@ -133,10 +133,10 @@ type Options struct {
 	// Picture: the turn makes one picture with Codex's tool, and ends with the picture. Text is no output.
 	Picture bool
 
-	// StopSequences are at most 4 texts, none of them empty. The text and the turn end before the
-	// first of them in the text, blocks included, but not reasoning and structured calls' arguments. A
-	// sequence that spans messages or is interrupted by a structured call does not count. The finish
-	// is FinishStop, or FinishToolCalls if calls were sent. A block open at the cut is text.
+	// StopSequences are at most 4 texts, none of them empty. The text and the turn end before the first of
+	// them that occurs in the text, also in blocks, but not in reasoning or structured calls. A sequence
+	// that spans messages or is interrupted by a structured call does not count. The finish is FinishStop,
+	// or FinishToolCalls if calls were sent. A block that is open at the cut is text.
 	StopSequences []string
 	// MaxTokens limits the tokens (o200k_base) that the client gets; 0: no limit. The text counts as the
 	// model wrote it, with blocks; names and arguments of structured calls count, too. The text is cut
@@ -145,8 +145,8 @@ type Options struct {
 	// the cut is text. The finish is FinishLength, or FinishToolCalls if calls were sent and the cut is not
 	// within another call. The usage has at least the tokens counted for the limit.
 	MaxTokens int
-	// Budget limits the tokens of the turn, counted like MaxTokens, and perhaps of others that
-	// share it. The limit that is reached first ends the turn. Nil: there is no budget.
+	// Budget limits the tokens of the turn, counted like MaxTokens, and perhaps of other turns that share
+	// the budget. The limit that is reached first ends the turn. Nil: there is no budget.
 	Budget Budget
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pictureTime is the least idle timeout for a picture, during which Codex sends no events.
+// pictureTime is the least idle timeout while Codex makes a picture, since Codex sends no events then.
 const pictureTime = 15 * time.Minute
 
 // pictureTool is the state of Codex's picture tool in a turn for a picture.
@@ -79,7 +79,8 @@ func (m *Machine) maxSilence(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data begins like a PNG and is base64 throughout: encoders do not escape it.
+// isPNG reports whether data begins like a PNG and is valid base64: encoders write it to JSON without
+// escapes.
 func isPNG(data string) bool {
 	const magic = "iVBORw0KGg" // "\x89PNG\r\n\x1a\n" in base64, but for the last four bits
 	return strings.HasPrefix(data, magic) && wirejson.IsBase64(wirejson.View(data))

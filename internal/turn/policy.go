@@ -89,8 +89,8 @@ func (p *policy) withholdsTail() bool {
 	return p.report.Calls > 0 && p.opts.suppressTail() && !p.passThrough
 }
 
-// withholdsBlank reports whether white space is withheld until visible text follows: in ModeJSON, which
-// removes blocks, the client would else get the line breaks between them.
+// withholdsBlank reports whether white space is withheld until visible text follows: ModeJSON removes
+// blocks, and without this the client would get the line breaks between them.
 func (p *policy) withholdsBlank() bool {
 	return !p.visibleSent && p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.passThrough
 }
