@@ -75,7 +75,7 @@ func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, er
 // connection has ended. It publishes each result. If a request has no result after maxAccountWait,
 // learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
-	refusals := 0
+	refusals := 0 // how many results in a row were errUnauthorized
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
 		silenceTimer := time.AfterFunc(maxAccountWait, func() {

@@ -152,7 +152,7 @@ func (s *supervisor) handleFailure(in *instance) {
 		s.Log().Error("the codex app-server ended, and is replaced by one whose account is not known yet", "reason", reason.Error())
 		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
 		successor, failure := s.next, s.next.accountFailure
-		s.next, s.nextWaits, successor.accountFailure = nil, false, nil
+		s.next, s.nextWaits, successor.accountFailure = nil, false, nil // publishAccount sets the failure again
 		s.makeServing(successor)
 		if failure != nil {
 			s.publishAccount(successor, failure)

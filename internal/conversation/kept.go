@@ -85,7 +85,7 @@ func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link 
 	}
 	turn := plan.Turn
 	if effort := plan.Thread.Config.Effort(); effort != k.effort {
-		turn.Effort = effort
+		turn.Effort = effort // otherwise the thread keeps the last effort
 	}
 	return k.thread.StartTurn(ctx, turn)
 }

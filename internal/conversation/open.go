@@ -185,7 +185,7 @@ func (t *Turn) openThread(ctx context.Context, lease Lease, member Member, useSp
 	next := attempt{origin: New, member: member, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
 	if plan.Choices == 1 && member.Threads != nil && !plan.Picture {
 		next.threads = member.Threads
-		t.historyChain(lease)
+		t.historyChain(lease) // announce needs the chain, when the plan may be gone
 	}
 	settings := place.settings(plan)
 	if useSpare && next.threads != nil {

@@ -246,7 +246,7 @@ func (t *Turn) recordFailure(failure error) turnFailure {
 	switch login := t.current.member.Login; {
 	case forbidsModel, f.loginUnusable && loginstate.IsPlainRefusal(e):
 		login.RefuseModel(t.model, failure)
-	case f.loginUnusable, f.providerFailed && !t.answered:
+	case f.loginUnusable, f.providerFailed && !t.answered: // with an output, the provider has answered
 		login.Fail(failure, 0)
 	}
 	return f

@@ -150,7 +150,7 @@ func (t *Turn) Run(ctx context.Context) (failure, err error) {
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = t.explain(ctx, failure)
 		started, failed := t.restart(ctx, failure)
-		if started && failed != nil {
+		if started && failed != nil { // perhaps only because ctx has ended
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
 				return nil, cause
 			}

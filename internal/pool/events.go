@@ -102,7 +102,7 @@ func (t *stateTracker) update(s appserver.Status) *event {
 	hasEnded := func(state appserver.State) bool {
 		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
 	}
-	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping
+	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping // an app-server has ended, too
 	switch {
 	case s.State == appserver.StateReady && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
 		return &event{eventReady, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements}}
