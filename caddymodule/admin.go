@@ -53,7 +53,7 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// statusOf returns the state of processes, and a user's requests. The caller adds the turns.
+// statusOf returns the state of processes, and a user's requests. The caller adds the numbers of turns.
 func statusOf(r *http.Request, processes []*pool.Process, user string) status.Document {
 	return status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), processes), Requests: requestsOf(user)}
 }
@@ -134,9 +134,9 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build: the one that go.mod requires, which the
-// Makefile sets from the git tag, unless go.mod replaces the module by another version, which is then
-// returned.
+// versionIn returns the version of this module in a build. If go.mod replaces the module by another
+// version, it returns that version. Otherwise it returns the version in go.mod, which the Makefile sets
+// from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const develVersion = "(devel)" // the version that Go gives to a module in a directory
 	if info == nil {

@@ -153,8 +153,8 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of the app a ends. It checks whether Caddy exits, again after each
-// exitPollInterval until Caddy exits, no app-server is left, or a newer configuration has this module.
+// poll is called when the configuration of the app a ends. It checks again after each exitPollInterval,
+// until Caddy exits, no app-server is left, or a newer configuration has this module.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
 	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {

@@ -162,8 +162,8 @@ type Conversations struct {
 // conversation with the same settings as earlier requests. Each takes about 1 MB of its memory.
 const maxSpares = 8
 
-// maxKeptBytes bounds the histories of a process's kept threads together, in bytes. For each byte of them,
-// the process needs two bytes of memory: at most a quarter of the default max_memory.
+// maxKeptBytes bounds the histories of a process's kept threads together, in bytes. The process needs two
+// bytes of memory for each of these bytes: at most a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.

@@ -151,8 +151,8 @@ func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	return nil, nil
 }
 
-// recheckKey checks the key of a request on a WebSocket again, long after checkKey perhaps. If the key
-// belongs to another user now, the request is refused, and the client has to connect again.
+// recheckKey checks the key of a request on a WebSocket again: checkKey may have checked it long ago. If
+// the key belongs to another user now, the request is refused, and the client has to connect again.
 func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)

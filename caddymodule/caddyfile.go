@@ -151,8 +151,8 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// newAliases returns the models for the gateway. It refuses those that cannot work, and an empty or
-// unknown placeholder: Codex has no model with the name that would result.
+// newAliases returns the aliases for the gateway. It refuses aliases that cannot work, and empty or
+// unknown placeholders: Codex has no model with the name that would result.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))

@@ -153,8 +153,7 @@ func learnModels(p *pool.Process) {
 	}
 }
 
-// labelSet is a bounded set of models. No model is removed, since Prometheus keeps the values of its
-// label.
+// labelSet is a bounded set of models. No model is removed, since Prometheus keeps its values.
 type labelSet struct {
 	limit int
 	mu    sync.RWMutex

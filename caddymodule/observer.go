@@ -26,7 +26,7 @@ type observer struct {
 	sharedUsage *usage.Shared // the usage of all nodes; nil: there is none
 }
 
-// AnswerBegan counts an active answer, or also an active stream, until the returned function is called.
+// AnswerBegan counts an active answer (a stream also as such) until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {

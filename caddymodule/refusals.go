@@ -25,7 +25,7 @@ type refusalSample struct {
 	leftOut int            // requests that were not chosen since the last chosen one
 }
 
-// choose reports whether a refusal is logged and listed. leftOut is how many were not since the last one.
+// choose reports whether a refusal is logged and listed. leftOut is how many refusals before it were not.
 func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

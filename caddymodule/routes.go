@@ -25,10 +25,10 @@ type route struct {
 	methods      []string     // the first one is the canonical method; nil: any
 	noAPIKey     bool         // needs neither an API key nor an allowed host
 	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
-	socket       *route       // of WebSockets at the path; nil: there are none
+	socket       *route       // the route of WebSockets at the path; nil: there are none
 	noBody       bool         // even the body of a POST is skipped
 	option       string       // exists only with this option; empty: always
-	errors       *api.Errors  // the form of errors; nil: that of the client's API
+	errors       *api.Errors  // the form of errors; nil: the form of the client's API
 	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args         []string // the segments of the path that match a * of the pattern
 }
@@ -50,7 +50,7 @@ var (
 	}}
 )
 
-// withRoutes adds the routes of the APIs that are to be in a table, and returns the table.
+// withRoutes adds the routes of the APIs for which isIn is true to table, and returns table.
 func withRoutes(table map[string]route, isIn func(*api.API) bool) map[string]route {
 	for _, rt := range gateway.Routes() {
 		if isIn(rt.API) {
@@ -112,7 +112,7 @@ func exactRouteOf(path string) (route, bool) {
 	return route{}, false
 }
 
-// match reports whether a path matches, and returns the segments in the place of each `*`.
+// match reports whether a path matches a pattern, and returns the segments in the place of each `*`.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, hasWildcard := strings.Cut(pattern, "*")
 	remainder, ok := strings.CutPrefix(path, before)

@@ -20,7 +20,7 @@ import (
 
 // hosts are the host names that are allowed in requests that neither a key nor another handler has
 // authenticated. This stops DNS rebinding: a page can point its own host name at this server, and browsers
-// then take the server for the page's origin, but the requests of the page still have its host name.
+// then take the server for the page's origin. But the requests of the page have its host name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 
@@ -29,7 +29,7 @@ type hosts struct {
 	serverRealmSuffix string        // made from the address of the handler's server
 }
 
-// siteMatcher matches the hosts of a route to this handler. The first of them makes realmSuffix.
+// siteMatcher matches the hosts of a route to this handler. realmSuffix is made from the first host.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realmSuffix string
@@ -105,7 +105,7 @@ type siteSearch struct {
 	sites       []siteMatcher
 }
 
-// search collects the host matchers of routes to the handler, and reports whether there are routes.
+// search collects the host matchers of routes to the handler, and reports whether there are such routes.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (found bool) {
 	for _, route := range routes {
 		routeLeads := false

@@ -36,7 +36,7 @@ type Module interface {
 	caddy.Module
 	// key identifies the settings. Modules with the same id and key share a store, over reloads.
 	key() string
-	// open opens the store of o, if it has one. It does not wait: this configuration may never be used.
+	// open opens the store of o, if any. It does not wait, since this configuration may never be used.
 	open(o *OpenStore)
 	// start is called when a configuration begins to use o. If start fails, the configuration is refused.
 	start(o *OpenStore) error
@@ -70,7 +70,7 @@ type OpenStore struct {
 	Usage  *usage.Shared  // what all nodes have used; nil: the store counts no usage
 	Limits *quota.Limits  // the limits of keys that all nodes share; nil: the store has none
 
-	engine string       // its name
+	engine string       // the name of the engine
 	key    string       // of this store in openStores
 	disk   *store.Disk  // the engine, if it is a disk
 	redis  *store.Redis // the engine, if it is Redis

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// Redis stores responses in Redis or Valkey, which several Caddy servers can share, with the usage
-// and what API keys have used of their limits as sums over all of them.
+// Redis stores responses in Redis or Valkey, which several Caddy servers can share. It also stores the
+// usage, and what API keys have used of their limits, as sums over all servers.
 type Redis struct {
 	// The URLs of the Redis servers: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for TLS, or
 	// `unix://`. Several URLs name the servers of a cluster or, with `master`, the sentinels.
