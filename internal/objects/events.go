@@ -18,7 +18,7 @@ type Events interface {
 	// events will come, Next returns neither events nor a channel. If that event was dropped, the
 	// error is ErrDropped.
 	//
-	// The events must not be kept beyond the next call. Until then, claim has their memory, also
+	// The events must not be kept beyond the next call. Until then, claim holds their memory, even
 	// if the log or the store has dropped them. If there is no memory, Next returns no events, and
 	// a channel that is closed soon.
 	Next(from int64, claim *claims.Claim) (events []Event, changed <-chan struct{}, err error)

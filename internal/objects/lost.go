@@ -60,8 +60,8 @@ func (s *Store) markLost(ctx context.Context, user, id string) error {
 }
 
 // lostEvent returns the last event of a lost response, for a client that wants an event after all stored
-// ones. Such a client has read events that were never stored: the number of the stored last event has
-// another event for it. So the last event gets the number that the client wants: the parameter from.
+// ones. Such a client has read events that were never stored, so it knows another event with the number of
+// the stored last event. The returned event has the number that the client wants: the parameter from.
 func (s *Store) lostEvent(ctx context.Context, user, id string, from int64) (EventPage, error) {
 	e, err := s.GetObject(ctx, user, id)
 	if err != nil {

@@ -62,7 +62,7 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 }
 
 // with calls run with a context that ends after StoreTimeout, and converts its error to an API error.
-// missing is the error for an object that does not exist, also because its id is not valid.
+// missing is the error if the object does not exist, or if its id is not valid.
 func (o *Objects) with(r *http.Request, valid bool, missing *apierror.Error, run func(context.Context) ([]byte, error)) ([]byte, *apierror.Error) {
 	if o.Store == nil || !valid {
 		return nil, missing
@@ -131,8 +131,8 @@ func (o *Objects) listInput(r *http.Request, id string, claimMemory Hold,
 }
 
 // find returns an entry of the caller. If the response is running, the entry has neither Response nor
-// Output. Otherwise find calls read for the store. A response is stored before it leaves o.Running, so
-// find looks in o.Running first.
+// Output. Otherwise find calls read, which asks the store. A response is stored before it leaves
+// o.Running, so find looks in o.Running first.
 func (o *Objects) find(ctx context.Context, r *http.Request, id string, read func(ctx context.Context, user, id string) (*Entry, error)) (*Entry, error) {
 	if one := o.Running.findStored(o.User(r), id); one != nil {
 		return &Entry{User: one.Entry.User, Input: one.Entry.Input}, nil

@@ -138,7 +138,7 @@ func (r *Reader) readLinks(ctx context.Context, id string) (links [][]json.RawMe
 	next = id
 	for _, page := range pages {
 		conversation, items, ok := r.store.decode(page)
-		if !ok || int64(len(page.Records)) < page.Next {
+		if !ok || int64(len(page.Records)) < page.Next { // a part of the link is missing
 			break
 		}
 		for _, item := range items {

@@ -137,7 +137,7 @@ func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time 
 	}
 	used := a.usedOf(limit, now)
 	if limit.Unit == Tokens {
-		if used -= a.reserved; used <= target {
+		if used -= a.reserved; used <= target { // enough will be left when running turns give tokens back
 			return now.Add(reservedWait)
 		}
 	}

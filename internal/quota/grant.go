@@ -54,7 +54,7 @@ func (g *Grant) Raise(n int64) bool {
 	if g.closed {
 		return false
 	}
-	if g.untaken = max(0, min(g.untaken, g.reserved-n)); g.untaken > 0 {
+	if g.untaken = max(0, min(g.untaken, g.reserved-n)); g.untaken > 0 { // more than n are reserved
 		g.spent = false
 		return true
 	}

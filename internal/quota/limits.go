@@ -84,7 +84,7 @@ type Op struct {
 	N     int64    // a number of tokens, see the kinds
 	Held  int64    // tokens that are reserved for the turn already
 	Ahead int64    // a number of tokens for each turn, see Reserve
-	// ID and At identify a request: At is when its Reserve began, on the clock of this node.
+	// ID identifies a request. At is when its Reserve began, on the clock of this node.
 	ID string
 	At time.Time
 }

@@ -28,7 +28,7 @@ type Limits struct {
 	unsettled []unsettled        // see Limits.Settle
 }
 
-// refusal is a request that a limit of requests refused, with the limits' states then.
+// refusal says that a limit of requests has refused a request. states has the limits' states at that time.
 type refusal struct {
 	err       *ExceededError
 	states    []State
@@ -52,8 +52,8 @@ type unsettled struct {
 // that their turns have reserved then count as used, after reservationTime.
 const maxUnsettled = 10_000
 
-// NewLimits returns limits with their counts in engine. Each turn reserves up to tokensAhead tokens
-// in advance, for fewer calls. With failOpen, requests are allowed while the engine fails.
+// NewLimits returns limits with their counts in engine. Each turn reserves up to tokensAhead tokens in
+// advance, so that it needs fewer calls. With failOpen, requests are allowed while the engine fails.
 func NewLimits(engine Engine, tokensAhead int64, failOpen bool) *Limits {
 	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, turnPrefix: rand.Text(), now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
 }

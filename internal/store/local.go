@@ -265,7 +265,7 @@ func (l *Local) addEvents(tx transaction, id string, m *metadata, a *Append) err
 		m.Cancelled = true
 		return l.write(tx, id, m)
 	}
-	if m.Owner != a.Owner && (a.Lease > 0 || l.leased[id]) {
+	if m.Owner != a.Owner && (a.Lease > 0 || l.leased[id]) { // without a Lease, a may replace a lost owner
 		return ErrEnded
 	}
 	if a.renewsOnly() {

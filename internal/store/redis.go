@@ -192,7 +192,7 @@ var errDown = Unavailable(quota.ErrNotSent)
 // Fails implements [Engine]. It reports whether the server could not store at the last check.
 func (r *Redis) Fails() bool { return r.state.Load() != works }
 
-// format is in the hash tags, so that keys of another format are not read. They expire.
+// format is in the hash tags, so that keys of another format are not read. Those keys expire.
 const format = "2\n"
 
 // tagOf returns the hash tag of a user's keys.
@@ -267,7 +267,7 @@ func (r *Redis) Put(ctx context.Context, user, id string, p *Put) error {
 	}
 	defer release()
 	if p.Keep {
-		size = MaxEntry
+		size = MaxEntry // the script computes the size, up to this one
 	}
 	args := []any{id, r.maxBytes, p.Owner, p.Lease.Milliseconds(), p.Begin, p.Keep, r.maxAge.Milliseconds(), size, p.About, p.Link, p.Value}
 	_, err = r.change(ctx, either(p.Keep, "update", "put"), putScript, user, appendRecords(args, p.Items)...)

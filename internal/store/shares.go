@@ -54,7 +54,7 @@ func (o *userShares) largest(other *indexed) *userShare {
 	if first.entries.Back() != other.usedElement {
 		return first
 	}
-	next := o.heap[1]
+	next := o.heap[1] // in a heap, the second largest is at index 1 or 2
 	if len(o.heap) > 2 && o.heap[2].bytes > next.bytes {
 		next = o.heap[2]
 	}

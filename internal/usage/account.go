@@ -62,7 +62,7 @@ func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest s
 // entryOf returns the entry with a name, and makes it if there is none yet. If there are as many entries
 // as the parameter most allows, all further names share the entry rest.
 func entryOf[E any](entries *map[string]*E, name string, most int, rest string) *E {
-	if (*entries)[rest] != nil {
+	if (*entries)[rest] != nil { // the entry rest itself does not count
 		most++
 	}
 	if (*entries)[name] == nil && len(*entries) >= most {

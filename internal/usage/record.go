@@ -35,7 +35,7 @@ type Record struct {
 	Finish      turn.FinishReason // why the turn ended; empty: it failed
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
-	NotStored   string             // what could not be stored, as in notStoredHeader; empty: nothing
+	NotStored   string             // what could not be stored, as in the header X-Codex-Not-Stored; empty: nothing
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
 	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice
