@@ -77,8 +77,8 @@ func Revoke(path, id string) error {
 // editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 
-// createNewFile creates the file at path. While the file exists, since another command is editing,
-// createNewFile waits, at most for editTimeout.
+// createNewFile creates the file at path. The file exists while another command edits. Then createNewFile
+// waits, at most for editTimeout.
 func createNewFile(path string) (*os.File, error) {
 	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

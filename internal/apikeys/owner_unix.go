@@ -39,7 +39,7 @@ func keepOwner(path string, file *os.File) error {
 	return file.Chmod(info.Mode().Perm())
 }
 
-// OnlyRootReads reports whether only root can read the file at path, and root asks.
+// OnlyRootReads reports whether only root can read the file at path, and root runs this command.
 func OnlyRootReads(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 {

@@ -77,7 +77,7 @@ func (c *Conversation) InstructionsContain(s string) bool {
 // Choices returns how many answers the client wants, each in a turn of its own; at least 1.
 func (c *Conversation) Choices() int { return max(1, c.Settings.Choices) }
 
-// Asked returns c. So each request that embeds a Conversation shows what all kinds of requests have.
+// Asked returns c: the Conversation of any request that embeds one.
 func (c *Conversation) Asked() *Conversation { return c }
 
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.

@@ -19,8 +19,8 @@ type Format struct {
 // jsonInstruction asks the model for json_object, since Codex has no setting for it.
 const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
 
-// schemaInstruction precedes a schema that is not strict. Codex does not get it as a setting: it
-// declares every schema strict, and OpenAI refuses strict schemas with optional properties.
+// schemaInstruction precedes a schema that is not strict. Codex does not get such a schema as a setting:
+// Codex declares every schema strict, and OpenAI refuses strict schemas with optional properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
 // Read reads a format. If flat is true, the members of a json_schema are beside its type, as in the

@@ -36,7 +36,7 @@ type historyBuilder struct {
 }
 
 func (h *historyBuilder) addItem(buf []byte) {
-	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
+	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)]) // what was appended to h.buf
 	h.buf = buf
 }
 

@@ -41,8 +41,7 @@ type Plan struct {
 	ServiceTier string // the service_tier of the answer
 }
 
-// defaultInstructions are for a conversation without any. Otherwise, Codex's prompt for coding would
-// apply.
+// defaultInstructions replace missing ones. Otherwise, Codex would insert its prompt for a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts; with more, it fails with input_too_large.
@@ -145,7 +144,7 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 // instructions, so that no thread of a lite model that allows several calls gets a request with oneCall.
 const oneCall = "Make at most one tool call in each reply, and wait for its result."
 
-// SplitInstructions splits off the instructions at the beginning, or returns defaultInstructions for none.
+// SplitInstructions splits off the instructions at the beginning. Missing ones are defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {

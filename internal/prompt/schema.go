@@ -29,7 +29,7 @@ type child struct {
 	schema schema
 }
 
-// readSchema reads a schema, and those within keywords that Codex keeps, in one pass.
+// readSchema reads a schema, and the schemas within keywords that Codex keeps, in one pass.
 func readSchema(c *wirejson.Cursor) (s schema) {
 	if c.Kind() != wirejson.KindObject {
 		s.text = c.Skip()

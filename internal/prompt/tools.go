@@ -168,8 +168,8 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// ReadCalledName reads the name of a tool that a model has called, in a textual call perhaps any text. It
-// replaces the characters that Codex does not accept by '_', and cuts a name that is too long.
+// ReadCalledName reads the name of a tool that a model has called. In a textual call, this may be any
+// text. Characters that Codex does not accept become '_', and a name that is too long is cut.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -288,7 +288,7 @@ func (n ToolNames) Codex(name string) string {
 }
 
 // freeName puts renamePrefix before a name, and a number after it if the result is taken. *next, which all
-// tools share, is the number to try first: else many names that a cut made equal would each try all
+// tools share, is the first number to try: else many names that are equal after a cut would try all
 // numbers.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
