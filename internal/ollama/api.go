@@ -59,7 +59,7 @@ func tags(c api.Call) ([]byte, *apierror.Error) {
 	return Tags(all), nil
 }
 
-// aboutModel returns a Plain that answers with body for the named model, or with a 404 without such a model.
+// aboutModel returns a Plain that answers with body for the named model; if there is none, with a 404.
 func aboutModel(body func(*api.Model) []byte) api.Plain {
 	return func(c api.Call) ([]byte, *apierror.Error) {
 		var id string

@@ -165,7 +165,7 @@ func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	}).In("images")
 }
 
-// readImage reads an image in base64. Unlike Ollama, it accepts data URLs, too, since some clients send them.
+// readImage reads an image in base64, or a data URL, which Ollama does not accept but some clients send.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	if v.Kind() == wirejson.KindString && strings.HasPrefix(string(v.RawText()[:min(len(v.RawText()), 5)]), "data:") {
 		return prompt.ImagePart(v, nil, "")

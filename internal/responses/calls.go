@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readCall reads a call of any kind: for the model, all are calls of functions, see [originalTool].
+// readCall reads a call of any kind. For the model, each call is a call of a function, see [originalTool].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	f := field.NonEmpty(fields.callID).In("call_id")
 	if f != nil {
@@ -69,8 +69,8 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 	return f
 }
 
-// checkOutputs checks that each call is followed by one output, and each output follows its call.
-// Else Codex would silently invent or drop outputs. earlierItems are the items before the input.
+// checkOutputs checks that one output follows each call, and that each output follows its call. Otherwise
+// Codex would silently invent or drop outputs. earlierItems are the items before the input.
 func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of the calls for which no output was read
 	for i := range earlierItems {

@@ -17,13 +17,13 @@ const (
 	typePatchCall = "apply_patch_call"
 )
 
-// Tools that OpenAI defines and the client runs. For the model, each is a function of this name.
+// The names of tools that OpenAI defines and the client runs. The model gets functions of these names.
 const (
 	shellTool = "shell"
 	patchTool = "apply_patch"
 )
 
-// clientTool describes a tool that the client runs, and the function that stands for this tool.
+// clientTool describes a tool that OpenAI defines and the client runs, and the function that stands for it.
 type clientTool struct {
 	callType    string // the type of the items for calls of the tool
 	description string
@@ -65,8 +65,9 @@ func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientCall reads a call of a tool that the client runs, with an action or an operation, and
-// sets its Name and Arguments: the members that the model wrote, without those that are null.
+// readClientCall reads a call of a tool that OpenAI defines and the client runs. It sets call.Name and
+// call.Arguments. The arguments are the members of the item's action or operation, except those that are
+// null, which the model has not written.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -89,7 +90,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 		i.message.Text = quoted(fields.output)
 		return field.Expect(wirejson.KindArray, fields.output).In("output")
 	}
-	// The item is the output of a patch: the status says whether the patch was applied.
+	// The item is the output of the patch tool. Its status says whether the patch was applied.
 	var status, output string
 	f := cmp.Or(field.String(&status, fields.status).In("status"), field.Text(&output, fields.output).In("output"))
 	if output != "" {
@@ -121,8 +122,8 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns the members of the item for a call with these arguments, the model's JSON.
-// A missing or wrong one is empty. An operation of no known type becomes update_file.
+// newClientCall returns the members of the item for a call. arguments is the JSON that the model wrote.
+// Missing or wrong arguments become empty members. An operation of an unknown type becomes update_file.
 func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	switch tool.callType {
 	case typeShellCall:

@@ -34,7 +34,7 @@ import (
 type Encoder struct {
 	api.Events
 	meta       Meta
-	state      responseState // without the output; the usage is 0 until the turn ends without an error
+	state      responseState // without the output; Usage is 0 until the turn ends without an error
 	items      []*outputItem // in their order
 	shownCount int           // how many of the items the client sees
 	openItem   *outputItem   // the item that has begun and not ended, or nil
@@ -71,8 +71,8 @@ func (s *Encoder) Open() error {
 	return s.Err()
 }
 
-// Write encodes an output as events, or none. The choice is not used, since a response has only one.
-// If emit fails, so does Write, but the Response gets the output. It ignores outputs after the end.
+// Write encodes an output as any number of events. The choice is not used: a response has only one. If emit
+// fails, Write fails, but the Response gets the output nevertheless. Write ignores outputs after the end.
 func (s *Encoder) Write(_ int, out turn.Output) error {
 	if s.Over() {
 		return s.Err()
@@ -105,8 +105,8 @@ func (s *Encoder) Write(_ int, out turn.Output) error {
 	return s.Err()
 }
 
-// Fail ends the response with an error, unless it has ended. With [apierror.ErrCancelled], its
-// status is cancelled, but the event is response.failed, since the API has none for cancelled.
+// Fail ends the response with an error, unless the response has ended. With [apierror.ErrCancelled], the
+// status is cancelled, but the event is response.failed: the API has no event for cancelled responses.
 func (s *Encoder) Fail(e *apierror.Error) error {
 	if s.Over() {
 		return s.Err()
@@ -121,7 +121,7 @@ func (s *Encoder) Fail(e *apierror.Error) error {
 	return s.Err()
 }
 
-// endMessage ends the open message, if there is one, with this phase if it is in phases.
+// endMessage ends the open message, if there is one. The message gets the phase, if phases has it.
 func (s *Encoder) endMessage(phase string) {
 	if !s.isOpen(typeMessage) {
 		return
@@ -134,8 +134,8 @@ func (s *Encoder) endMessage(phase string) {
 
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning ends an item of reasoning, with the encrypted content that the client may send back.
-// Without a summary, there is no item yet: then it begins one, if there is encrypted content.
+// endReasoning ends an item of reasoning, and adds the encrypted content, which the client may send back.
+// Without a summary, the item has not begun. Then endReasoning begins it, if there is encrypted content.
 func (s *Encoder) endReasoning(out *turn.Output) {
 	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {
@@ -186,7 +186,7 @@ func (s *Encoder) isOpen(kind string) bool { return s.openItem != nil && s.openI
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// openOrBegin returns the open item if it has this type and providerID. Otherwise it begins one.
+// openOrBegin returns the open item if it has this type and providerID. Otherwise it begins such an item.
 func (s *Encoder) openOrBegin(kind, providerID string) *outputItem {
 	if !s.isOpen(kind) || s.openItem.providerID != providerID {
 		s.beginItem(kind, &outputItem{providerID: providerID})
@@ -217,7 +217,7 @@ func (s *Encoder) endItem(status string) {
 	}
 }
 
-// finish ends the response after a turn without an error: incomplete, if the turn ended early.
+// finish ends the response after a turn without an error. After a limit or a filter, it is incomplete.
 func (s *Encoder) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
 	if reason := incompleteReasons[out.End.Finish]; reason != "" {

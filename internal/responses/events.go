@@ -31,9 +31,10 @@ func (s *Encoder) sendResponse(name string, object []byte) {
 	}
 }
 
-// textEvents are the events about a text. In messages and reasoning it has parts: partAdded begins
-// one, delta has a piece, textDone the complete text, and partDone ends the part. A call's
-// arguments have no parts but only delta; sendItemEnd sends them complete.
+// textEvents are the names of the events about the text of an item. In messages and reasoning, the text has
+// parts: partAdded begins a part, delta has a piece of the part's text, textDone has the complete text of
+// the part, and partDone ends the part. The arguments of a call have only delta; sendItemEnd sends the
+// complete arguments.
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
 // textEventsByType has the textEvents of an item, by the type of the item. A call has textEvents
@@ -46,16 +47,16 @@ var textEventsByType = map[string]textEvents{
 	typeFunctionCall: {delta: "response.function_call_arguments.delta"},
 }
 
-// deltaPrefix has the beginning of the JSON of a delta event. All deltas of one text share it.
+// deltaPrefix has the beginning of the JSON of a delta event. All deltas of one text begin in the same way.
 type deltaPrefix struct {
 	itemIndex, partIndex int    // the index of the item, and of the part with the text
 	eventName            string // empty: the item has no delta events
 	json                 []byte
 }
 
-// sendDelta sends an event with a piece of the text of an item or its current part, or nothing if
-// its type has no deltas. Nearly all events are deltas, so it uses no JSON encoder, and keeps the
-// beginning of the event in s.prefix.
+// sendDelta sends an event with a piece of an item's text. For types of items that have no deltas, it sends
+// nothing. Nearly all events are deltas, so sendDelta uses no JSON encoder, and keeps the beginning of the
+// event in s.prefix.
 func (s *Encoder) sendDelta(i *outputItem, text string) {
 	if s.Silent() {
 		return
@@ -108,7 +109,8 @@ func (s *Encoder) sendPart(name string, i *outputItem, text string) {
 	s.send(e)
 }
 
-// addText adds text to a part of an item. If this part is not open, it first ends the open one.
+// addText adds text to the part of an item with Codex's index part. If this part is not open, addText first
+// ends the open part and begins this part.
 func (s *Encoder) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.openPart != part {
 		s.endPart(i)

@@ -35,8 +35,8 @@ const (
 )
 
 type itemType struct {
-	idPrefix string                                              // the beginning of their ids
-	read     func(*inputItem, *Request, itemFields) *field.Error // reads their members
+	idPrefix string                                              // the beginning of the ids of such items
+	read     func(*inputItem, *Request, itemFields) *field.Error // reads the members of such an item
 }
 
 var itemTypes = map[string]itemType{
@@ -144,7 +144,8 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readInputTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex as it is; of an id that has the provider's own, only that.
+// readVerbatim passes the item on to Codex as it is. But if the item's id contains the provider's own id,
+// the item gets the provider's id.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
@@ -184,7 +185,8 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 		func(_ int, v wirejson.Value) *field.Error { return field.Expect(wirejson.KindObject, v) })).In("summary")
 }
 
-// resolve replaces a reference, the input's item at index, by the stored item of its id in found.
+// resolve replaces i, if i is a reference, by the item in found to which i refers. index is the place of i
+// in the input.
 func (i *inputItem) resolve(r *Request, index int, found map[string]json.RawMessage) *apierror.Error {
 	if i.kind != typeReference {
 		return nil

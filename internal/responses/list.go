@@ -21,8 +21,9 @@ func InputTokens(count int) []byte {
 	}{"response.input_tokens", count})
 }
 
-// InputItems returns the input's items for a store (ItemResource), without those of earlier responses.
-// Each has an id, new ones with suffix, the response id's; messages have parts and a status.
+// InputItems returns the items of the input for a store (ItemResource), without the items of earlier
+// responses. An item gets a new id, with suffix, if it has no usable id, or if the response belongs to a
+// conversation and the item is not reasoning. Messages get parts and a status.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -41,7 +42,8 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// storedJSON returns the item for a store, with this id; calls and outputs get a status, completed.
+// storedJSON returns the item for a store, with this id. A call or an output without a status gets the
+// status completed.
 func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)
@@ -57,7 +59,7 @@ func (i *inputItem) storedJSON(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends the members of object that keep wants, each with a comma before it.
+// appendMembers appends the members of object for which keep returns true, each after a comma.
 func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
@@ -68,7 +70,7 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// storedMessageJSON returns a message as stored (InputMessage, OutputMessage): the content is a list.
+// storedMessageJSON returns a message for a store (InputMessage, OutputMessage). The content is a list.
 func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
@@ -91,8 +93,8 @@ func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 // metadata or adds items to it. Its fields share the memory of the body.
 type ConversationRequest Request
 
-// DecodeConversation reads and checks the body of a request about a conversation. required is the
-// member that it must have: items or metadata; "": neither.
+// DecodeConversation reads and checks the body of a request about a conversation. required is the member
+// that the body must have, items or metadata, or empty.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
 	r := new(Request)
 	if len(body) == 0 && required == "" {
@@ -126,8 +128,8 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items for a store. Each gets a new unique id with this suffix. Only reasoning
-// keeps its own, unless that is missing, too long, or an earlier item's of the request.
+// Items returns the items for a store. Each item gets a new unique id with this suffix. Only an item of
+// reasoning keeps its id, unless the id is missing, too long, or the id of an earlier item of the request.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new" // a conversation makes InputItems give new ids
 	return (*Request)(c).InputItems(suffix)

@@ -48,7 +48,8 @@ func (s *Encoder) responseJSON() []byte {
 	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// asJSON returns the item's state for the JSON encoder; withEncrypted: with encrypted reasoning.
+// asJSON returns the current state of the item for the JSON encoder. withEncrypted says whether reasoning
+// has its encrypted content.
 func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
@@ -83,18 +84,19 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	return w
 }
 
-// responseCodes are the codes (ResponseErrorCode) by the types of errors; others: server_error.
+// responseCodes are the codes (ResponseErrorCode) by the types of errors. Other types have server_error.
 var responseCodes = map[string]string{
 	apierror.TypeRateLimit: "rate_limit_exceeded", apierror.TypeQuota: "rate_limit_exceeded", apierror.TypeInvalidRequest: "invalid_prompt",
 }
 
-// keepResponse returns the Response's JSON, and passes it to Meta.Keep, if that is not nil.
+// keepResponse returns the JSON of the Response, and passes it to Meta.Keep. If Keep returns false, the
+// JSON has "store":false.
 func (s *Encoder) keepResponse() []byte {
 	object := s.responseJSON()
 	if s.meta.Keep == nil || s.meta.Keep(api.Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
 		return object
 	}
-	// The members after `store` are strings, in which quotes are escaped: the last match is `store`.
+	// The members after `store` are strings, in which quotes are escaped. So the last match is `store`.
 	at := bytes.LastIndex(object, []byte(`"store":true,`))
 	if at < 0 {
 		return object
@@ -102,8 +104,8 @@ func (s *Encoder) keepResponse() []byte {
 	return slices.Concat(object[:at], []byte(`"store":false`), object[at+len(`"store":true`):])
 }
 
-// storedOutput returns the items of the output for a store. object is the JSON of the Response, whose
-// memory an item shares that the client gets in full.
+// storedOutput returns the items of the output for a store. object is the JSON of the Response. Items share
+// the memory of object, except those that the client does not get, or gets without encrypted content.
 func (s *Encoder) storedOutput(object []byte) []json.RawMessage {
 	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// References returns the ids of the items that the input refers to, also several times the same.
+// References returns the ids of the items that the input refers to. An id may be there several times.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -29,8 +29,9 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request with stored items: earlier precede the input, found has those that
-// it refers to, by their ids. It fails if an item is missing, or a call or its output stands alone.
+// Resolve completes the request with stored items. earlier are the items before the input. found has the
+// items that the input refers to, by their ids. Resolve fails if an item is missing, if a call has no
+// output, or if an output has no call.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	earlierItems := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
@@ -47,7 +48,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 		return f.APIError()
 	}
 	r.buildMessages(earlierItems)
-	if r.Earlier = "input"; len(earlier) > 0 { // the input refers to other values that are not in the body
+	if r.Earlier = "input"; len(earlier) > 0 { // without earlier, only references in the input add values
 		r.Earlier = r.earlierParam()
 	}
 	if f := cmp.Or(r.CheckRemoteImages(), r.addInputTools()); f != nil {
@@ -79,8 +80,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return r.Conversation.Plan(opts)
 }
 
-// inputIndex returns the input item from which a message was made, or -1 for a message older than
-// the input. It counts from the end, where the input's messages are.
+// inputIndex returns the index of the input item from which r.Messages[message] was made, or -1 if this
+// message comes before the input. It counts from the end, where the messages of the input are.
 func (r *Request) inputIndex(message int) int {
 	remaining := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
@@ -94,8 +95,8 @@ func (r *Request) inputIndex(message int) int {
 	return -1
 }
 
-// Forget drops the body and the data made from it. It is called when the turn has started. After
-// Forget, only the methods for answers and errors may be called.
+// Forget drops the body and the data that were made from the body. It is called when the turn has started.
+// After Forget, only the methods for answers and errors may be called.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.inputTools = prompt.Conversation{}, nil, nil, nil
 	r.echoed, r.skippedTools = responseSettings{}, nil
@@ -110,8 +111,9 @@ func (r *Request) nameFields(apiErr *apierror.Error) *apierror.Error {
 	return e
 }
 
-// withItemPath adds an item's path to the error with which Codex refused it, by its index in the
-// history. Each message is one item there; the instructions are none.
+// withItemPath returns the error with which Codex has refused an item, with the path of the item in the
+// request. Codex names the item by its index in the history. There, each message is one item, and the
+// instructions are no item.
 func (r *Request) withItemPath(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

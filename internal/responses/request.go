@@ -22,8 +22,8 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	PreviousID     string // the id of the response that this one follows; empty: none
-	ConversationID string // the id of the conversation to which the response belongs; empty: none
+	PreviousID     string // the id of the response that the new response follows; empty: it follows none
+	ConversationID string // the id of the conversation to which the response belongs; empty: there is none
 	Store          bool   // the response is to be stored
 	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // the client wants no output
@@ -49,8 +49,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, newRequest(), (*Request).read)
 }
 
-// DecodeCreate is [Decode] for a message of a WebSocket, which is always answered by a stream. If
-// generate is false, it is a warm-up: the client wants no output.
+// DecodeCreate is [Decode] for a message of a WebSocket, which is always answered by a stream. If the
+// member generate is false, the request is a warm-up: the client wants no output.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, newRequest(), (*Request).readCreate)
 }
@@ -117,7 +117,7 @@ var readers = field.Readers[*Request]{
 
 var unusedField = prompt.Unused[*Request]
 
-// echoedField is unusedField for a value that the Response repeats; member points to its place there.
+// echoedField is unusedField for a field that the Response repeats. member returns where the value is kept.
 func echoedField(name, neutral string, member func(*responseSettings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -130,7 +130,7 @@ func echoedField(name, neutral string, member func(*responseSettings) *wirejson.
 // noPromptsReason is the reason in the error for the field prompt.
 const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
-// check checks required fields and those that depend on each other. Skipped tools become ignored.
+// check checks required and dependent fields. It lists the skipped tools as ignored.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -195,7 +195,7 @@ func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientMetadata reads client_metadata. A name that begins with x-codex- means Codex itself.
+// readClientMetadata reads client_metadata. If a name begins with x-codex-, the client is Codex itself.
 func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	r.isCodex = false
 	if v.Kind() == wirejson.KindObject {
@@ -206,9 +206,9 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindObject, v)
 }
 
-// DecodeInput reads a Responses body that was sent to POST /v1/chat/completions: only the members
-// that chat completions do not have. It needs the whole conversation, so members that refer to
-// stored responses are refused, as are items that a chat completion cannot have.
+// DecodeInput reads a Responses body that was sent to POST /v1/chat/completions, but only the members that
+// chat completions do not have. It refuses members that refer to stored responses, since the body must have
+// the whole conversation. It also refuses items that a chat completion cannot have.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
 	r.Body = root

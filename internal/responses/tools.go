@@ -14,7 +14,7 @@ import (
 type originalTool struct {
 	callType  string // the type of its calls, for example function_call
 	namespace string
-	name      string // within its namespace
+	name      string // the name of the tool within the namespace
 }
 
 // toolSearchTool is the name of the function that stands for a tool_search.
@@ -62,8 +62,8 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHostedTool records a tool that only OpenAI can run, and its error, f. It is ignored if the
-// client is Codex, which adds such tools itself and works without them. Others' requests fail with f.
+// skipHostedTool records a tool that only OpenAI can run, and the error f about it. Codex as a client adds
+// such tools itself, and works without them: the tool is ignored. Requests of other clients fail with f.
 func (r *Request) skipHostedTool(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.skippedToolError == nil {
@@ -83,8 +83,8 @@ func (r *Request) addTool(t declaredTool) *field.Error {
 	return nil
 }
 
-// readInputTools reads the tools that an input item declares. Here, one that only OpenAI can run is
-// an error also for Codex, which adds such tools only to the field tools.
+// readInputTools reads the tools that an input item declares. A tool that only OpenAI can run is an error
+// here, even if the client is Codex, which adds such tools only to the field tools.
 func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -104,7 +104,7 @@ func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// addInputTools adds the tools of the input items that the request does not have already.
+// addInputTools adds the tools that the input items declare, except those that the request has already.
 func (r *Request) addInputTools() *field.Error {
 	for _, t := range r.inputTools {
 		if _, declared := r.originalTools[t.Name]; declared {
@@ -145,7 +145,7 @@ func readTool(v wirejson.Value, namespace string) ([]declaredTool, *field.Error)
 	default:
 		reason := cmp.Or(insteadOf[kind], "tools that are not the client's own do not run here")
 		f := field.Unsupported("'%s' is not supported: %s", strings.ToValidUTF8(kind[:min(len(kind), 64)], ""), reason)
-		if kind != "local_shell" { // Codex itself as the client must not lose its shell silently
+		if kind != "local_shell" { // an error even for Codex, which must not lose its shell silently
 			f.Code = codeHosted
 		}
 		return nil, f.In("type")
@@ -171,7 +171,7 @@ func readNamespace(v wirejson.Value) (all []declaredTool, _ *field.Error) {
 	return all, f
 }
 
-// readSearchTool reads a tool_search: the model searches for further tools, run by the client.
+// readSearchTool reads a tool_search: the model searches for further tools, and the client runs the search.
 func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
 	var description, parameters wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
@@ -199,8 +199,8 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	return c.Require(readChosenTool(v))
 }
 
-// readChosenTool returns the name of the function that stands for the chosen tool: the choice has
-// the type function or custom, and a name. For clientTools, the type is enough.
+// readChosenTool returns the name of the function that stands for the chosen tool. The choice has the type
+// function or custom, and a name. If the tool is in clientTools, the choice needs only a type.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

@@ -24,8 +24,8 @@ func (r *Request) readWebSearch(v wirejson.Value) (f *field.Error) {
 	return f
 }
 
-// WithoutSearch is called if the operator allows no web searches. It removes the request's for
-// Codex, which works without it, and fails for other clients that have one.
+// WithoutSearch is called if the operator allows no web searches. If the request has the tool for them, it
+// fails. But if the client is Codex, which works without the tool, WithoutSearch removes the tool.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.searchTool == nil {
 		return nil
@@ -40,8 +40,8 @@ func (r *Request) WithoutSearch() *apierror.Error {
 	return nil
 }
 
-// searchAction returns the action of a web search. text is Codex's, or empty. If it is no action of
-// a type of OpenAI's API, the result is a search without other members.
+// searchAction returns the action of a web search. text is the action as Codex reported it, or empty. If
+// OpenAI's API has no action of this type, the result is the action search without other members.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// responseState are the Response's members that change while it is made. [responseSettings] follow.
+// responseState has the first members of a Response, which change while the Response is made.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
@@ -59,7 +59,7 @@ func newUsage(u codexrpc.Usage, estimated bool) usage {
 	return w
 }
 
-// responseSettings are the Response's members that repeat the request, or are always the same.
+// responseSettings has the members of a Response that repeat the request, or are always the same.
 type responseSettings struct {
 	Model              string           `json:"model"`
 	Instructions       wirejson.Value   `json:"instructions"`
@@ -129,7 +129,7 @@ type textPart struct {
 	Logprobs    []struct{}        `json:"logprobs,omitzero"` // empty, or absent
 }
 
-// textPart returns a part of an item with this text, and the item's present annotations.
+// textPart returns a part of an item with this text. In a message, it has the annotations so far.
 func (i *outputItem) textPart(text string) textPart {
 	if i.Type == typeReasoning {
 		return textPart{Type: "summary_text", Text: text}
@@ -137,8 +137,8 @@ func (i *outputItem) textPart(text string) textPart {
 	return textPart{"output_text", text, append([]json.RawMessage{}, i.annotations...), []struct{}{}}
 }
 
-// event is a ResponseStreamEvent about an item, with the members of its type. Written without the
-// JSON encoder: events with a whole Response, and a delta's text and sequence number.
+// event is a ResponseStreamEvent about an item. Only the members of its type are set. Events with a whole
+// Response, and the text and the sequence number of deltas, are written without the JSON encoder.
 type event struct {
 	Type            string          `json:"type"`
 	Sequence        *int64          `json:"sequence_number,omitempty"`
@@ -164,9 +164,9 @@ type Meta struct {
 	Created int64  // Unix time in seconds
 	// Now returns the current time, in Unix seconds. If Now is nil, completed_at stays null.
 	Now func() int64
-	// Keep is called with the whole response, before the client can read its last event or
-	// its body. It returns false if the response should have been stored and is not: then the last
-	// event and the body have `store: false`. Keep may be nil.
+	// Keep is called with the whole response, before the client can read the last event or the body. It
+	// returns false if the request wants the response stored and the store failed. Then the last event and
+	// the body have `store: false`. Keep may be nil.
 	Keep func(api.Record) bool
 	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
@@ -175,13 +175,13 @@ type Meta struct {
 	settingsJSON []byte // the members that never change, as an object
 }
 
-// Meta returns the Meta of the response; the caller sets all exported fields except ID. suffix is
-// for the ids of the response and its items. It consists of letters and digits.
+// Meta returns the Meta of the response. The caller sets all exported fields except ID. suffix is a part of
+// the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
 	return Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON()}
 }
 
-// settingsJSON returns what a Response repeats, as an object. OpenAI's defaults fill the gaps.
+// settingsJSON returns the responseSettings as JSON. Members that the request lacks have OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
 	e := r.echoed
 	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, wirejson.OrNull(r.PreviousID)
@@ -204,7 +204,7 @@ func orElse(v wirejson.Value, text string) wirejson.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response shows it: functions have parameters and strict.
+// completeTool returns a tool as a Response shows it: functions always have parameters and strict.
 func completeTool(v wirejson.Value) wirejson.Value {
 	var kind, parameters, strict wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))
