@@ -155,8 +155,8 @@ func (w *Writer) Close() error {
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
 			// This replaces a deadline of the server. writeBuffer would clear it before the header, so
-			// Close calls writeHeader first. A response writer with a stricter deadline then sets that in
-			// Write.
+			// Close calls writeHeader first. The Write of a stricter response writer sets its own deadline
+			// again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHeader()

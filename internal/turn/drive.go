@@ -123,7 +123,7 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 
 // maxCallSilence is how long the model may be silent after a call until the call is refused. If the
 // response broke off, the refusal makes Codex report that, and the turn ends with the call; nothing shows
-// it earlier. If the model is only slow to write another call, the refused thread cannot be kept.
+// it earlier. If the model is only slow to write another call, the thread cannot be kept after the refusal.
 const maxCallSilence = 5 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or the model

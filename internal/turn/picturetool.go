@@ -79,8 +79,7 @@ func (m *Machine) maxSilence(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data begins like a PNG and is valid base64: encoders write it to JSON without
-// escapes.
+// isPNG reports whether data begins like a PNG and is valid base64, which needs no escapes in JSON.
 func isPNG(data string) bool {
 	const magic = "iVBORw0KGg" // "\x89PNG\r\n\x1a\n" in base64, but for the last four bits
 	return strings.HasPrefix(data, magic) && wirejson.IsBase64(wirejson.View(data))

@@ -13,8 +13,7 @@ import (
 //	applyTokenLimit     the limit of tokens, which may end the text,
 //	scanText            the scanner, which separates the blocks from the text, and the policy.
 //
-// The first and the last step may hold a part of the text. Each step may end the turn; later text is
-// ignored.
+// The first and the last step may hold a part of the text. Each may end the turn; later text is ignored.
 
 // textLimits are the stop sequences and the limit of tokens, which may end the turn early.
 type textLimits struct {
