@@ -91,7 +91,7 @@ type eventStorer struct {
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
 		changed := c.objects.Store.Watch(c.response.ID)
-		if events, more, _ := c.log.next(c.nextEvent, 1); len(events) == 0 {
+		if events, more, _ := c.log.next(c.nextEvent, 1); len(events) == 0 { // limit 1: only to look
 			select {
 			case <-ctx.Done():
 			case <-changed:

@@ -173,10 +173,10 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 			}
 			r.release, reserved = release, true
 		}
-		if len(read) == 0 && page.Larger == 0 && from < r.page.Next {
+		if len(read) == 0 && page.Larger == 0 && from < r.page.Next { // a record is missing
 			return r.store.damaged(r.id)
 		}
-		for _, record := range read[:min(int64(len(read)), r.page.Next-from)] {
+		for _, record := range read[:min(int64(len(read)), r.page.Next-from)] { // none that was added meanwhile
 			items, ok := r.store.itemsOf(record)
 			if !ok {
 				return r.store.damaged(r.id)

@@ -160,12 +160,12 @@ func gifSize(data io.Reader) (width, height int64, err error) {
 	r.skipColors(head[10])
 	for r.err == nil {
 		switch r.read(1)[0] {
-		case '!':
+		case '!': // an extension
 			r.read(1)
 			for n := r.read(1)[0]; n > 0 && r.err == nil; n = r.read(1)[0] {
 				r.read(int(n))
 			}
-		case ',':
+		case ',': // the first frame
 			frame := r.read(9)
 			return max(width, little16(frame[4:])), max(height, little16(frame[6:])), r.err
 		default: // the image has no frame

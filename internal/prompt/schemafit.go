@@ -44,7 +44,7 @@ func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription st
 	root := readSchema(wirejson.NewCursor(wirejson.Value(text)))
 	f := fitRoot(&root, false)
 	if f.size() > schemaBudget {
-		f = fitRoot(&root, true)
+		f = fitRoot(&root, true) // Codex will remove the descriptions first
 		f.removed.needsWholeSchema = f.removed.needsWholeSchema || f.size() > schemaBudget
 	}
 	return f.out, f.removed.description(text)
@@ -78,7 +78,7 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	}
 	typ := s.inferType()
 	if len(path) == 0 && typ == "" && !s.isTyped() {
-		typ = `"object"`
+		typ = `"object"` // arguments are always an object
 	}
 	hasType := typ != "" || s.isTyped()
 	isKept := func(m member) bool { return m.valid && hasType && (!f.noDescriptions || m.keyword != "description") }
@@ -99,11 +99,11 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 		typ = string(s.get("type"))
 	}
 	if strings.Contains(typ, `"array"`) && !s.has("items") {
-		f.writeName("items")
+		f.writeName("items") // else Codex would allow only strings as elements
 		f.out = append(f.out, "{}"...)
 	}
 	if strings.Contains(typ, `"object"`) && !s.has("properties") {
-		f.addedBytes += len(`,"properties":{}`)
+		f.addedBytes += len(`,"properties":{}`) // Codex adds them
 	}
 	f.out = append(f.out, '}')
 }
@@ -129,7 +129,7 @@ func (f *fitter) writeValue(m member, path []byte) {
 		f.out = append(f.out, m.value[len(m.value)-1])
 		return
 	case shapeAny:
-		f.addedBytes += len(`enum[]`) - len(`const`) + exponentBytes(m.value)
+		f.addedBytes += len(`enum[]`) - len(`const`) + exponentBytes(m.value) // const becomes an enum
 	case shapeList:
 		for _, v := range m.value.Elements() {
 			f.addedBytes += exponentBytes(v)

@@ -59,7 +59,7 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	result.Granted, _ = fields[1].(int64)
 	result.Remaining, result.snapshot = v.remaining(k, v.takenAt), v
 	if exceeded, _ := fields[0].(string); exceeded != "" {
-		wanted := int64(1)
+		wanted := int64(1) // the script returns only the unit: the error is made here
 		if Unit(exceeded) == Tokens {
 			wanted = int64(len(o.Turns)) * (o.N + 1)
 		}
