@@ -307,19 +307,26 @@ func (t *Threads) dropIf(reason Reason, match func(*keptThread) bool) {
 // evict drops threads with a conversation until there are at most maxThreads, and their histories
 // have at most maxBytes bytes together. The caller holds the lock.
 func (t *Threads) evict(maxThreads, maxBytes int) {
+	if len(t.byHash) <= maxThreads && t.bytes <= maxBytes {
+		return
+	}
+	perUser := make(map[string]int) // how many threads with a conversation each user has
+	for _, e := range t.byHash {
+		perUser[e.Value.(*keptThread).user]++
+	}
 	for len(t.byHash) > 0 && (len(t.byHash) > maxThreads || t.bytes > maxBytes) {
-		t.dropFor(t.victim(), Evicted)
+		e := t.victim(perUser)
+		perUser[e.Value.(*keptThread).user]--
+		t.dropFor(e, Evicted)
 	}
 }
 
 // victim returns the thread to evict first: the oldest thread of the user who has the most threads.
 // There must be a thread with a conversation. The caller holds the lock.
-func (t *Threads) victim() *list.Element {
-	most, perUser := 0, make(map[string]int)
-	for _, e := range t.byHash {
-		user := e.Value.(*keptThread).user
-		perUser[user]++
-		most = max(most, perUser[user])
+func (t *Threads) victim(perUser map[string]int) *list.Element {
+	most := 0
+	for _, n := range perUser {
+		most = max(most, n)
 	}
 	for e := t.order.Front(); ; e = e.Next() {
 		if kept := e.Value.(*keptThread); !kept.isSpare() && perUser[kept.user] == most {

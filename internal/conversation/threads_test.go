@@ -60,6 +60,19 @@ func dropNow(k *Threads, match func(*keptThread) bool) {
 
 var limits = Limits{Max: 4, MaxBytes: 1000, Idle: time.Minute, Parked: time.Hour}
 
+// TestEvictMany checks that the threads of the users are counted once, however many are evicted.
+func TestEvictMany(t *testing.T) {
+	k := NewThreads(Limits{Max: 1000, MaxBytes: 10_000, Idle: time.Hour}, func() bool { return false })
+	k.unload = func(*keptThread) {}
+	defer k.Close()
+	for i := range 1000 {
+		k.add(keptFor(strconv.Itoa(i), strconv.Itoa(i)))
+	}
+	if n := testing.AllocsPerRun(1, func() { k.evict(len(k.byHash)/2, 10_000) }); n > 250 || len(k.byHash) != 250 {
+		t.Errorf("%v allocations for 250 threads; %d are left", n, len(k.byHash))
+	}
+}
+
 func TestClaim(t *testing.T) {
 	var gone dropped
 	k := keeping(gone.drop)
