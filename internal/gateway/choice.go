@@ -29,7 +29,8 @@ type choice struct {
 	modelAsked  bool         // the model was probably asked: missing counts are estimated even without an output
 }
 
-// Consume passes outputs, except a failure, to the responder. After an error, it only returns this error.
+// Consume passes outputs to the responder, except a failure, which Turn.Run returns. After an error of the
+// request, it passes nothing on, and returns this error.
 func (c *choice) Consume(outputs []turn.Output) error {
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
@@ -47,7 +48,7 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if ended || failed {
-		run.responder.count(c)
+		run.responder.count(c) // before write, which may end the stream with the counts
 	}
 	if failed {
 		outputs = outputs[:last]

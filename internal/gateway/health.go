@@ -66,7 +66,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if resting || best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
-		if !best.Final {
+		if !best.Final { // the state may end by itself
 			retry := max(1, math.Ceil(time.Until(retryAt).Seconds()))
 			w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
 		}

@@ -113,7 +113,7 @@ func (g *Gateway) awaitDecoder(ctx context.Context, ex *exchange, choice int) (u
 	m.mu.Lock()
 	allowed := d.allowed
 	m.mu.Unlock()
-	if allowed {
+	if allowed { // by an earlier call, after which no images were decoded
 		return func() {}, nil
 	}
 	decoder, err := g.memory.Decoders.AcquireWithin(ctx, ex.user, 1, g.opts.QueueWait)

@@ -37,7 +37,7 @@ type exchange struct {
 	prealloc    preallocated
 }
 
-// preallocated is memory for what nearly every request needs, in exchange: one allocation is enough.
+// preallocated is memory for what nearly every request needs. In exchange, it needs no own allocation.
 type preallocated struct {
 	statusEntry status.Entry
 	body        claims.Claim
@@ -134,7 +134,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	return g.respond(ctx, run, g.newResponder(ex, req))
 }
 
-// turnContext returns the context of the turns. A request that deletes or cancels a cancels the context.
+// turnContext returns the turns' context. It is cancelled if a client deletes or cancels the response.
 func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))

@@ -48,10 +48,10 @@ func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, pla
 		options.ParallelToolCalls = new(false)
 	}
 	switch {
-	case o.Tools.TextualTools == turn.TextualOn, o.Tools.TextualTools == turn.TextualOff:
+	case o.Tools.TextualTools == turn.TextualOn, o.Tools.TextualTools == turn.TextualOff: // as set
 	case options.OutputMode == turn.ModeXML, teachesBlocks:
 		options.TextualTools = turn.TextualOn
-	case len(plan.Thread.DynamicTools) > 0:
+	case len(plan.Thread.DynamicTools) > 0: // blocks may be calls, but only of the request's tools
 		options.TextualTools, options.AcceptTextual = turn.TextualOn, offered(plan)
 	}
 	return options, nil

@@ -150,7 +150,7 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 		}
 		p, f := prompt.TextPart("text", text)
 		if f == nil && bytes.HasPrefix(text.RawText(), []byte(billingPrefix)) {
-			p.Text = prompt.NoText
+			p.Text = prompt.NoText // see billingPrefix
 		}
 		return p, f
 	})

@@ -197,7 +197,7 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	switch {
 	case message.Empty():
 		message.Text = prompt.NoText
-	case len(message.Content) == 1 && message.Content[0].Text != nil:
+	case len(message.Content) == 1 && message.Content[0].Text != nil: // one text is the same as a string
 		message.Text, message.Content = message.Content[0].Text, nil
 	}
 	h.request.Messages = append(h.request.Messages, message)

@@ -79,13 +79,13 @@ func (s *Encoder) Write(_ int, out turn.Output) error {
 	}
 	switch out.Kind {
 	case turn.OutputText:
-		if out.Gap {
+		if out.Gap { // a separator: the next text begins a new message
 			s.endMessage(out.Phase)
 		} else if out.Text != "" {
 			s.addText(s.openOrBegin(typeMessage, ""), 0, out.Text)
 		}
 	case turn.OutputReasoning:
-		if !out.Gap && out.Text != "" {
+		if !out.Gap && out.Text != "" { // a separator is not needed, since out.Part tells the parts apart
 			s.addText(s.openOrBegin(typeReasoning, out.ID), out.Part, out.Text)
 		}
 	case turn.OutputReasoningEnd:
@@ -217,7 +217,7 @@ func (s *Encoder) endItem(status string) {
 	}
 }
 
-// finish ends the response after a turn without an error. After a limit or a filter, it is incomplete.
+// finish ends the response after a turn without an error. After a limit or a filter, it gets incomplete.
 func (s *Encoder) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
 	if reason := incompleteReasons[out.End.Finish]; reason != "" {

@@ -24,8 +24,8 @@ func (r *Request) readWebSearch(v wirejson.Value) (f *field.Error) {
 	return f
 }
 
-// WithoutSearch is called if the operator allows no web searches. If the request has the tool for them, it
-// fails. But if the client is Codex, which works without the tool, WithoutSearch removes the tool.
+// WithoutSearch is called if the operator allows no web searches. It fails if the request has the tool for
+// web searches. But if the client is Codex, which works without this tool, it removes the tool instead.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.searchTool == nil {
 		return nil
