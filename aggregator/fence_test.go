@@ -31,6 +31,7 @@ func TestScannerFences(t *testing.T) {
 		{"closed", "```\nabc\n```\n", block},
 		{"closed by more", "```\nabc\n   `````\t \n", block},
 		{"closed by fewer", "````\nabc\n```\n", text},
+		{"closed by fewer and a space", "````\nabc\n``` \n", text},
 		{"closed by others", "```\n~~~\n", text},
 		{"closed with text", "```\n``` abc\n", text},
 		{"closed with text at once", "```\n```abc\n", text},

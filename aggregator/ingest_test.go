@@ -176,6 +176,29 @@ func TestSurrogateHalves(t *testing.T) {
 	}
 }
 
+// TestEndWithoutText: the end of a call is a change of its own, once.
+func TestEndWithoutText(t *testing.T) {
+	c := NewChoice(ChoiceOptions{})
+	c.Call(Input{ID: "c", Name: "f", Text: "{}", Source: SourceFragment}, nil)
+	end := Input{ID: "c", Name: "f", Text: "{}", Source: SourceItem, Done: true}
+	if parts := c.Call(end, nil); len(parts) != 1 || parts[0].Kind != PartCall || !parts[0].Call.Done || parts[0].Call.Fragment != "" {
+		t.Errorf("%+v", parts)
+	}
+	if parts := c.Call(end, nil); len(parts) != 1 || parts[0].Kind != PartRepeated {
+		t.Errorf("again: %+v", parts)
+	}
+}
+
+// TestHalfAtTheLimit: half a character for which there is no room is lost, which the call shows.
+func TestHalfAtTheLimit(t *testing.T) {
+	c := NewChoice(ChoiceOptions{MaxArgumentBytes: 5})
+	c.Call(Input{ID: "c", Name: "f", Text: "12345", Source: SourceFragment}, nil)
+	parts := c.Call(Input{ID: "c", Text: "\xed\xb8\x80", Source: SourceFragment}, nil)
+	if len(parts) != 1 || parts[0].Kind != PartOverLimit || !c.calls[0].truncated {
+		t.Errorf("%+v", parts)
+	}
+}
+
 // TestRenderedArgumentsLimit: what item/started brings counts, too.
 func TestRenderedArgumentsLimit(t *testing.T) {
 	a := New(Options{MaxArgumentBytes: 16})
