@@ -112,8 +112,8 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// Handle handles two events of Caddy: the configuration has started, or is about to stop. Other
-// apps may subscribe until it has started, so this module emits no event before.
+// Handle handles two events of Caddy: the configuration has started, or is about to stop. Other apps may
+// subscribe until the configuration has started, so this module emits no event before.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == "stopping" {
 		exit.poll(a)

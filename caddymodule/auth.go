@@ -130,7 +130,7 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 }
 
 // checkKey checks the key of a request, if the handler has keys, and sets the user. It returns the key if
-// the key is in the file of keys, and nil if it is in the configuration: then it has no limits.
+// the key is in the file of keys. For a key of the configuration, which has no limits, it returns nil.
 func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil

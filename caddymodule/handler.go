@@ -50,8 +50,8 @@ type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How an app-server is chosen for a turn. One that is ready and has a usable login takes
-	// precedence: signed in, with a plan that is not spent and a provider that has not just failed.
+	// How an app-server is chosen for a turn. An app-server takes precedence if it is ready and has a
+	// usable login: signed in, with a plan that is not spent and a provider that has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without keys here and
