@@ -43,8 +43,8 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error, or to nil if err is nil. If err wraps store.ErrNotFound,
-// the result is the parameter missing.
+// apiError converts err to an API error, or to nil if err is nil. If err wraps store.ErrNotFound, the API
+// error is the one that the caller passes as missing.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil

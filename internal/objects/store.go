@@ -45,8 +45,9 @@ func (s *Store) Fails() bool { return s.engine.Fails() }
 // isStoredID reports whether an id has the form of a response's or a conversation's id.
 func isStoredID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
-// Put stores an entry, and replaces an entry with the same id. If it is a running response, this Store
-// owns it from then on. The error wraps store.ErrEnded if another owner has begun the response.
+// Put stores an entry, and replaces an entry with the same id. If the entry is a running response, this
+// Store owns the response from then on. The error wraps store.ErrEnded if another owner has begun the
+// response.
 func (s *Store) Put(ctx context.Context, id string, e *Entry) error {
 	if !isStoredID(id) {
 		return fmt.Errorf("the id %.64q: %w", id, store.ErrNotFound)

@@ -94,8 +94,8 @@ func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	}
 }
 
-// addKeyword adds a keyword to the line of a schema, which begins at the index line of r.lines. If the
-// lines are too long already, it sets needsWholeSchema instead.
+// addKeyword adds a keyword to the line of a schema. line is the index in r.lines at which this line
+// begins. If the lines are too long already, addKeyword sets needsWholeSchema instead.
 func (r *removedKeywords) addKeyword(line int, path []byte, keyword string, value wirejson.Value) {
 	if r.needsWholeSchema || len(r.lines) > r.maxBytes {
 		r.needsWholeSchema = true

@@ -101,7 +101,7 @@ func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }
 
-// isTyped reports whether the schema has a type or its substitute, so that Codex adds none.
+// isTyped reports whether the schema has a type, or a keyword in place of a type, so that Codex adds none.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
 // inferType returns the JSON of the type to add to a schema: the type of the values of const or enum,

@@ -144,7 +144,7 @@ func (l *Local) missing() error {
 	return l.shelf.view(func(transaction) error { return ErrNotFound })
 }
 
-// with calls run with the metadata of a user's entry. use is a method of the shelf.
+// with calls run with the metadata of a user's entry. use is the method view or update of the shelf.
 func (l *Local) with(user, id string, use func(func(transaction) error) error, run func(transaction, *metadata) error) error {
 	if l.find(user, id, l.now()) == nil {
 		return l.missing()

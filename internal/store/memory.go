@@ -30,7 +30,7 @@ func (m *memory) view(run func(transaction) error) error {
 	return run(m)
 }
 
-// update runs a function that fails only before it has changed anything: put and drop cannot fail.
+// update runs a function. A function that fails has changed nothing yet, since put and drop cannot fail.
 func (m *memory) update(run func(transaction) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

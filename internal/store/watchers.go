@@ -53,8 +53,8 @@ func (w *watchers) watch(id string) <-chan struct{} {
 // notify wakes those who wait for a change of an entry.
 func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
 
-// closeChannel closes the present channel of an entry, if there is one. If expected is neither
-// nil nor the present channel, closeChannel does nothing.
+// closeChannel closes the present channel of an entry, if there is one. A timer passes its own channel as
+// expected: if another channel is present by then, closeChannel does nothing.
 func (w *watchers) closeChannel(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
