@@ -32,9 +32,8 @@ const signInAgain = "sign in again"
 // half a minute for a back end that does not answer.
 const maxAccountWait = 3 * time.Second
 
-// AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login); for
-// other logins it does not wait. It returns the instance for the turn: in, or the instance that serves by
-// now.
+// AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login), and not
+// for other logins. It returns the instance for the turn: in, or the one that serves by now.
 //
 // The error is the cause of ctx if ctx ends. It is a *NotReadyError if the back end does not answer or
 // refuses the login, even if only the issuer of the login has failed. After any other failure there is no

@@ -38,13 +38,11 @@ var modelChanges = map[string]json.RawMessage{
 // lite model call only one tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
-// serviceTiers is a list of service tiers for a model's entry. Codex passes only the tiers in this list on
-// to the provider.
+// serviceTiers are the service tiers in a model's entry. Codex passes no other tiers on to the provider.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallbackCatalogue is for models that Codex does not know. The name of its only model is empty, so it is a
-// prefix of every name. The other members are what Codex assumes for an unknown model, but without a
-// context window.
+// fallbackCatalogue is for models that Codex does not know. The name of its only model is empty: a prefix
+// of every name. The rest is what Codex assumes for an unknown model, but without a context window.
 const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`

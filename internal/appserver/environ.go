@@ -152,8 +152,7 @@ func systemTrust() *trustStore {
 // writeCertificates writes one of the certificates to a file in dir. It returns environment variables that
 // name this file and the file of all certificates. With the variables, Codex trusts the same certificates
 // as without them, but reads them in less time. writeCertificates returns nil if that is not certain, if s
-// is nil, if caVariable or certDirVariable is set (even to an empty value), or if it cannot write the
-// files.
+// is nil, if caVariable or certDirVariable is set (even if empty), or if it cannot write the files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
 	values := make(map[string]string)
 	for _, entry := range env {

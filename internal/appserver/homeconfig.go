@@ -128,8 +128,7 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variableNames returns the names of the environment variables from which Codex takes the providers' keys
-// and headers.
+// variableNames returns the names of the environment variables that have the providers' keys and headers.
 func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {

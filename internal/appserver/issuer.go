@@ -79,8 +79,7 @@ func (i *tokenIssuer) trusted() (pool *x509.CertPool, err error) {
 	return pool, nil
 }
 
-// lastValue returns the last value of a variable. The variable's name in env is name, or name in lower
-// case.
+// lastValue returns the last value in env of the variable with this name, or with the name in lower case.
 func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {

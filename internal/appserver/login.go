@@ -98,8 +98,7 @@ type LoginFiles struct {
 	Ready   bool      // an app-server takes turns
 }
 
-// After an app-server could not be started with a new login, the login does not count as new for
-// loginRetry.
+// A new login does not count as new for loginRetry after an app-server could not be started with it.
 const loginRetry = 30 * time.Second
 
 // LoginFiles returns the versions of the file that has the login.

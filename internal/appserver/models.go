@@ -34,8 +34,7 @@ func (l *modelList) latest() ([]codexrpc.Model, error) {
 }
 
 // ask asks for the list over conn in the background, unless the last list is at most maxListAge old or a
-// request is under way. answered is closed after the answer to the request; nil: there is no request under
-// way.
+// request is under way. answered is closed after the answer; nil: no request is under way.
 func (l *modelList) ask(conn *codexrpc.Conn) (answered <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

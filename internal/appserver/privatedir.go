@@ -37,9 +37,8 @@ type privateDir struct {
 func (d *privateDir) workDir() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string    { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a directory in the system's temporary directory and locks it. Only after that, the
-// new directory gets the name that sweepPrivateDirs looks for, so that no other process removes it before
-// it is locked.
+// newPrivateDir makes a directory in the system's temporary directory and locks it. Only the locked
+// directory gets the name that sweepPrivateDirs looks for, so that no other process removes it.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {

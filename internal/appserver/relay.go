@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// maxRequest and maxAnswer bound the bodies, in bytes. A request usually has some hundred bytes, an
-	// answer some kilobytes.
+	// maxRequest and maxAnswer bound the bodies, in bytes. Usual are some hundred and some thousand bytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.
@@ -145,8 +144,7 @@ var renewals = struct {
 }{byToken: make(map[string]*renewal)}
 
 // renew returns the renewal for a refresh token, or begins a new one. A new renewal calls ask, and then
-// makes sure that the new tokens are in file. renew returns nil if there are too many renewals, or if the
-// relay is closed.
+// makes sure that the new tokens are in file. With too many renewals, or after close, renew returns nil.
 func (r *tokenRelay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()

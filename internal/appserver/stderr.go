@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// keptLines is how many of the last lines explain an exit, each cut to keptLineBytes. maxLogLine bounds a
-// logged line, in bytes.
+// keptLines last lines, each cut to keptLineBytes, explain an exit. maxLogLine bounds a logged line, in
+// bytes.
 const (
 	keptLines     = 5
 	keptLineBytes = 300

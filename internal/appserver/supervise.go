@@ -68,9 +68,8 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart handles the end of a start, or calls handleReplacement if the new instance is to replace
-// another one. An instance that has started serves. If the start has failed, the supervisor tries again
-// after a pause.
+// handleStart handles the end of a start, or calls handleReplacement if an instance serves already. An
+// instance that has started serves. If the start has failed, the supervisor tries again after a pause.
 func (s *supervisor) handleStart(in *instance) {
 	if s.serving != nil {
 		s.handleReplacement()

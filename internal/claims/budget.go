@@ -6,7 +6,7 @@ const (
 	// smallClaim is the most bytes of a claim that may use a budget's reserve, see reserveDivisor.
 	smallClaim = 1 << 20
 
-	// A budget has a reserve, its size divided by reserveDivisor, so that large claims leave room for small
+	// The reserve is the budget divided by reserveDivisor. It keeps room for small claims beside large
 	// ones.
 	reserveDivisor = 8
 )

@@ -9,8 +9,7 @@ type Bytes struct {
 	claim *Claim
 }
 
-// Keep returns data as Bytes. It first enlarges the claim if it is too small, and returns false if that
-// fails.
+// Keep returns data as Bytes. It first enlarges a claim that is too small; if that fails, it returns false.
 func (c *Claim) Keep(data []byte) (Bytes, bool) {
 	missing := int64(len(data)) - c.size
 	return Bytes{data, c}, missing <= 0 || c.Grow(missing)

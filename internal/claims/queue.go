@@ -78,8 +78,8 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 
-// Slots are a request's slots. Only one copy of them may be released or shrunk, since each copy would give
-// the slots back.
+// Slots are a request's slots. Only one copy may be released or shrunk: each copy would give the slots
+// back.
 type Slots struct {
 	queue  *Queue
 	user   *queueUser // nil: the slots were given back; the lock of the queue guards this field

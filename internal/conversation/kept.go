@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// keptThread waits for the next request of its conversation. A spare thread waits for the first request of
-// a conversation.
+// keptThread waits for the next request of its conversation or, if it is a spare thread, for the first one.
 type keptThread struct {
 	thread *codexrpc.Thread
 	place  Place       // of a spare thread, only Conn is set

@@ -58,8 +58,8 @@ type opening struct {
 }
 
 // startOnKept starts the turn on a kept thread that has the request's history except the newest messages.
-// It returns false if there is no such thread, if the turn cannot start there, or if the request is for
-// several answers.
+// It returns false for a request for several answers, without such a thread, or if the turn cannot start
+// there.
 func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := t.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -246,8 +246,7 @@ func (t *Turn) start(ctx context.Context, next attempt) error {
 }
 
 // maxInjectedBytes bounds the bytes of history in one call; a larger item has a call of its own. Codex
-// reads one call after another. So between the calls with a long history, Codex can read calls of other
-// turns.
+// reads one call after another, so it can read calls of other turns between those with a long history.
 const maxInjectedBytes = 1 << 20
 
 func (t *Turn) injectHistory(ctx context.Context) error {

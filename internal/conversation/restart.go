@@ -39,8 +39,7 @@ type remedy struct {
 	// start starts the turn again and returns true, with the error of the start or nil. Or it returns false
 	// and the failure of the turn or, if another login is likely to work sooner, the failure of that login.
 	start func(context.Context, *Turn, *turnFailure) (started bool, err error)
-	// optional: if start returns false, the later remedies are tried. If it is not optional, the turn has
-	// failed then.
+	// optional: the later remedies are tried if start returns false. Without optional, the turn has failed.
 	optional bool
 	// opening is true for a remedy of a turn that could not be started. The other remedies are for a
 	// turn that has run.
@@ -133,8 +132,7 @@ var remedies = [...]remedy{{
 		return true, t.startAt(ctx, place)
 	},
 }, {
-	// This remedy does not fit after ErrIdle or a TurnError: the provider has caused these, and a new
-	// thread would not help.
+	// Not after ErrIdle or a TurnError: the provider has caused these, and a new thread would not help.
 	name:    "a new thread instead of a prepared one",
 	mayHelp: func(t *Turn) bool { return t.current.origin == Prepared },
 	fits: func(t *Turn, f *turnFailure) bool {

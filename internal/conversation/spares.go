@@ -49,8 +49,7 @@ func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 }
 
 // takeSpare removes and returns the spare thread with these settings on the same connection, or nil. If
-// another request has had these settings recently, takeSpare sets s.kind, so that startSpare starts a spare
-// thread.
+// another request has had these settings recently, it sets s.kind, so that startSpare starts a thread.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	key, err := s.key()
 	if err != nil {

@@ -160,8 +160,7 @@ func (t *Threads) announce(hash Hash) (withdraw func()) {
 	})
 }
 
-// announcementTimeout bounds a request's wait for a thread. After that, the request goes on without the
-// thread.
+// announcementTimeout bounds a request's wait for a thread. Then the request goes on without that thread.
 const announcementTimeout = 2 * time.Second
 
 // awaitAnnounced waits until the thread of the newest answer is kept, if it is announced, but at

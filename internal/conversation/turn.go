@@ -281,9 +281,8 @@ func (t *Turn) Close(delivered bool) {
 	t.closeThread(t.current.onClose)
 }
 
-// closeThread unloads the thread and then calls done. Without a thread, it does nothing. If the turn of the
-// thread has ended, the memory is released now, and otherwise when the app-server has ended the work on the
-// thread.
+// closeThread unloads the thread and then calls done. Without a thread, it does nothing. It releases the
+// memory now if the turn has ended, and otherwise when the app-server has ended the work on the thread.
 func (t *Turn) closeThread(done func()) {
 	thread := t.current.thread
 	if thread == nil {
@@ -305,8 +304,7 @@ func closeThenRelease(thread *codexrpc.Thread, memory TurnMemory, done func()) {
 	})
 }
 
-// historyChain returns the hashes of the request's history, computed once. It returns nil if that has
-// failed.
+// historyChain returns the hashes of the request's history, computed once; nil: they cannot be computed.
 func (t *Turn) historyChain(lease Lease) *Chain {
 	if t.chainComputed {
 		return t.chain

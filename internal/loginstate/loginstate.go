@@ -57,8 +57,7 @@ type Login struct {
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
 	models       models
-	// failuresInRow counts failures of the provider and exceeded rate limits since the provider has last
-	// answered.
+	// failuresInRow counts failures and exceeded rate limits since the last answer of the provider.
 	failuresInRow int
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
@@ -99,9 +98,9 @@ func (l *Login) Rests() error {
 	return l.failure
 }
 
-// Try is called before a turn. If the login has failed and no other turn tries it, this turn does. The
-// login then rests for other turns until done is called or the result of this turn is recorded. Otherwise
-// done is nil.
+// Try is called before a turn. If the login has failed and no other turn tries it, this turn does: the
+// login rests for other turns until done is called or this turn's result is recorded. Otherwise done is
+// nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,8 +275,7 @@ func (l *Login) PicturesSpent() bool {
 	return time.Now().Before(l.picturesFrom)
 }
 
-// MoreHopeful returns the failure that is likely to end sooner, see hopeOf. If both are alike, it returns
-// one.
+// MoreHopeful returns the failure that is likely to end sooner, see hopeOf; if both are alike, the first.
 func MoreHopeful(one, other error) error {
 	first, firstReset := hopeOf(one)
 	second, secondReset := hopeOf(other)

@@ -51,9 +51,8 @@ func IsPlainRefusal(failure *codexrpc.TurnError) bool {
 }
 
 // RefuseModel records that the provider has refused a turn with this model, see [IsPlainRefusal] and
-// [failures.ForbidsModel]. For a minute, no turn tries the model with this login. After a plain
-// refusal, the login counts as signed out if no model works with it; even then, turns with other
-// models try it.
+// [failures.ForbidsModel]. For a minute, no turn tries the model with this login. After a plain refusal,
+// the login counts as signed out if no model works with it; even then, turns with other models try it.
 func (l *Login) RefuseModel(model string, failure error) {
 	l.update(func() {
 		m, now := &l.models, time.Now()

@@ -97,8 +97,7 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 	return m
 }
 
-// member is a process of a configuration. Members of other configurations with the same key share the
-// process.
+// member is a process of a configuration. Members with the same key in other configurations share it.
 type member struct {
 	key           string
 	cfg           appserver.Config
@@ -120,9 +119,8 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// release undoes one call of acquire. If the last reference to the process is released, the process is
-// stopped in the background, since the caller may be a request that loads a configuration, which must not
-// wait.
+// release undoes one call of acquire. If that was the last reference, the process is stopped in the
+// background, since the caller may be a request that loads a configuration, which must not wait.
 func (m *member) release() {
 	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {

@@ -50,8 +50,8 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents closes the queue of a stopped process, and waits at most 5 seconds until its events were
-// emitted.
+// endEvents closes the queue of a stopped process, and waits until its events are emitted, at most 5
+// seconds.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)

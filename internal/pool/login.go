@@ -47,8 +47,7 @@ type login struct {
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
 
-// acquireLogin returns the login with a key, and counts one more reference. If there is no such login, it
-// makes one.
+// acquireLogin returns the login with a key, perhaps a new login, and counts one more reference.
 func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -235,8 +235,8 @@ const (
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates the readiness, readyAt and turns of a candidate. A process in avoid gets isAvoided, the
-// worst readiness.
+// assess updates a candidate's readiness, readyAt and turns. The readiness for processes in avoid is
+// isAvoided.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p, _ := m.serving()

@@ -13,9 +13,8 @@ import (
 // spendTimeout bounds the wait for the provider when a reset credit is spent.
 const spendTimeout = 15 * time.Second
 
-// SpendResetCredit spends a credit of the login to reset the windows of its plan. After that, turns use the
-// login again. key identifies the attempt, see [codexrpc.Conn.SpendResetCredit]. The attempt goes on when
-// ctx ends.
+// SpendResetCredit spends a credit of the login to reset the windows of its plan. Turns then use the login
+// again. key identifies the attempt, see [codexrpc.Conn.SpendResetCredit]. The attempt outlives ctx.
 func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn := p.Serving()

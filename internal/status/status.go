@@ -15,8 +15,7 @@ type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
-	// Stores are the stores of responses, by the names of their engines, such as "redis". The document for
-	// a page has no stores.
+	// Stores are the stores of responses, by the names of their engines, such as "redis"; empty for a page.
 	Stores map[string]Store `json:"stores,omitempty"`
 	// Requests are the oldest requests that are under way, and all requests whose turns are parked:
 	// these turns wait for the results of calls.
