@@ -3,6 +3,8 @@ package store
 import (
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestAge checks that entries are dropped by the time at which they were stored, also if something was
@@ -28,6 +30,27 @@ func TestAge(t *testing.T) {
 	}
 	if m.maxAge = 30 * time.Minute; exists(t, m, "u", id(2)) {
 		t.Error("older than the new limit, but there")
+	}
+}
+
+// TestAllOld opens a file whose entries are all too old.
+func TestAllOld(t *testing.T) {
+	dir := t.TempDir()
+	d := openDisk(t, dir)
+	put := func(n int) { check(t, "put", d.Put(t.Context(), "u", id(n), entry("", "x")), nil) }
+	put(1)
+	put(2)
+	must.OK(t, d.Close())
+	d = NewDisk(dir)
+	d.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	d.Limit(1<<30, time.Hour)
+	must.OK(t, d.Start())
+	t.Cleanup(func() { _ = d.Close() })
+	if exists(t, d, "u", id(1)) || exists(t, d, "u", id(2)) {
+		t.Error("too old, but there")
+	}
+	if put(3); len(d.byID) != 1 {
+		t.Errorf("%d entries are kept", len(d.byID))
 	}
 }
 
