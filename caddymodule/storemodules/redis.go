@@ -37,8 +37,9 @@ type Redis struct {
 	// The name of the master that the sentinels watch. Default: none.
 	Master string `json:"master,omitempty" option:"<name>"`
 
-	// What happens to requests of keys with limits while Redis cannot be used. `closed`: the client
-	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
+	// What happens to requests of keys with limits while Redis cannot be used. `closed`: the client gets a
+	// 503. `open`: the request is served. It never counts, but its tokens count once Redis works again.
+	// Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
 	options store.RedisOptions
