@@ -25,8 +25,7 @@ type API struct {
 	Images string                   // the name of the request field that has the images
 
 	// IsClient is called for requests to routes that several APIs have. It reports whether the request
-	// comes from a client of this API. Nil: no request does. If no API recognizes a request, the client
-	// gets the answer of OpenAI's API.
+	// comes from a client of this API. Nil: none does. OpenAI's API answers what no API recognizes.
 	IsClient func(*http.Request) bool
 	// Models and Model return the bodies of GET /v1/models and GET /v1/models/{id} for clients of the
 	// API. ok is false if there is no such model. Nil: clients do not use these routes.

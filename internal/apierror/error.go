@@ -1,6 +1,5 @@
 // Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status and
-// advice about retrying. The package knows neither Codex nor turns; internal/failures converts the
-// failures of both to errors of this package.
+// advice about retrying. Failures of Codex and of turns become such errors in internal/failures.
 package apierror
 
 import (
@@ -82,8 +81,7 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Encoder encodes an error in the form of an API other than OpenAI's. It returns the status and the
-// body, and may set headers.
+// Encoder encodes an error in another API's form. It returns status and body, and may set headers.
 type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
 // EncoderKey is the context key of a request's [Encoder]. Without an Encoder, errors have OpenAI's form.

@@ -28,8 +28,7 @@ var (
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	QueueFull = constructor(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
-	// QueueTimeout returns the error after a wait in the queue. It is a 503 and no 429, since the client
-	// may have reached no limit of its own.
+	// QueueTimeout returns the error after a wait in the queue: a 503, as it may be no fault of the client.
 	QueueTimeout    = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	TooManyChoices  = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	ChoicesTooLarge = constructor2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")

@@ -171,8 +171,7 @@ func (e *Encoder) sendCall(index int, out *turn.Output) {
 }
 
 // sendPiece sends a piece of text, of reasoning or of a call's arguments. Nearly all chunks are such
-// pieces, so it uses no JSON encoder. Before the first chunk of a choice, it sends a chunk whose delta is
-// opening.
+// pieces, so it uses no JSON encoder. If the choice has no chunk yet, it first sends the delta opening.
 func (e *Encoder) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -221,8 +220,7 @@ func (e *Encoder) totalUsage() *usage {
 	return w
 }
 
-// The delta of the first chunk of a choice: openingForCall if the choice begins with a call, otherwise
-// openingForText.
+// The delta of the first chunk of a choice that begins with text or reasoning, and with a call.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`

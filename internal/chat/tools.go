@@ -109,8 +109,7 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 }
 
 // readChosenTool returns the name in {"type":"function","function":{"name":…}}. The type may also be
-// custom. The name may also be beside the type, as in the Responses API. Other types are errors, whose
-// message lists types.
+// custom, and the name may be beside the type, as in the Responses API. Error messages contain types.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {

@@ -40,8 +40,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	background.releaseOnClose(releaseFunc(responder.claim.release))
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.cancel)))
 	streamed := req.plan.Stream // before runBackground drops the plan
-	// The exchange ex may live for long, while the client follows the events. So ex.prealloc must not
-	// keep the request in memory.
+	// While the client follows the events, for long, ex.prealloc must not keep the request in memory.
 	moved := new(request)
 	*moved, *req = *req, request{}
 	req = moved

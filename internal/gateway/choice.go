@@ -66,8 +66,7 @@ func (c *choice) Restarted() {
 	c.run.responder.restart()
 }
 
-// Leave is called after the client has left, with the outputs that were withheld until then. It passes
-// them to the responder, since the answer may be stored.
+// Leave passes outputs that were withheld when the client left to the responder, which may store them.
 func (c *choice) Leave(outputs []turn.Output) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

@@ -48,8 +48,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		}
 		err = g.awaitEvents(ctx, writer, wake, changed)
 		if ctx == r.Context() && errors.Is(err, turn.ErrShutdown) {
-			// If the response is made in this process, the exit ends the response, too. Its last events
-			// come soon, so the stream waits for them a little longer.
+			// If this process makes the response, the exit ends the response, too: last events come soon.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), lastEventsWait, err)
 			defer cancel()

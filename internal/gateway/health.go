@@ -37,8 +37,7 @@ type member struct {
 // them, as far as is known. Otherwise the answer is a 503 that says why; Retry-After is set if the cause
 // may end by itself. A login that has failed, or is spent, rests for a time. After that the answer is 200
 // again, even if the login may still fail: a balancer that has removed this node would otherwise never
-// send the request that tries the login. The request needs no key, so the answer has no details of
-// this machine.
+// send the request that tries the login. Without a key, the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

@@ -167,8 +167,7 @@ func (req *request) setLimit(header http.Header, l api.Limit) {
 }
 
 // setKeyLimitHeaders sets the headers about rate limits from the limits of the key. Of several limits
-// on requests, or on tokens, the headers show the limit with the least left. setKeyLimitHeaders returns
-// false if the key has no limits.
+// on requests, or on tokens, they show the limit with the least left. Without limits, it returns false.
 func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
 	if req.key == nil || len(req.key.Limits) == 0 {
 		return false

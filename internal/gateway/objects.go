@@ -64,8 +64,7 @@ func storedRoutes() []*Route {
 	return all
 }
 
-// response answers GET /v1/responses/{id} with the response itself. If the client wants the response's
-// events, [Gateway.streamResponse] answers instead.
+// response answers GET /v1/responses/{id}, except for events, see [Gateway.streamResponse].
 func (c *plainCall) response() ([]byte, *apierror.Error) {
 	if _, _, apiErr := wantsStream(c.ex.r); apiErr != nil {
 		return nil, apiErr
@@ -74,8 +73,7 @@ func (c *plainCall) response() ([]byte, *apierror.Error) {
 }
 
 // reading returns a plain for requests that create or change a conversation. The plain decodes the
-// body, counts the request for its key, and calls answer. required is the member that the body must
-// have, or empty.
+// body, counts the request for its key, and calls answer. The body must have the member required, if any.
 func reading(required string, answer func(*plainCall, *responses.ConversationRequest) ([]byte, *apierror.Error)) plain {
 	return func(c *plainCall) ([]byte, *apierror.Error) {
 		req, apiErr := c.g.beginLimits(c.ex, &responses.API)

@@ -134,9 +134,8 @@ func (s *responder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// claimPictures claims memory for the pictures in outputs. The caller releases the claim when the
-// pictures are written, and after an error. The claim is nil if there are no pictures, or if s.claim
-// counts all outputs.
+// claimPictures claims memory for the pictures in outputs. The caller releases the claim when they are
+// written, or after an error. Without pictures, or if s.claim counts all outputs, the claim is nil.
 func (s *responder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
 	if s.claim != nil {
 		return nil, nil
@@ -163,8 +162,7 @@ func (s *responder) writeUnread(choice int, outputs []turn.Output) {
 	}
 }
 
-// open writes the events before the first output. Only the first call does so. An answer in one body has
-// no such events.
+// open writes the events before the first output, once. An answer in one body has no such events.
 func (s *responder) open() error {
 	if s.opened || s.events == nil {
 		return nil
@@ -223,8 +221,7 @@ func (s *responder) restart() {
 	}
 }
 
-// nextWake returns the time until the header or a keepalive is due. An answer in one body is written
-// only at its end, so nothing is due before.
+// nextWake returns the time until the header or a keepalive is due. For an answer in one body, it is Never.
 func (s *responder) nextWake() time.Duration {
 	switch {
 	case s.events == nil:

@@ -174,8 +174,7 @@ func (a *keptResponse) remember() {
 
 // ServeSocket serves a WebSocket of a route. The caller has checked its origin. Each message is
 // answered like a body that is posted to the route. For each message, ServeSocket calls count with a
-// request that is made from the message, and a function that answers the request. count must call this
-// function.
+// request made from the message, and a function that answers this request, which count must call.
 func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
@@ -200,8 +199,7 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 // answer. Clients that connect again reach the next configuration.
 func (g *Gateway) CloseSockets() { g.closeSockets() }
 
-// socketSession keeps the last response of a WebSocket, if this response was not stored. The next
-// request of the WebSocket can continue it.
+// socketSession keeps the last response of a WebSocket for the next request, if it was not stored.
 type socketSession struct {
 	lastID string         // the id of that response; empty: there is none
 	entry  *objects.Entry // that response; its Input has the items of the whole conversation so far

@@ -73,8 +73,7 @@ func (ex *exchange) close() {
 	ex.release()
 }
 
-// release releases ex.releasers from last to first, even if one of them panics. It calls itself with
-// defer, since a loop with defer would allocate.
+// release releases ex.releasers from last to first. It defers itself, since defers in a loop allocate.
 func (ex *exchange) release() {
 	if last := len(ex.releasers) - 1; last >= 0 {
 		resource := ex.releasers[last]
@@ -231,8 +230,7 @@ func (g *Gateway) trackStatus(ex *exchange, of *api.API, decoded api.Request) *s
 }
 
 // readBody reads the body of a request. claim counts the memory of the body until the end of the
-// exchange. A body above Options.MaxBody is an error. So is a body above Caddy's own limit
-// (request_body), which may be lower.
+// exchange. The limit is Options.MaxBody or Caddy's own limit (request_body), whichever is lower.
 func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiErr *apierror.Error) {
 	claim = &ex.prealloc.body
 	*claim = *g.bodies.Claim(ex.user)

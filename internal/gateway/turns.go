@@ -31,8 +31,7 @@ type runningRequest struct {
 	firstFailure    *apierror.Error // of the first choice that has failed; nil: none has failed
 }
 
-// start starts the turns of all choices at the same time. After an error, the turns that have started
-// are closed when the exchange is closed.
+// start starts the turns of all choices at the same time. ex.close closes them, also after an error.
 func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
 	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, restartable: req.plan.Choices}

@@ -1,5 +1,4 @@
-// Package imagefetch fetches the images that a request names by URL. It returns them as data URLs, which
-// Codex accepts.
+// Package imagefetch fetches the images at URLs in a request, and makes data URLs of them, for Codex.
 //
 // The URLs come from clients. Fetching must not give clients access to this process's network (SSRF).
 // So only https on port 443 of public unicast addresses is allowed. The address is checked at each

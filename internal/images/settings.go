@@ -12,8 +12,7 @@ import (
 // sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readSize reads the size. The prompt asks the model for this size, but the picture may have another
-// size. So the field is also listed as ignored.
+// readSize reads the size. The prompt asks for it. It is also listed as ignored: pictures may differ.
 func (r *Request) readSize(v wirejson.Value) *field.Error {
 	f := field.Text(&r.size, v)
 	switch {

@@ -12,8 +12,7 @@ import (
 // statusOverloaded is the status of Anthropic's errors for an overload.
 const statusOverloaded = 529
 
-// errorTypes are the types of errors by status. Any other status below 500 has invalid_request_error, and
-// from 500 on api_error.
+// errorTypes are the types of errors by status. For other statuses, see errorType.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",

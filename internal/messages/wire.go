@@ -158,8 +158,7 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the member in which wrapUnparsed keeps arguments that cannot be an input. Claude Code
-// uses the same name.
+// unparsedMember has arguments that cannot be an input, see wrapUnparsed. The name is Claude Code's.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {

@@ -164,9 +164,8 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	return err == nil
 }
 
-// LimitDiscard limits the time in which the HTTP server reads the rest of a refused body to two seconds.
-// Over HTTP/1, the server reads on, since many clients read the answer only after they have sent the
-// whole body.
+// LimitDiscard limits to two seconds how long the HTTP server reads on in a refused body. It reads on over
+// HTTP/1, since many clients read the answer only after they have sent the whole body.
 func LimitDiscard(w http.ResponseWriter) {
 	// The error is ignored: a writer without deadlines has no connection, so no client can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))

@@ -217,7 +217,7 @@ func (s *Encoder) endItem(status string) {
 	}
 }
 
-// finish ends the response after a turn without an error. After a limit or a filter, it gets incomplete.
+// finish ends the response after a turn without an error. A limit or filter makes its status incomplete.
 func (s *Encoder) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
 	if reason := incompleteReasons[out.End.Finish]; reason != "" {

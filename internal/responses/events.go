@@ -33,8 +33,7 @@ func (s *Encoder) sendResponse(name string, object []byte) {
 
 // textEvents are the names of the events about the text of an item. In messages and reasoning, the text has
 // parts: partAdded begins a part, delta has a piece of the part's text, textDone has the complete text of
-// the part, and partDone ends the part. The arguments of a call have only delta; sendItemEnd sends the
-// complete arguments.
+// the part, and partDone ends the part. A call's arguments have only delta: sendItemEnd sends all of them.
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
 // textEventsByType has the textEvents of an item, by the type of the item. A call has textEvents

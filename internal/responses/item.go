@@ -144,8 +144,7 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readInputTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex as it is. But if the item's id contains the provider's own id,
-// the item gets the provider's id.
+// readVerbatim passes the item on to Codex as it is, but with the provider's own id if the id contains one.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
