@@ -380,7 +380,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			return err
 		}
 		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; handlers before it may read the variable
-		if route, ok = misspeltRouteOf(r.URL.Path); !ok {
+		if route, ok = h.misspeltRouteOf(r.URL.Path); !ok {
 			route = notTheAPIRouteOf(r.URL.Path)
 		}
 	}

@@ -53,11 +53,9 @@ func TestHolds(t *testing.T) {
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
 	h = running(t, h)
 	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageRoutes["/codex/status"]}
-	for _, table := range []map[string]route{routes, ollamaRoutes} {
-		for pattern, rt := range table {
-			if !rt.noAPIKey {
-				all[pattern] = rt
-			}
+	for pattern, rt := range routes {
+		if !rt.noAPIKey {
+			all[pattern] = rt
 		}
 	}
 	for pattern, rt := range all {

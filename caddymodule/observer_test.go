@@ -184,7 +184,7 @@ func TestPlaceholders(t *testing.T) {
 		})},
 	} {
 		r, repl := prepared(http.MethodPost, "/v1/messages")
-		route, _ := apiRouteOf("/v1/messages")
+		route, _ := new(Handler).routeOf("/v1/messages")
 		route.prepare(httptest.NewRecorder(), r, new(requestContext))
 		if len(test.turns) > 0 {
 			observer{turnLogger: zap.NewNop()}.TurnsEnded(r.Context(), test.turns)
@@ -207,7 +207,7 @@ func TestPlaceholders(t *testing.T) {
 // that of the request, are not those of the request that began it.
 func TestPlaceholdersOfAnother(t *testing.T) {
 	r, repl := prepared(http.MethodPost, "/v1/responses")
-	route, _ := apiRouteOf("/v1/responses")
+	route, _ := new(Handler).routeOf("/v1/responses")
 	route.prepare(httptest.NewRecorder(), r, new(requestContext))
 	observer{turnLogger: zap.NewNop()}.TurnsEnded(context.Background(), []usage.Record{{Model: "gpt-5"}})
 	if model, _ := repl.Get("http.codex.model"); model != nil {

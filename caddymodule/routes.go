@@ -41,7 +41,7 @@ var (
 		"/v1/usage/raw": {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveRawUsage},
 		"/healthz":      {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
 		"/readyz":       {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
-	}, func(a *api.API) bool { return a != &ollama.API })
+	})
 	modelRoute = route{counts: countsOf("models"), methods: api.Get, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		h.gateway.Model(w, r, args[0])
 	}}
@@ -50,12 +50,10 @@ var (
 	}}
 )
 
-// withRoutes adds the routes of the APIs for which isIn is true to table, and returns table.
-func withRoutes(table map[string]route, isIn func(*api.API) bool) map[string]route {
+// withRoutes adds the routes of all APIs to table, and returns table.
+func withRoutes(table map[string]route) map[string]route {
 	for _, rt := range gateway.Routes() {
-		if isIn(rt.API) {
-			table[rt.Path] = newRoute(rt)
-		}
+		table[rt.Path] = newRoute(rt)
 	}
 	return table
 }
@@ -81,21 +79,25 @@ func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// apiRouteOf returns the route of a path, which may be misspelt below /v1/. For any other path below /v1/,
-// it returns unknownRoute. For any other path elsewhere, it returns false.
-func apiRouteOf(path string) (route, bool) {
-	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
-		return r, ok
+// routeOf returns the route of a path, which may be misspelt below /v1/ and /api/. For any other path below
+// /v1/, it returns unknownRoute. For any other path elsewhere, it returns false: the path is the next handler's.
+func (h *Handler) routeOf(path string) (route, bool) {
+	found, ok := h.exactRouteOf(path)
+	if !ok && h.Ollama {
+		found, ok = h.ollamaRouteOf(path)
 	}
-	if r, ok := misspeltRouteOf(path); ok {
-		return r, true
+	if ok || !strings.HasPrefix(path, "/v1/") {
+		return found, ok
+	}
+	if found, ok = h.misspeltRouteOf(path); ok {
+		return found, true
 	}
 	return unknownRoute, true
 }
 
-// exactRouteOf returns the route of a path, and false if there is none.
-func exactRouteOf(path string) (route, bool) {
-	if found, ok := routes[path]; ok && !strings.Contains(path, "*") {
+// exactRouteOf returns the route of a path, and false if there is none or its option is off.
+func (h *Handler) exactRouteOf(path string) (route, bool) {
+	if found, ok := routes[path]; ok && !strings.Contains(path, "*") && h.isOn(found.option) {
 		return found, true
 	}
 	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && id != "" { // the id may contain slashes
@@ -104,7 +106,7 @@ func exactRouteOf(path string) (route, bool) {
 		return found, true
 	}
 	for pattern, found := range routes {
-		if args, ok := match(pattern, path); ok {
+		if args, ok := match(pattern, path); ok && h.isOn(found.option) {
 			found.args = args
 			return found, true
 		}
@@ -279,13 +281,13 @@ var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?
 
 // misspeltRouteOf corrects a path with doubled or trailing slashes, or from a wrong base URL, and returns
 // the route of the corrected path. It returns false if there is none, or if the path needs no correction.
-func misspeltRouteOf(path string) (route, bool) {
+func (h *Handler) misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	corrected := "/v1/" + clean[len(misspeltPrefix.FindString(clean)):]
 	if corrected == path {
 		return route{}, false
 	}
-	found, ok := exactRouteOf(corrected)
+	found, ok := h.exactRouteOf(corrected)
 	serve := found.serve
 	found.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		r.URL.Path, r.URL.RawPath = corrected, ""
@@ -339,9 +341,6 @@ func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.Response
 	return w
 }
 
-// ollamaRoutes maps the paths of Ollama's API to their routes, as [routes] does for the other APIs.
-var ollamaRoutes = withRoutes(make(map[string]route), func(a *api.API) bool { return a == &ollama.API })
-
 // inOllamasForm returns the route with errors in the format of Ollama's.
 func (rt route) inOllamasForm() route {
 	rt.errors = ollama.API.Errors
@@ -352,41 +351,18 @@ func (rt route) inOllamasForm() route {
 // URL repeats /v1 or /api in it.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
-// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it returns
-// unknownRoute in Ollama's form. For other paths, and for paths of OpenAI's or Anthropic's API, even
-// misspelt ones, it returns false.
-func ollamaRouteOf(path string) (route, bool) {
+// ollamaRouteOf returns the route of a path of Ollama's API that is misspelt. For any other path below /api/,
+// it returns unknownRoute in Ollama's form, unless the path is a misspelt one of another API.
+func (h *Handler) ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {
 		clean = "/api/" + clean[len(prefix):]
 	}
-	for pattern, found := range ollamaRoutes {
-		if _, ok := match(pattern, clean); ok {
-			return found, true
-		}
+	if found, ok := h.exactRouteOf(clean); ok && found.option == ollama.API.Option {
+		return found, true
 	}
-	if !strings.HasPrefix(path, "/api/") {
-		return route{}, false
-	}
-	if _, isAPIPath := exactRouteOf(path); isAPIPath {
-		return route{}, false
-	}
-	_, isMisspelt := misspeltRouteOf(path)
-	return unknownRoute.inOllamasForm(), !isMisspelt
-}
-
-// routeOf returns the route of a path, and false if the path belongs to none of the handler's APIs.
-func (h *Handler) routeOf(path string) (route, bool) {
-	if h.isOn(ollama.API.Option) {
-		if found, ok := ollamaRouteOf(path); ok {
-			return found, true
-		}
-	}
-	found, ok := apiRouteOf(path)
-	if !h.isOn(found.option) {
-		found = unknownRoute
-	}
-	return found, ok
+	_, isMisspelt := h.misspeltRouteOf(path)
+	return unknownRoute.inOllamasForm(), strings.HasPrefix(path, "/api/") && !isMisspelt
 }
 
 // isOn reports whether an option of an API is on.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/test/echoapi"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -114,19 +117,44 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// The routes of each API are in a table, and its option turns them on.
+// The option of each API turns it on.
 func TestOptionsOfAPIs(t *testing.T) {
 	for _, rt := range gateway.Routes() {
-		inRoutes, inOllama := routes[rt.Path], ollamaRoutes[rt.Path]
-		if (inRoutes.serve == nil) == (inOllama.serve == nil) {
-			t.Errorf("%s is in no table, or in both", rt.Path)
-		}
 		off, on := new(Handler), new(Handler)
 		if rt.API.Option != "" {
 			must.OK(t, json.Unmarshal([]byte(`{"`+rt.API.Option+`":true}`), on))
 		}
 		if !on.isOn(rt.API.Option) || off.isOn(rt.API.Option) != (rt.API.Option == "") {
 			t.Errorf("the option %q does not turn on %s", rt.API.Option, rt.Path)
+		}
+	}
+}
+
+// TestAddedAPI: without its option, an API outside /v1/ takes no path from other handlers.
+func TestAddedAPI(t *testing.T) {
+	defer func(apis []*api.API, table map[string]route) { gateway.APIs, routes = apis, table }(gateway.APIs, routes)
+	gateway.APIs = append(slices.Clone(gateway.APIs), &echoapi.API)
+	routes = withRoutes(maps.Clone(routes))
+	on := fakeHandler(t, t.Name())
+	on.Images = true
+	on, off := running(t, on), started(t)
+	for request, want := range map[string]string{"GET /echo/models": "plain", "POST /echo": "The first line must name a model."} {
+		method, path, _ := strings.Cut(request, " ")
+		if w, err := ask(on, method, path, "", nil); err != nil || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %v, %d %s", request, err, w.Code, w.Body)
+		}
+		if w, err := ask(off, method, path, "", nil); !errors.Is(err, errNext) {
+			t.Errorf("%s without the option: %v, %d %s", request, err, w.Code, w.Body)
+		}
+	}
+}
+
+// TestMisspeltOff: no wrong base URL leads around the option of an API.
+func TestMisspeltOff(t *testing.T) {
+	h := started(t)
+	for _, path := range []string{"/images/generations", "/api/v1/images/generations", "/v1/images/generations", "/v1/v1/images/edits"} {
+		if w := askWith(h, http.MethodPost, path, "{}", nil, nobody); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 }
@@ -537,7 +565,8 @@ func FuzzRoute(f *testing.F) {
 		if args := wanted[path]; args != nil { // a whole path comes before a pattern
 			wanted = map[string][]string{path: args}
 		}
-		found, ok := exactRouteOf(path)
+		h := &Handler{Images: true, Ollama: true}
+		found, ok := h.exactRouteOf(path)
 		if len(wanted) > 1 || ok != (len(wanted) == 1) {
 			t.Fatalf("%q is %t, of %v", path, ok, wanted)
 		}
@@ -550,10 +579,10 @@ func FuzzRoute(f *testing.F) {
 				t.Fatalf("%q leads to %+v, with %q", path, found, args)
 			}
 		}
-		if meant, ok := misspeltRouteOf(path); ok && (meant.serve == nil || slices.Contains(meant.args, "")) {
+		if meant, ok := h.misspeltRouteOf(path); ok && (meant.serve == nil || slices.Contains(meant.args, "")) {
 			t.Fatalf("%q leads to %+v", path, meant)
 		}
-		if meant, ok := apiRouteOf(path); ok && meant.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
+		if meant, ok := h.routeOf(path); ok && meant.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
 			t.Fatalf("%q leads nowhere", path)
 		}
 	})
@@ -658,7 +687,7 @@ func sendUnused(t *testing.T, addr net.Addr, request, header string, length, wan
 func BenchmarkRequest(b *testing.B) {
 	h := &Handler{hosts: new(hosts)}
 	turns := observer{turnLogger: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel))}
-	route, _ := apiRouteOf("/v1/chat/completions")
+	route, _ := h.routeOf("/v1/chat/completions")
 	route.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		record := [1]usage.Record{{
 			Time: time.Now(), Duration: 1234567 * time.Nanosecond, FirstOutput: 1234567 * time.Nanosecond, Route: "chat",

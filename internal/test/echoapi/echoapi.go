@@ -14,7 +14,8 @@ import (
 
 // API is the API.
 var API = api.API{
-	Name: "echo",
+	Name:   "echo",
+	Option: "images", // any option of the handler will do
 	Routes: []api.Route{
 		{Path: "/echo", Methods: api.Post, Turn: api.Decoder(decode)},
 		{Path: "/echo/models", Methods: api.Get, Plain: models},
