@@ -220,7 +220,7 @@ func (e *Encoder) totalUsage() *usage {
 	return w
 }
 
-// The delta of the first chunk of a choice that begins with text or reasoning, and with a call.
+// The first delta of a choice: openingForCall if a call follows, otherwise openingForText.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`

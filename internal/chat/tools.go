@@ -189,8 +189,8 @@ func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *fi
 func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
 // toToolMessage turns m, a message of the role function, into a tool message with the id of its call. m has
-// only the function's name, so the call is the function_call in the last of the earlier messages. It must
-// have the same name.
+// only the function's name. The call must be the function_call in the last of the earlier messages, with
+// the same name.
 func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

@@ -298,7 +298,7 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 // largeRequestSize is the size in bytes from which a request waits for a processor, see [Gateway.compute].
 const largeRequestSize = 64 << 10
 
-// newProcessors returns a queue for n processors. Any number of requests may wait. One user may hold all.
+// newProcessors returns a queue for n processors. Any number may wait. One user may hold all processors.
 func newProcessors(n int) *claims.Queue {
 	return claims.NewQueue(claims.QueueOptions{Concurrent: n, PerUser: n, Queue: math.MaxInt})
 }

@@ -74,7 +74,7 @@ func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) 
 	return n, c.ex.preferExitError(apiErr)
 }
 
-// countTurn counts a request's tokens. It waits for a slot like a turn: counting can take as long.
+// countTurn counts a request's tokens. It waits for a turn's slot: counting can take as long as a turn.
 func (c *plainCall) countTurn(rt *Route) ([]byte, *apierror.Error) {
 	ex := c.ex
 	req, decoded, apiErr := c.g.receive(ex, rt.API, rt.Turn)

@@ -184,8 +184,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return r.Conversation.Plan(opts)
 }
 
-// resolveWithDefault returns a function like resolve that replaces a name that resolve does not change by
-// the default model.
+// resolveWithDefault returns a function that does the same as resolve. But if resolve does not change a
+// name, the function resolves the default model instead.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := resolve(model)

@@ -24,8 +24,8 @@ const (
 
 // newZstdDecoder returns a decoder for a body, and claims the decoder's memory. The decoder allocates the
 // window that the head of a frame declares. No later frame may have a larger window than the first
-// frame. But if the first frame is empty, all windows may have maxWindow bytes. The error is ErrNoMemory,
-// or an error of the decoder.
+// frame. But if the first frame has no data, windows may have maxWindow bytes. The error is ErrNoMemory, or
+// an error of the decoder.
 func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, error) {
 	body := bufio.NewReader(encoded)
 	start, _ := body.Peek(zstd.HeaderMaxSize) // the error is ignored: the decoder gets it, too

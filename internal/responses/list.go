@@ -42,8 +42,8 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// storedJSON returns the item for a store, with this id. Calls and outputs have the status completed, if they
-// come without a status.
+// storedJSON returns the item for a store, with this id. A call or an output that has no status gets the
+// status completed.
 func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)
