@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/openai/openai-go/v3"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -74,11 +75,15 @@ type wireCompletion struct {
 		FinishReason string      `json:"finish_reason"`
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 // folded is what a client knows in the end.
 type folded struct {
 	id, model, usage string
+	failure          string // that ended the stream
 	created          int64
 	choices          []foldedChoice
 }
@@ -98,11 +103,15 @@ func parseWire(t *testing.T, data []byte) (c wireCompletion) {
 }
 
 // foldChunks is a client: it puts the deltas of each choice together.
-func foldChunks(t *testing.T, choices int, frames []string) folded {
+func foldChunks(t *testing.T, choices int, events []outputs.Event) folded {
 	t.Helper()
 	all := folded{choices: make([]foldedChoice, choices)}
-	for i, frame := range frames {
-		c := parseWire(t, []byte(frame))
+	for i, e := range events {
+		c, frame := parseWire(t, e.Data), e.Data
+		if c.Error.Message != "" && i == len(events)-1 {
+			all.failure = c.Error.Message
+			continue
+		}
 		if i == 0 {
 			all.id, all.model, all.created = c.ID, c.Model, c.Created
 		}
@@ -110,8 +119,8 @@ func foldChunks(t *testing.T, choices int, frames []string) folded {
 			t.Fatalf("frame %d: %s", i, frame)
 		}
 		if len(c.Choices) == 0 {
-			if i != len(frames)-1 {
-				t.Fatalf("frame %d of %d is the usage", i, len(frames))
+			if i != len(events)-1 {
+				t.Fatalf("frame %d of %d is the usage", i, len(events))
 			}
 			all.usage = string(c.Usage)
 			continue
@@ -149,38 +158,40 @@ func parseBody(t *testing.T, data []byte) folded {
 	return all
 }
 
-// checkFold compares the answer that a client puts together from a stream with the body.
-func checkFold(t *testing.T, meta Meta, all []said) folded {
-	t.Helper()
-	whole, frames, body := fold(t, meta, all)
-	checkAccumulator(t, frames, body)
-	return whole
-}
-
-// fold is checkFold without OpenAI's client library, which is slow.
-func fold(t *testing.T, meta Meta, all []said) (whole folded, frames []string, body []byte) {
-	t.Helper()
+// client is a strict one.
+func client(t *testing.T, meta Meta) outputs.Client[folded] {
 	meta.IncludeUsage = true
-	frames, body = chunksOf(t, meta, all), bodyOfAll(t, meta, all).JSON()
-	whole = parseBody(t, body)
-	if streamed := foldChunks(t, max(1, meta.Choices), frames); !reflect.DeepEqual(streamed, whole) {
-		t.Errorf("%+v\nstreamed %+v\nwhole    %+v", all, streamed, whole)
+	return outputs.Client[folded]{
+		Encoder: func() api.Encoder { return NewEncoder(meta) },
+		Stream: func(events []outputs.Event) (folded, error) {
+			return foldChunks(t, max(1, meta.Choices), events), nil
+		},
+		Whole: func(body []byte) (folded, error) { return parseBody(t, body), nil },
 	}
-	return whole, frames, body
 }
 
-// checkAccumulator does the same with OpenAI's own client library, which does
-// not put function_call together.
-func checkAccumulator(t *testing.T, frames []string, body []byte) {
+// clientAndSDK reads the same with OpenAI's own client library, which is slow.
+func clientAndSDK(t *testing.T, meta Meta) outputs.Client[folded] {
+	var streamed []outputs.Event
+	c := client(t, meta)
+	read, readBody := c.Stream, c.Whole
+	c.Stream = func(events []outputs.Event) (folded, error) { streamed = events; return read(events) }
+	c.Whole = func(body []byte) (folded, error) { checkAccumulator(t, streamed, body); return readBody(body) }
+	return c
+}
+
+// checkAccumulator compares what the library has of a stream and of the body. It does not put
+// function_call together.
+func checkAccumulator(t *testing.T, events []outputs.Event, body []byte) {
 	t.Helper()
 	var acc sdk.ChatCompletionAccumulator
-	for _, frame := range frames {
+	for _, e := range events {
 		var chunk sdk.ChatCompletionChunk
-		if err := json.Unmarshal([]byte(frame), &chunk); err != nil {
-			t.Fatalf("%s\n%v", frame, err)
+		if err := json.Unmarshal(e.Data, &chunk); err != nil {
+			t.Fatalf("%s\n%v", e.Data, err)
 		}
 		if !acc.AddChunk(chunk) {
-			t.Fatalf("the accumulator refuses %s", frame)
+			t.Fatalf("the accumulator refuses %s", e.Data)
 		}
 	}
 	var whole sdk.ChatCompletion
@@ -211,38 +222,26 @@ func checkAccumulated(t *testing.T, got, want sdk.ChatCompletionChoice) {
 	}
 }
 
-// TestStreamFoldsToBody: streamed and whole are the same, whatever a turn says and however it is cut.
-func TestStreamFoldsToBody(t *testing.T) {
-	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		outs := outputs.Random(r, "f", "g")
-		one, many := checkFold(t, testMeta, alone(outs)), checkFold(t, testMeta, alone(outputs.Cut(r, outs)))
-		if !reflect.DeepEqual(one, many) {
-			t.Errorf("whole %+v\ncut   %+v", one, many)
-		}
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
+func TestStreamedEqualsWhole(t *testing.T) {
+	c := clientAndSDK(t, testMeta)
+	outputs.StreamedEqualsWhole(t, 300, func(*rand.Rand) outputs.Client[folded] { return c }, "f", "g")
 }
 
 // interleave puts the outputs of several turns into one random order that keeps
-// those of each turn in theirs.
-func interleave(r *rand.Rand, turns [][]turn.Output) []said {
-	var all []said
-	var left []int // the choice of each output that is still to come
+// those of each turn in theirs, and returns the choice of each.
+func interleave(r *rand.Rand, turns [][]turn.Output) (all []turn.Output, choices []int) {
 	for choice, outs := range turns {
 		for range outs {
-			left = append(left, choice)
+			choices = append(choices, choice)
 		}
 	}
-	r.Shuffle(len(left), func(i, k int) { left[i], left[k] = left[k], left[i] })
+	r.Shuffle(len(choices), func(i, k int) { choices[i], choices[k] = choices[k], choices[i] })
 	next := make([]int, len(turns))
-	for _, choice := range left {
-		all = append(all, said{choice, turns[choice][next[choice]]})
+	for _, choice := range choices {
+		all = append(all, turns[choice][next[choice]])
 		next[choice]++
 	}
-	return all
+	return all, choices
 }
 
 // TestChoicesFoldToBody: however the choices' outputs come, streamed and whole
@@ -256,11 +255,14 @@ func TestChoicesFoldToBody(t *testing.T) {
 		for i := range turns {
 			turns[i] = outputs.Random(r, "f", "g")
 		}
-		together := checkFold(t, meta, interleave(r, turns))
+		c := clientAndSDK(t, meta)
+		var all []turn.Output
+		all, c.Choices = interleave(r, turns)
+		together, _ := c.Check(t, all)
 		single := meta
 		single.Choices = 0
 		for i, outs := range turns {
-			if apart, _, _ := fold(t, single, alone(outs)); !reflect.DeepEqual(together.choices[i], apart.choices[0]) {
+			if apart, _ := client(t, single).Check(t, outs); !reflect.DeepEqual(together.choices[i], apart.choices[0]) {
 				t.Errorf("choice %d of %d: %+v\nalone %+v", i, meta.Choices, together.choices[i], apart.choices[0])
 			}
 		}
@@ -278,10 +280,7 @@ func FuzzStreamFold(f *testing.F) {
 	f.Add("", "x", "", uint64(0))
 	f.Fuzz(func(t *testing.T, text, reasoning, arguments string, seed uint64) {
 		outs := []turn.Output{reasoningOut("", reasoning), textOut(text), callOut(0, "c", "f", arguments), finishOut(turn.FinishToolCalls)}
-		one, many := checkFold(t, testMeta, alone(outs)), checkFold(t, testMeta, alone(outputs.Cut(rand.New(rand.NewPCG(seed, 1)), outs)))
-		if !reflect.DeepEqual(one, many) {
-			t.Errorf("whole %+v\ncut   %+v", one, many)
-		}
+		one := clientAndSDK(t, testMeta).CheckCut(t, rand.New(rand.NewPCG(seed, 1)), outs)
 		message := one.choices[0].message
 		if got := message.Reasoning; got != string([]rune(reasoning)) {
 			t.Errorf("reasoning %q became %q", reasoning, got)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -31,49 +30,35 @@ func begun(meta Meta, emit api.Emit) *Encoder {
 	return e
 }
 
-// streamed returns the stream of outputs, which a client reads strictly.
-func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Message, string) {
-	t.Helper()
+// wireOf returns the text of a stream.
+func wireOf(events []outputs.Event) string {
 	var wire strings.Builder
-	s := begun(meta, func(event string, data []byte) error {
-		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", event, data)
-		return nil
-	})
-	for _, out := range outs {
-		must.OK(t, s.Write(0, out))
+	for _, e := range events {
+		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", e.Type, e.Data)
 	}
-	s.Idle()
-	r, err := messagecheck.Stream(wire.String())
-	if err != nil || !s.Done() {
-		t.Fatalf("%v, done: %t, of\n%s", err, s.Done(), wire.String())
-	}
-	return r.Message, wire.String()
+	return wire.String()
 }
 
-func whole(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
-	t.Helper()
-	b := begun(meta, nil)
-	for _, out := range outs {
-		must.OK(t, b.Write(0, out))
+// client reads answers strictly.
+func client(meta Meta) outputs.Client[*messagecheck.Message] {
+	return outputs.Client[*messagecheck.Message]{
+		Encoder: func() api.Encoder { return NewEncoder(meta) },
+		Stream: func(events []outputs.Event) (*messagecheck.Message, error) {
+			r, err := messagecheck.Stream(wireOf(events))
+			if err != nil {
+				return nil, err
+			}
+			return r.Message, nil
+		},
+		Whole: messagecheck.Whole,
 	}
-	m, err := messagecheck.Whole(b.JSON())
-	if err != nil {
-		t.Fatalf("%v of %s", err, b.JSON())
-	}
-	return m
 }
 
-// checkFold makes sure that the stream adds up to the body.
+// checkFold returns what a client has, whether it streams or not.
 func checkFold(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
 	t.Helper()
-	got, wire := streamed(t, meta, outs)
-	want := whole(t, meta, outs)
-	a, _ := json.Marshal(got)
-	b, _ := json.Marshal(want)
-	if string(a) != string(b) || !reflect.DeepEqual(got.Content, want.Content) {
-		t.Fatalf("streamed %s\nwhole    %s\nof %s", a, b, wire)
-	}
-	return got
+	m, _ := client(meta).Check(t, outs)
+	return m
 }
 
 // TestFold: what a client has of the outputs of a turn.
@@ -155,7 +140,13 @@ func shown(m *messagecheck.Message) string {
 
 // TestUsage: the inputs are disjoint, and the begin of a stream has numbers.
 func TestUsage(t *testing.T) {
-	m, wire := streamed(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)})
+	wire, c := "", client(testMeta)
+	read := c.Stream
+	c.Stream = func(events []outputs.Event) (*messagecheck.Message, error) {
+		wire = wireOf(events)
+		return read(events)
+	}
+	m, _ := c.Check(t, []turn.Output{said("a"), finished(turn.FinishStop)})
 	if u := m.Usage; *u.Input != 3 || *u.CacheRead != 3 || *u.CacheWrite != 1 || *u.Output != 5 || u.ServiceTier != "standard" {
 		t.Errorf("%+v", u)
 	}
@@ -179,20 +170,12 @@ func TestEstimatedUsage(t *testing.T) {
 	}
 }
 
-// TestStreamFoldsToBody: streamed and whole are the same, whatever a turn says and however it is cut.
-func TestStreamFoldsToBody(t *testing.T) {
-	for seed := range uint64(1000) {
-		r := rand.New(rand.NewPCG(seed, 1))
+func TestStreamedEqualsWhole(t *testing.T) {
+	outputs.StreamedEqualsWhole(t, 1000, func(r *rand.Rand) outputs.Client[*messagecheck.Message] {
 		meta := testMeta
 		meta.Thinking, meta.CallsInText = Thinking(r.IntN(3)), r.IntN(4) == 0
-		outs := outputs.Random(r, "f", "call_tool")
-		if got, want := checkFold(t, meta, outputs.Cut(r, outs)), whole(t, meta, outs); !reflect.DeepEqual(got.Content, want.Content) {
-			t.Errorf("cut %+v, want %+v", got.Content, want.Content)
-		}
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
+		return client(meta)
+	}, "f", "call_tool")
 }
 
 // TestFailure: an error ends a stream, whose client reads it even before its begin.

@@ -3,14 +3,12 @@ package ollama
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
 	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -32,55 +30,23 @@ func begun(meta Meta, emit api.Emit) *Encoder {
 	return e
 }
 
-// streamed returns what a strict client has of the stream of outputs, and the first error of the
-// encoder.
-func streamed(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
-	t.Helper()
-	var wire strings.Builder
-	s := begun(meta, func(_ string, line []byte) error {
-		wire.Write(line)
-		wire.WriteByte('\n')
-		return nil
-	})
-	var failed *apierror.Error
-	for _, out := range outs {
-		if err := s.Write(0, out); err != nil {
-			failed = err.(*apierror.Error)
-			_ = s.Fail(failed)
-			break
-		}
-	}
-	_ = s.Write(0, said("behind the end"))
-	s.Idle()
-	a, err := ollamacheck.Stream(wire.String(), meta.generate)
-	if err != nil || !s.Done() || (failed != nil) != (a.Failure != "") {
-		t.Fatalf("%v, done: %t, failed: %v, of\n%s", err, s.Done(), failed, wire.String())
-	}
-	return a, failed
-}
-
-// check makes sure that the stream of outputs adds up to the body, and returns that.
-func check(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
-	t.Helper()
-	got, failed := streamed(t, meta, outs)
-	b := begun(meta, nil)
-	for _, out := range outs {
-		if err := b.Write(0, out); err != nil {
-			if !reflect.DeepEqual(failed, err) {
-				t.Fatalf("streamed %v, whole %v", failed, err)
+// client reads answers strictly.
+func client(meta Meta) outputs.Client[*ollamacheck.Answer] {
+	return outputs.Client[*ollamacheck.Answer]{
+		Encoder: func() api.Encoder { return NewEncoder(meta) },
+		Stream: func(events []outputs.Event) (*ollamacheck.Answer, error) {
+			var wire strings.Builder
+			for _, e := range events {
+				wire.Write(append(e.Data, '\n'))
 			}
-			return got, failed
-		}
+			a, err := ollamacheck.Stream(wire.String(), meta.generate)
+			if err == nil {
+				a.Lines = 0
+			}
+			return a, err
+		},
+		Whole: func(body []byte) (*ollamacheck.Answer, error) { return ollamacheck.Whole(body, meta.generate) },
 	}
-	if err := b.Write(0, said("behind the end")); err != nil || failed != nil {
-		t.Fatalf("streamed %v, whole %v", failed, err)
-	}
-	want, err := ollamacheck.Whole(b.JSON(), meta.generate)
-	got.Lines = 0
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%v\nstreamed %+v\nwhole    %+v", err, got, want)
-	}
-	return got, nil
 }
 
 func shown(a *ollamacheck.Answer) string {
@@ -123,8 +89,8 @@ func TestAnswer(t *testing.T) {
 			"|||The model has called the tool \"f\" with arguments that are not a JSON object, or are nested too deeply. Please try again."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, failed := check(t, c.meta, c.outs)
-			if got := shown(a); got != c.want || failed != nil && failed.Status != 502 {
+			a, failed := client(c.meta).Check(t, c.outs)
+			if got := shown(a); got != c.want || (failed != nil) != (a.Failure != "") || failed != nil && failed.Status != 502 {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -151,11 +117,11 @@ func TestDeepArguments(t *testing.T) {
 
 // TestCounts: the usage of a turn, or an estimate for one that was interrupted before it.
 func TestCounts(t *testing.T) {
-	if a, _ := check(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != outputs.Usage.InputTokens || a.Output != 5 || a.Model != "m:latest" {
+	if a, _ := client(testMeta).Check(t, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != outputs.Usage.InputTokens || a.Output != 5 || a.Model != "m:latest" {
 		t.Errorf("%+v", a)
 	}
 	end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishLength, Estimated: true, Usage: codexrpc.Usage{OutputTokens: 2}}}
-	if a, _ := check(t, testMeta, []turn.Output{said("a"), end}); a.Input != testMeta.InputTokens || a.Output != 2 {
+	if a, _ := client(testMeta).Check(t, []turn.Output{said("a"), end}); a.Input != testMeta.InputTokens || a.Output != 2 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -174,22 +140,13 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestStreamedEqualsWhole: streamed and whole are the same, whatever a turn says and however it is cut.
 func TestStreamedEqualsWhole(t *testing.T) {
-	for seed := range uint64(1000) {
-		r := rand.New(rand.NewPCG(seed, 1))
+	outputs.StreamedEqualsWhole(t, 1000, func(r *rand.Rand) outputs.Client[*ollamacheck.Answer] {
 		meta := testMeta
 		meta.generate, meta.noThinking, meta.CallsInText = r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(4) == 0
 		if meta.generate {
 			meta.CallsInText = true // a completion has no tools
 		}
-		outs := outputs.Random(r, "f")
-		want, failed := check(t, meta, outs)
-		if got, _ := check(t, meta, outputs.Cut(r, outs)); failed == nil && !reflect.DeepEqual(got, want) {
-			t.Errorf("cut %+v, want %+v", got, want)
-		}
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
+		return client(meta)
+	}, "f")
 }

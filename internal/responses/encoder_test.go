@@ -83,6 +83,26 @@ func newStream(meta Meta, emit func(event string, data []byte) error) *Encoder {
 	return e
 }
 
+// eventOf reads an event as OpenAI's schema and SDK do.
+func eventOf(t *testing.T, number int, name string, data []byte) (e readEvent) {
+	t.Helper()
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatalf("%s\n%v", data, err)
+	}
+	if e.Type != name || e.Sequence != number {
+		t.Fatalf("event %d, %s: %s", number, name, data)
+	}
+	if err := apischema.CheckEvent(data); err != nil {
+		t.Errorf("%s\n%v", data, err)
+	}
+	var union sdk.ResponseStreamEventUnion
+	if err := json.Unmarshal(data, &union); err != nil || union.AsAny() == nil {
+		t.Errorf("the SDK does not read %s: %v", data, err)
+	}
+	e.raw = string(data)
+	return e
+}
+
 // streamOf encodes outputs and checks what holds for every stream.
 func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Encoder) {
 	t.Helper()
@@ -95,22 +115,7 @@ func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Encode
 func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output) *Encoder {
 	t.Helper()
 	s := newStream(meta, func(name string, data []byte) error {
-		var e readEvent
-		if err := json.Unmarshal(data, &e); err != nil {
-			t.Fatalf("%s\n%v", data, err)
-		}
-		if e.Type != name || e.Sequence != len(*events) {
-			t.Fatalf("event %d, %s: %s", len(*events), name, data)
-		}
-		if err := apischema.CheckEvent(data); err != nil {
-			t.Errorf("%s\n%v", data, err)
-		}
-		var union sdk.ResponseStreamEventUnion
-		if err := json.Unmarshal(data, &union); err != nil || union.AsAny() == nil {
-			t.Errorf("the SDK does not read %s: %v", data, err)
-		}
-		e.raw = string(data)
-		*events = append(*events, e)
+		*events = append(*events, eventOf(t, len(*events), name, data))
 		return nil
 	})
 	must.OK(t, s.Open())
@@ -161,22 +166,36 @@ func keptItems(t *testing.T, r *Encoder) (items []string) {
 	return items
 }
 
+// answered is what a client has of a response, and what the next one gets of it.
+type answered struct {
+	response string
+	kept     []string
+}
+
+// client reads answers strictly.
+func client(t *testing.T, meta Meta) outputs.Client[answered] {
+	var e *Encoder
+	return outputs.Client[answered]{
+		Encoder: func() api.Encoder { e = NewEncoder(meta); return e },
+		Stream: func(all []outputs.Event) (answered, error) {
+			events := make([]readEvent, len(all))
+			for i := range all {
+				events[i] = eventOf(t, i, all[i].Type, all[i].Data)
+			}
+			response := events[len(events)-1].Response
+			checkDeltas(t, events, response)
+			return answered{string(response), keptItems(t, e)}, nil
+		},
+		Whole: func(body []byte) (answered, error) {
+			return answered{string(body), keptItems(t, e)}, apischema.Check("Response", body)
+		},
+	}
+}
+
 // checkResponseFold compares what a stream ends with, and what its deltas add up to, with the body.
 func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 	t.Helper()
-	events, s := streamOf(t, meta, outs)
-	body := bodyOfResponse(meta, outs)
-	last := events[len(events)-1]
-	if !s.Done() || string(last.Response) != string(body.JSON()) {
-		t.Errorf("%+v\nstreamed %s\nwhole    %s", outs, last.Response, body.JSON())
-	}
-	if err := apischema.Check("Response", body.JSON()); err != nil {
-		t.Errorf("%s\n%v", body.JSON(), err)
-	}
-	if got, want := fmt.Sprintf("%s", keptItems(t, s)), fmt.Sprintf("%s", keptItems(t, body)); got != want {
-		t.Errorf("kept %s and %s", got, want)
-	}
-	checkDeltas(t, events, body.JSON())
+	client(t, meta).Check(t, outs)
 }
 
 // checkDeltas is a client: it puts items together and compares them with the Response in the end.
@@ -322,22 +341,9 @@ func TestResponseCancel(t *testing.T) {
 	}
 }
 
-// TestResponseFoldRandom cuts texts in random ways: however it is cut, the response is the same.
-func TestResponseFoldRandom(t *testing.T) {
-	meta := metaOf(t, everyTool)
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 7))
-		outs := outputs.Random(random, "f", "patch", "ns__g", "tool_search", "other")
-		if random.IntN(3) == 0 {
-			outs[len(outs)-1] = failureOut(errors.New("broken"))
-		}
-		whole := string(bodyOfResponse(meta, outs).JSON())
-		cut := outputs.Cut(random, outs)
-		if got := string(bodyOfResponse(meta, cut).JSON()); got != whole {
-			t.Fatalf("seed %d\ngot  %s\nwant %s", seed, got, whole)
-		}
-		checkResponseFold(t, meta, cut)
-	}
+func TestStreamedEqualsWhole(t *testing.T) {
+	c := client(t, metaOf(t, everyTool))
+	outputs.StreamedEqualsWhole(t, 60, func(*rand.Rand) outputs.Client[answered] { return c }, "f", "patch", "ns__g", "tool_search", "other")
 }
 
 // TestResponseStreamEmitFails: nothing more is written, but all of it is kept when the response is

@@ -1,4 +1,5 @@
-// Package outputs makes the outputs of turns with which the encoders of all APIs are tested.
+// Package outputs makes the outputs of turns with which the encoders of all APIs are tested, and checks
+// that what a client has of an answer is the same, streamed or whole.
 package outputs
 
 import (
