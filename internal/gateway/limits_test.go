@@ -179,3 +179,20 @@ func TestSpentOncePicked(t *testing.T) {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }
+
+// TestExceeded: a client is to wait for a limit of a key, but not for long, and not for what never fits.
+func TestExceeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		resets  time.Duration // 0: never
+		retries bool
+	}{"soon": {30 * time.Second, true}, "late": {time.Hour, false}, "never": {0, false}} {
+		e := &quota.ExceededError{Limit: quota.Limit{Unit: quota.Tokens, Max: 10}, Wanted: 20}
+		if c.resets > 0 {
+			e.Resets = time.Now().Add(c.resets)
+		}
+		got := exceeded(e)
+		if wait := got.RetryAfter; wait > c.resets || wait < c.resets-10*time.Second || (got.ShouldRetry == nil) != c.retries {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
