@@ -207,9 +207,16 @@ func runCodexPage(t *testing.T, s *e2e.Site, config string) {
 	}
 }
 
+// TestDocumentedRequests runs each curl of the documentation against its address on localhost, with all
+// APIs on.
 func TestDocumentedRequests(t *testing.T) {
-	const options = "ollama on"
+	const options = "ollama on\nimages on"
+	e2e.WithLogin(t) // pictures need it
 	s := e2e.NewSite(t, options)
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		call := scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: e2e.EncodeJSON(e2e.Fields{"prompt": r.UserText()})}
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, strings.Contains(string(r.Body), "imagegen") && len(r.ToolResults()) == 0
+	})
 	admin := s.WithAdmin(s.Caddyfile(options))
 	s.WaitReady()
 	run := 0
@@ -224,7 +231,7 @@ func TestDocumentedRequests(t *testing.T) {
 				}
 				run++
 				line = strings.NewReplacer("http://localhost:8080", s.URL, "http://localhost:11434", s.URL, "http://localhost:2019", admin.URL).Replace(line)
-				cmd := exec.CommandContext(e2e.Context(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1))
+				cmd := exec.CommandContext(e2e.Context(t), "bash", "-o", "pipefail", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1))
 				cmd.Dir = t.TempDir() // where it may write files
 				if output, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", b, err, output)
