@@ -394,3 +394,13 @@ func TestDeferredArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestDeferredDescribedOnce: only the first text about a deferred tool has its schema.
+func TestDeferredDescribedOnce(t *testing.T) {
+	d := deferredTools{functionName: "call_tool"}
+	d.add(prompt.Tool{Name: "Web", Schema: []byte(`{"type":"object"}`)})
+	first, again := d.describe("Web"), d.describe("Web")
+	if !strings.HasSuffix(first, `{"type":"object"}`) || again != "The tool Web can be called now." || !d.has("Web") {
+		t.Errorf("%s\n%s", first, again)
+	}
+}
