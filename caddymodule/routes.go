@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -365,15 +366,17 @@ func (h *Handler) ollamaRouteOf(path string) (route, bool) {
 	return unknownRoute.inOllamasForm(), strings.HasPrefix(path, "/api/") && !isMisspelt
 }
 
-// isOn reports whether an option of an API is on.
-func (h *Handler) isOn(option string) bool {
-	switch option {
-	case "":
-		return true
-	case "images":
-		return h.Images
-	case "ollama":
-		return h.Ollama
+// optionFields has the indexes of the fields of [Handler], by their names in JSON.
+var optionFields = func() map[string][]int {
+	fields := make(map[string][]int)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Handler]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		fields[name] = field.Index
 	}
-	return false
+	return fields
+}()
+
+// isOn reports whether an option of an API is on. An API without one is always on.
+func (h *Handler) isOn(option string) bool {
+	return option == "" || reflect.ValueOf(h).Elem().FieldByIndex(optionFields[option]).Bool()
 }
