@@ -19,7 +19,7 @@ import (
 // Option is an option of a block in the Caddyfile. It sets a field of a struct, and has the name that
 // the field has in JSON. The field's tag `option` has the syntax of the value:
 //
-//	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
+//	<n>, <size> or <duration>      above zero; also zero, if the tag default is "0" or the field is a pointer
 //	<size>|off or <duration>|off   off sets the field to -1; in JSON any negative value means off
 //	<text> or <name>               any text; an empty name, as an unset {$VARIABLE} gives, is refused
 //	own|all                        one of these words; for a bool: on|off, or a single word such as force

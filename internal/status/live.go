@@ -35,7 +35,7 @@ const answeringIndex = 3
 type Request struct {
 	ID         string    `json:"request_id"` // as in the header x-request-id
 	User       string    `json:"user,omitempty"`
-	Route      string    `json:"route"` // "chat", "responses", "messages", "ollama" or "images"
+	Route      string    `json:"route"` // the name of the API
 	Model      string    `json:"model"` // as the client named it, shortened
 	Choices    int       `json:"choices"`
 	State      State     `json:"state"`

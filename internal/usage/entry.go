@@ -14,7 +14,7 @@ type Entry struct {
 	RequestID   string     `json:"request_id"`
 	User        string     `json:"user,omitempty"`
 	Choice      int        `json:"choice"`
-	Route       string     `json:"route"` // "chat", "responses", "messages", "ollama" or "images"; of a refused request, also others
+	Route       string     `json:"route"` // the name of the API; of a refused request, also others
 	Model       string     `json:"model"`
 	Mode        string     `json:"output_mode"` // empty: the request was refused before its turns
 	Stream      bool       `json:"stream"`

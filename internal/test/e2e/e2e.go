@@ -3,15 +3,13 @@
 // model. Caddy runs in the process of the tests, which has only one; so the tests of a
 // package run one after another, and packages side by side:
 //
-//   - chat: chat completions, and what the model is asked and offered
+//   - a package for each API, with its name
 //   - clients: SDKs, the page, the demo, and what the documentation shows them to do
 //   - conversations: threads that are kept for the next request, and calls of tools,
 //     structured or textual
 //   - faults: kills, hangs, disconnects and reloads under load; pools, and several Caddys
 //     that share a Redis, behind a balancer
-//   - messages: Anthropic's Messages API, with Claude Code
 //   - operations: configuration, logins, keys, metrics, commands, start and exit
-//   - responses: the Responses API, stored or not
 package e2e
 
 import (

@@ -366,6 +366,9 @@ func checkHelp(_ block, words []string) error {
 	program := e2e.CodexBinary
 	if words[0] == "caddy" {
 		program = e2e.CaddyBinary
+		if _, err := os.Stat(program); err != nil {
+			return fmt.Errorf("run `make build`, which makes it: %w", err)
+		}
 	}
 	var subcommands []string
 	for _, word := range words[1:] {
