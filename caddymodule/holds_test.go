@@ -48,8 +48,8 @@ func TestHolds(t *testing.T) {
 	if others == nil {
 		t.Fatal("SECURITY.md does not say what every other route holds")
 	}
-	h := fakeHandler(t, t.Name())
-	h.Page, h.Ollama, h.Images = true, true, true
+	h := allOn(t, fakeHandler(t, t.Name()))
+	h.Page = true
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
 	h = running(t, h)
 	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageRoutes["/codex/status"]}
@@ -186,32 +186,27 @@ func (o *holdsObserver) waitForTurn(over <-chan struct{}) bool {
 	}
 }
 
+// bodies has a body for each route, by the beginning of its path. The first that fits counts.
+var bodies = []struct{ path, body string }{
+	{"/v1/responses/input_tokens", `{"model":"plain","input":"` + strings.Repeat("word ", 60_000) + `"}`}, // counting takes a moment
+	{"/v1/responses", `{"model":"plain","input":"x"}`},
+	{"/v1/conversations/*/items", `{"items":[{"type":"message","role":"user","content":"x"}]}`},
+	{"/v1/conversations", `{"metadata":{}}`},
+	{"/v1/images/generations", `{"prompt":"x"}`},
+	{"/v1/images/edits", `{"prompt":"x","images":[{"image_url":"data:image/png;base64,` +
+		`iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="}]}`},
+	{"/api/generate", `{"model":"plain","prompt":"x"}`},
+	{"/", `{"model":"plain","max_tokens":10,"messages":[{"role":"user","content":"x"}]}`},
+}
+
 // bodyFor returns a body for a route that is large enough to count.
 func bodyFor(pattern string) string {
-	padding := strings.Repeat(" ", 300<<10)
-	fields := map[string]any{"model": "plain"}
-	switch {
-	case strings.HasSuffix(pattern, "/items"):
-		fields = map[string]any{"items": []any{map[string]any{"type": "message", "role": "user", "content": "x"}}}
-	case strings.HasPrefix(pattern, "/v1/conversations"):
-		fields = map[string]any{"metadata": map[string]any{}}
-	case strings.HasPrefix(pattern, "/v1/images/"):
-		const picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
-		if fields["prompt"] = "x"; strings.HasSuffix(pattern, "/edits") {
-			fields["images"] = []any{map[string]any{"image_url": picture}}
+	for _, b := range bodies {
+		if strings.HasPrefix(pattern, b.path) {
+			return b.body + strings.Repeat(" ", 300<<10)
 		}
-	case pattern == "/api/generate":
-		fields["prompt"] = "x"
-	case strings.HasSuffix(pattern, "/input_tokens"):
-		fields["input"] = strings.Repeat("word ", 60_000) // counting takes a moment
-	case strings.HasPrefix(pattern, "/v1/responses"):
-		fields["input"] = "x"
-	default:
-		fields["messages"] = []any{map[string]any{"role": "user", "content": "x"}}
-		fields["max_tokens"] = 10
 	}
-	body, _ := json.Marshal(fields)
-	return string(body) + padding
+	return ""
 }
 
 // accountOfAnn returns the account of the user of the key.

@@ -117,17 +117,15 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// The option of each API turns it on.
-func TestOptionsOfAPIs(t *testing.T) {
-	for _, rt := range gateway.Routes() {
-		off, on := new(Handler), new(Handler)
-		if rt.API.Option != "" {
-			must.OK(t, json.Unmarshal([]byte(`{"`+rt.API.Option+`":true}`), on))
-		}
-		if !on.isOn(rt.API.Option) || off.isOn(rt.API.Option) != (rt.API.Option == "") {
-			t.Errorf("the option %q does not turn on %s", rt.API.Option, rt.Path)
+// allOn turns on all APIs of a configuration, and returns it.
+func allOn(t testing.TB, h *Handler) *Handler {
+	t.Helper()
+	for _, a := range gateway.APIs {
+		if a.Option != "" {
+			must.OK(t, json.Unmarshal(fmt.Appendf(nil, "{%q:true}", a.Option), h))
 		}
 	}
+	return h
 }
 
 // TestAddedAPI: without its option, an API outside /v1/ takes no path from other handlers.
@@ -135,9 +133,7 @@ func TestAddedAPI(t *testing.T) {
 	defer func(apis []*api.API, table map[string]route) { gateway.APIs, routes = apis, table }(gateway.APIs, routes)
 	gateway.APIs = append(slices.Clone(gateway.APIs), &echoapi.API)
 	routes = withRoutes(maps.Clone(routes))
-	on := fakeHandler(t, t.Name())
-	on.Images = true
-	on, off := running(t, on), started(t)
+	on, off := running(t, allOn(t, fakeHandler(t, t.Name()))), started(t)
 	for request, want := range map[string]string{"GET /echo/models": "plain", "POST /echo": "The first line must name a model."} {
 		method, path, _ := strings.Cut(request, " ")
 		if w, err := ask(on, method, path, "", nil); err != nil || !strings.Contains(w.Body.String(), want) {
@@ -565,7 +561,7 @@ func FuzzRoute(f *testing.F) {
 		if args := wanted[path]; args != nil { // a whole path comes before a pattern
 			wanted = map[string][]string{path: args}
 		}
-		h := &Handler{Images: true, Ollama: true}
+		h := allOn(t, new(Handler))
 		found, ok := h.exactRouteOf(path)
 		if len(wanted) > 1 || ok != (len(wanted) == 1) {
 			t.Fatalf("%q is %t, of %v", path, ok, wanted)
