@@ -98,6 +98,7 @@ func (c *Conn) call(ctx context.Context, spec call) error {
 
 var errAnsweredEarly = errors.New("the app-server answers a call before it was asked")
 
+// attempt makes a call one time: it takes a slot, sends the call and waits for the answer.
 func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if !spec.urgent {
 		if err := c.takeSlot(ctx, spec); err != nil {
@@ -126,17 +127,17 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 		if c.calls.abandon(id, p, errors.Is(context.Cause(ctx), ErrTimeout)) {
 			return context.Cause(ctx)
 		}
-		err = <-p.outcome
+		err = <-p.outcome // the wait has just ended in another way
 	}
-	if err == nil {
+	if err == nil { // the answer has come, so nothing else refers to p
 		err = p.decodeResult()
 		c.calls.reuse(p)
 	}
 	return err
 }
 
-// prepareCall encodes and registers a call that has its slot, so that waiting calls keep no lines in
-// memory. A retry encodes the line again.
+// prepareCall encodes and registers a call. The call must have its slot: calls that wait for a slot are
+// not encoded, so they need little memory.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent

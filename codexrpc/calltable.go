@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the table: if it has more calls, a call that has timed out is removed. Otherwise a
-// call with callbacks stays registered after a timeout, for a late answer.
+// maxAbandoned bounds the table. A call with callbacks stays registered after a timeout, for a late
+// answer, unless more than maxAbandoned calls are registered.
 const maxAbandoned = 1024
 
 // callTable has a connection's calls: the waiting calls, and the abandoned calls, whose callers have left.
@@ -62,7 +62,8 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister removes a call that was never sent, unless a timeout, say, has already removed it.
+// unregister removes a call that was never sent, unless the call has been removed already, for example
+// by a timeout.
 func (t *callTable) unregister(id int64, p *pendingCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,9 +73,10 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 	}
 }
 
-// abandon records that the caller stops waiting. It returns false if the wait has already ended in another
-// way; p.outcome then gets the result. If timedOut is true, the slot of the call is freed. Otherwise the
-// app-server still works on the call, which keeps its slot until the answer, at most for callTimeout.
+// abandon records that the caller stops waiting. It returns false if an answer or an error has already
+// ended the wait; the caller then reads it from p.outcome. If timedOut is true, the slot of the call is
+// freed. Otherwise the app-server still works on the call, so the call keeps its slot until the answer, at
+// most for callTimeout.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,7 +184,7 @@ func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
 		return nil, false
 	}
 	delete(t.registered, id)
-	delete(t.timeouts, p.method)
+	delete(t.timeouts, p.method) // an answer, even a late one, ends the row of timeouts
 	return p, p.abandoned
 }
 

@@ -225,20 +225,21 @@ func (c *Conn) handleNotification(m message) {
 		c.storeSignInResult(m.params)
 		return
 	}
-	e := &c.in.scratch
-	if e.Kind == 0 {
+	e := &c.in.scratch // parseMessage has read the notification into it
+	if e.Kind == 0 {   // the notification is no event, or an event that is not used
 		if kindOf(m.method) == 0 {
 			c.logUnused("notification", m.method)
 		}
 		return
 	}
 	t := c.thread(e.threadID)
+	if t == nil {
+		return
+	}
 	if e.Kind == EventItemStarted && e.ItemType == itemUserMessage {
 		t.notifyInputRead()
 	}
-	if t != nil {
-		t.accept(e)
-	}
+	t.accept(e)
 }
 
 // logUnused logs a message that this client does not know. kind says what it is.

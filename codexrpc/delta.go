@@ -46,6 +46,7 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
+// acceptDelta queues a delta of the running turn, and drops a delta of another turn.
 func (t *Thread) acceptDelta(d *delta) {
 	t.mu.Lock()
 	turnID := t.turnID

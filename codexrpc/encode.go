@@ -118,7 +118,7 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 	case Constant:
 		return append(dst, v...), nil
 	case map[string]any:
-		if v != nil {
+		if v != nil { // encode makes a nil map null
 			return appendMap(dst, v)
 		}
 	}
@@ -133,7 +133,7 @@ func (c Config) appendJSON(dst []byte) ([]byte, error) {
 	return appendMap(dst, c.Own, c.Fixed, c.Place)
 }
 
-// appendMap appends a JSON object: the fixed members as they are, then the map's, sorted by name.
+// appendMap appends a JSON object: the fixed members as they are, then members, sorted by name.
 func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string

@@ -137,12 +137,12 @@ func (c *Conn) isEcho(line []byte) bool {
 	switch {
 	case isInput(method, line):
 		if method == methodItemStarted {
-			c.thread(lastID(line, "threadId")).notifyInputRead()
+			c.thread(lastID(line, "threadId")).notifyInputRead() // does nothing if the thread is nil
 		}
 		return true
 	case method == methodRawItemCompleted:
-		// Every other raw item is either injected history or a new item of the model. Only a new
-		// item has the id of the running turn.
+		// This raw item is either injected history or a new item of the model. Only a new item has
+		// the id of the running turn.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
 		return t == nil || turnID == "" || turnID != t.currentTurnID()

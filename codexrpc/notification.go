@@ -143,7 +143,7 @@ func (e *Event) setWarning(text string) {
 	}
 }
 
-// setItem reads an item. Except of a completed message or picture, it reads only the type and the id.
+// setItem reads the type and the id of an item, and the content of a completed message or picture.
 func (e *Event) setItem(item wirejson.Value) {
 	var kind, id, text, phase, result, prompt, status, transparent, failure wirejson.Value
 	item.PickTyped(&kind, wirejson.Into("id", &id), wirejson.Into("text", &text), wirejson.Into("phase", &phase),
@@ -188,10 +188,10 @@ const (
 
 const roleAssistant = "assistant"
 
-// setRawItem reads an item of the Responses API. Codex's own form of the item lacks the arguments as
-// the model wrote them, the encrypted content and the status. For an item that this package does not
-// use (for example, a finished message without annotations), e.Kind becomes 0; consumers get the
-// content from the event in Codex's own form.
+// setRawItem reads an item of the Responses API. A raw item has what Codex's own form of the item (see
+// setItem) lacks: the arguments as the model wrote them, the encrypted content and the status. If the
+// raw item has nothing that is used, such as a finished message without annotations, e.Kind becomes 0:
+// the event in Codex's own form is enough.
 func (e *Event) setRawItem(item wirejson.Value) {
 	var kind, id, status, callID, name, namespace, arguments, encrypted, action, output, tools, role, content wirejson.Value
 	item.PickTyped(&kind, wirejson.Into("id", &id), wirejson.Into("status", &status), wirejson.Into("call_id", &callID),
@@ -245,8 +245,9 @@ const (
 	maxNoPictureOutput = 64 << 10
 )
 
-// writeToolNames writes the names of tools, or else their types, one per line. Of a namespace it writes the
-// names of the tools in it; only those in the namespace of [PictureTool] have the namespace before them.
+// writeToolNames writes the name of each tool with the prefix, or the type of a tool without a name, one per
+// line. Instead of a namespace, it writes the tools in the namespace. Only the namespace of [PictureTool]
+// becomes the prefix of its tools.
 func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value) {
 	for tool := range tools.Values() {
 		var kind, name, inner wirejson.Value
@@ -263,7 +264,7 @@ func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value)
 	}
 }
 
-// setAnnotations makes e an EventAnnotations if a message has exactly one part, and this has annotations.
+// setAnnotations makes e an EventAnnotations if a message has exactly one part, which has annotations.
 func (e *Event) setAnnotations(content wirejson.Value) {
 	if content.Kind() != wirejson.KindArray {
 		return

@@ -98,9 +98,9 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 // LastRateLimits returns the limits that were reported last. Their At is zero if there are none.
 func (c *Conn) LastRateLimits() RateLimits { return c.server.limits.snapshot() }
 
-// RateLimits asks the app-server for the limits of the account's plan; it may ask the provider. If that
-// fails, RateLimits returns the limits of [Conn.LastRateLimits] with the error, which is a *CallError if
-// the app-server refuses, for example because the provider needs no account.
+// RateLimits asks the app-server, which may ask the provider, for the limits of the account's plan. If the
+// call fails, RateLimits returns the limits of [Conn.LastRateLimits] and the error: a *CallError if the
+// app-server refuses the call, for example because the provider needs no account.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
@@ -122,7 +122,7 @@ type limits struct {
 // update merges a RateLimitSnapshot into the earlier one if both have the same LimitID: null for
 // the plan, credits or resets keeps the earlier value, and if both windows are null, the windows
 // and Reached stay. Allowed becomes allowed even if that is nil (not known), since the earlier
-// value may be wrong by now. A snapshot without any value changes nothing.
+// value may be wrong by now. If no value is known at all, nothing changes.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow

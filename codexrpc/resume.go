@@ -69,7 +69,7 @@ func (t *Thread) Completed() bool {
 // ([Thread.Completed]). After NextTurn, the caller may inject items before it calls StartTurn.
 // After an error, the caller must close the thread.
 func (t *Thread) NextTurn() error {
-	if err := t.queue.reset(true); err != nil {
+	if err := t.queue.reset(true); err != nil { // true: drops output of the model, too
 		return err
 	}
 	t.mu.Lock()
@@ -155,7 +155,7 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 // Queued events are dropped; but if one is output of the model, which the client would miss, AnswerCalls
 // fails. After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
-	if err := t.queue.reset(false); err != nil {
+	if err := t.queue.reset(false); err != nil { // false: fails if output of the model is queued
 		return err
 	}
 	lines := make([][]byte, len(results))

@@ -20,7 +20,7 @@ const MaxMessage = 96 << 20
 const readBuffer = 64 << 10
 
 // maxWritePart is how much of a message one Write gets, in bytes. A pipe buffers far less, so when
-// a Write returns, the other side has read nearly all of it (see Progress).
+// a Write returns, the other side has read nearly all of the part (see Progress).
 const maxWritePart = 1 << 20
 
 // maxKeptLine is the largest buffer, in bytes, that Read keeps for the next long line.
@@ -66,14 +66,15 @@ func (s *Stdio) Read() ([]byte, error) {
 	}
 }
 
-// readLine returns one line. The last line of the stream may lack its line end.
+// readLine returns one line. A line that does not fit into the buffer of s.br is collected in s.longLine.
+// Of a line above s.limit, only both ends are kept, in the error that is returned.
 func (s *Stdio) readLine() ([]byte, error) {
 	line, err := s.br.ReadSlice('\n')
 	if err == nil {
 		return line, nil
 	}
 	if !errors.Is(err, bufio.ErrBufferFull) {
-		if len(line) > 0 && errors.Is(err, io.EOF) {
+		if len(line) > 0 && errors.Is(err, io.EOF) { // the last line of the stream, without a line end
 			return line, nil
 		}
 		return nil, err
@@ -106,7 +107,7 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.longLine, nil
 }
 
-// HasNext reports whether the next Read certainly does not wait. If false, it may or may not.
+// HasNext reports whether the next Read certainly does not wait. If false, Read may wait.
 func (s *Stdio) HasNext() bool {
 	if s.br.Buffered() == 0 {
 		return false
@@ -178,7 +179,8 @@ func (r *countedReader) Read(p []byte) (int, error) {
 // calls Write, any may call Close, which ends a running Read or Write.
 type Transport interface {
 	// Read returns the next message, valid until the next Read. After an error that matches
-	// [ErrMessageTooLarge] it has skipped one message and may be called again; after others, not.
+	// [ErrMessageTooLarge], which says that one message was skipped, Read may be called again. After
+	// any other error, Read must not be called again.
 	Read() ([]byte, error)
 	// Write sends one message within the timeout. It may use the spare capacity of message,
 	// but must not use message after the return. After an error, the transport cannot be used any more.

@@ -200,8 +200,8 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 }
 
 // OnInput sets the function f that is called when Codex has read the input of the next turn, or the
-// results of the parked calls, and so has decoded the images in it. f may be nil and must be quick.
-// f is not called if the turn ends before that.
+// results of the parked calls, and so has decoded the images in them. f may be nil and must be quick.
+// f is not called if the turn ends before Codex has read them.
 func (t *Thread) OnInput(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *startingTurn) onAnswer(answer message, late bool) {
 	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
 		(*Thread)(s).setTurnID(id)
-	case late:
+	case late: // StartTurn has returned, so it cannot call endTurn
 		(*Thread)(s).endTurn(false) // turn/start was refused: there is no turn to wait for
 	}
 }
@@ -348,10 +348,11 @@ func (t *Thread) accept(e *Event) {
 	t.queue.push(e)
 }
 
-// mayBelong reports whether an event may belong to the running turn: it must have the turn's id. While this
-// id is not known, events of earlier turns (t.previousTurns) do not belong to it, nor do function calls and
-// outputs, since Codex repeats injected items under another turn's id; Recv later drops other turns'
-// events. If true, e.turnID is a copy that does not share the memory of the line.
+// mayBelong reports whether an event may belong to the running turn. If the turn's id is known, the event
+// must have this id. If the id is not known yet, all events may belong to the turn, except events of
+// t.previousTurns, and function calls and their outputs: Codex repeats injected ones under another turn's
+// id. Recv later drops events of other turns. If mayBelong returns true, e.turnID is a copy that does not
+// share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -389,7 +390,8 @@ func (t *Thread) setTurnID(turnID string) {
 	}
 }
 
-// endTurn records that the turn has ended, or that it was never started.
+// endTurn records that the turn has ended, or was never started. completed is false after a failure or an
+// interruption.
 func (t *Thread) endTurn(completed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -425,6 +427,8 @@ func (t *Thread) park(callID string, requestID json.RawMessage) bool {
 	return true
 }
 
+// countOutput counts an output of a call. After the output of the last answered call, Codex has read all
+// results, which notifyInputRead reports.
 func (t *Thread) countOutput() {
 	t.mu.Lock()
 	t.outputCount++
@@ -450,6 +454,6 @@ func (t *Thread) stopParking() []parkedCall {
 	defer t.mu.Unlock()
 	parked := t.parked
 	t.parked, t.refusesCalls = nil, true
-	t.answerCount += len(parked)
+	t.answerCount += len(parked) // the caller answers them
 	return parked
 }

@@ -109,9 +109,9 @@ var errClosedThread = errors.New("the thread was closed")
 func (t *Thread) interruptAndWait() {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
-	answered, cancelAnswer := context.WithTimeoutCause(ctx, interruptTimeout, ErrTimeout)
+	answerCtx, cancelAnswer := context.WithTimeoutCause(ctx, interruptTimeout, ErrTimeout)
 	defer cancelAnswer()
-	if err := t.Interrupt(answered); err != nil {
+	if err := t.Interrupt(answerCtx); err != nil {
 		t.conn.opts.Logger().Debug("interrupting a turn", "thread", t.id, "error", err)
 		if _, refused := errors.AsType[*CallError](err); refused {
 			var stop context.CancelFunc
