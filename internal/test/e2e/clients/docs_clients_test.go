@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
@@ -210,7 +211,12 @@ func runCodexPage(t *testing.T, s *e2e.Site, config string) {
 // TestDocumentedRequests runs each curl of the documentation against its address on localhost, with all
 // APIs on.
 func TestDocumentedRequests(t *testing.T) {
-	const options = "ollama on\nimages on"
+	options := ""
+	for _, a := range gateway.APIs {
+		if a.Option != "" {
+			options += a.Option + " on\n"
+		}
+	}
 	e2e.WithLogin(t) // pictures need it
 	s := e2e.NewSite(t, options)
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
