@@ -6,8 +6,8 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 type actionCount struct{ textual, structured int }
 
 // countActions counts the calls that have all arguments and are not counted yet. It is called before each
-// block. Without Dedup, nothing is counted before the first block, since structured calls then do not
-// repeat each other. With Dedup they may, so Reset already makes the map.
+// block. Without Dedup, counting begins with the first block: structured calls alone repeat no other call.
+// With Dedup, structured calls may repeat each other, so Reset makes the map, and counting begins at once.
 func (c *Choice) countActions() {
 	if c.actions == nil {
 		c.actions = make(map[usetool.ActionKey]actionCount)
@@ -19,8 +19,8 @@ func (c *Choice) countActions() {
 	}
 }
 
-// countAction counts a call for its action. It returns the counts before this call. sameStructured is only
-// set with Dedup: the call is structured and repeats an earlier structured call with exactly its arguments.
+// countAction counts a call for its action. It returns the counts before this call. sameStructured is true
+// only with Dedup, if a structured call has exactly the arguments of an earlier structured call.
 func (c *Choice) countAction(call *callState) (before actionCount, sameStructured bool) {
 	if c.actions == nil {
 		return actionCount{}, false
@@ -28,7 +28,7 @@ func (c *Choice) countAction(call *callState) (before actionCount, sameStructure
 	action := usetool.Action(call.name, call.args.String())
 	before = c.actions[action]
 	if !call.isShown() && c.isFull() && before == (actionCount{}) {
-		return before, false // the call is above the limit and will be dropped, so it is not counted
+		return before, false // the first call of its action is above the limit: it will be dropped
 	}
 	after := before
 	if call.fromText {

@@ -31,12 +31,12 @@ func (a *Aggregator) Ingest(choice int, event []byte) Result {
 }
 
 // IngestEvent is Ingest with the position of the event in the stream of the choice, from 1 on. It is for
-// events without a number, such as chat deltas. An event whose position is not above the highest position
-// so far is a repetition and changes nothing. Position 0 means that the event has no position.
+// events without a sequence_number, such as chat deltas. An event whose position is not above the highest
+// position so far is a repetition and changes nothing. Position 0 means that the event has no position.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c := a.choice(choice); c != nil && position > 0 {
+	if c := a.choice(choice); c != nil && position > 0 { // without a Choice, ingest reports the error
 		if position <= c.position {
 			a.stats.Events++
 			a.stats.Duplicates++

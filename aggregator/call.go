@@ -45,7 +45,7 @@ type callState struct {
 	json      wirejson.Lexer // finds the end of the arguments, see hasAllArguments
 	jsonBytes int            // how many bytes of args json has read
 	jsonEnded bool           // the JSON value in args is complete
-	lastList  uint64         // Input.list of the last input about the call
+	lastList  uint64         // the list that the last input about the call was in, see Input.list
 
 	emittedBytes int  // how many bytes of args were in deltas
 	replaced     bool // args was replaced since the last delta
@@ -96,7 +96,8 @@ func (c *callState) matchesName(name string) bool {
 
 func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
-// backendID returns the backend's id of the call, or else the app-server's id of the item, which is equal.
+// backendID returns the backend's id of the call. If none has come, it returns the app-server's id of the
+// item: Codex gives both the same value.
 func (c *callState) backendID() string {
 	return cmp.Or(c.backendIDs[keyID], c.backendIDs[keyThreadItem])
 }
@@ -130,8 +131,8 @@ func (c *callState) hasText(in *Input) bool {
 // textHash is the hash of a complete text; zero: not known.
 type textHash [sha256.Size]byte
 
-// receivedText reports whether an input's complete text is the first of its completeKind that came for
-// the call. Callers may check many calls, so it compares the texts by their hashes.
+// receivedText reports whether an input's complete text equals the first text of the same completeKind that
+// came for the call. Callers may check many calls, so receivedText compares hashes.
 func (c *callState) receivedText(in *Input) bool {
 	kind := in.completeKind()
 	return kind != completeNone && c.completeHashes[kind] == in.textHash()
@@ -190,7 +191,7 @@ func (c *callState) appendFragment(text string, choice *Choice) {
 	switch {
 	case second && c.pendingHalf != "":
 		c.appendText(joinHalves(c.pendingHalf, text), choice)
-	case second, c.pendingHalf != "":
+	case second, c.pendingHalf != "": // one half came without the other
 		c.appendText(replacementChar, choice)
 	}
 	if second {

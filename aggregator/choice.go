@@ -21,8 +21,8 @@ type ChoiceOptions struct {
 	Scanner *ScannerOptions
 	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.
 	ToolName func(name string) string
-	// Dedup drops every repeated call. Without it, a call is dropped only if a block and a structured call
-	// are the same.
+	// Dedup drops every repeated call. Without Dedup, only a block and a structured call that are the same
+	// count as a repetition.
 	Dedup bool
 }
 
@@ -120,8 +120,8 @@ type Part struct {
 	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
 }
 
-// Text reads the next piece of the text, which may be cut anywhere. It appends the parts that are certain
-// to out, and returns out.
+// Text reads the next piece of the text, which may be cut anywhere. It appends to out the parts that are
+// already certain, and returns out.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
 		return append(out, Part{Kind: PartText, Text: text})
@@ -139,7 +139,7 @@ func (c *Choice) Plain(text string) bool {
 }
 
 // EndMessage ends a message: it appends the held text to out, and returns out. An open block becomes text,
-// after a PartBlockAborted with this reason (empty: [usetool.AbortUnclosed]).
+// after a PartBlockAborted with the given reason (empty: [usetool.AbortUnclosed]).
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -171,6 +171,7 @@ func (c *Choice) appendParts(out []Part) []Part {
 	return out
 }
 
+// addBlock makes a call of a block. Each part that it appends has the block's text, pattern and offset.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	first, name := len(out), s.Name
 	if c.opts.ToolName != nil {
@@ -195,7 +196,7 @@ func (c *Choice) Writing() bool {
 		return c.Held() > 0
 	}
 	block := c.scanner.useTool.held
-	return !usetool.IsProse(string(block[:min(len(block), 2*usetool.MaxOpener)]))
+	return !usetool.IsProse(string(block[:min(len(block), 2*usetool.MaxOpener)])) // IsProse reads no more bytes
 }
 
 // Held returns how many bytes of the text are held.

@@ -16,7 +16,7 @@ const (
 	maxIndent = 3 // spaces before a fence
 )
 
-// codeFence finds out what of a Markdown text is in fenced code. Zero: the beginning of a text.
+// codeFence finds out which bytes of a Markdown text are in fenced code. The zero value begins a text.
 //
 // A fence opens at the start of a line, after at most three spaces, with three or more ` or ~; after `, the
 // line must have no other `. It is closed by a line with at least as many of the same mark, at most three
@@ -37,6 +37,7 @@ func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 // inside reports whether the last byte read is in fenced code, or after the marks of an opening fence.
 func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
+// step reads the next byte.
 func (t *codeFence) step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()

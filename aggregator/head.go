@@ -6,9 +6,9 @@ const legacySlot = -1
 
 // callHead records the heads of a call: chat deltas with the call's name. A later head is a fragment of the
 // arguments or a repetition of the first head (see the package documentation). callHead counts the later
-// heads that equal the first head and follow it directly. If another head differs from it, the counted
-// heads were fragments, and their text is added. If a fragment without a name, or the end of the call,
-// comes before that, the counted heads were repetitions.
+// heads that equal the first head and follow it directly. If a later head differs from the first, the
+// counted heads were fragments, and their text is added. If a fragment without a name, or the end of the
+// call, comes earlier, the counted heads were repetitions.
 type callHead struct {
 	seen         bool // the first head has come
 	areFragments bool // a later head differed: all heads are fragments
@@ -27,7 +27,7 @@ type callHead struct {
 //     entry both have an id.
 func (c *Choice) findChatEntry(in *Input) *callState {
 	found := c.callsByPlace[in.place]
-	if in.Name == "" && found != nil && found.backendID() == in.ID {
+	if in.Name == "" && found != nil && found.backendID() == in.ID { // a further fragment of this call
 		return found
 	}
 	if in.ID != "" {
@@ -70,7 +70,7 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 // repetition. If the head shows that earlier heads were fragments, isFragmentHead appends their text.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 	h := &call.head
-	text, _ := cutFirstHalf(in.Text)
+	text, _ := cutFirstHalf(in.Text) // such a half is not added to the arguments yet
 	if !h.seen {
 		// If an event of another shape has given the call a name and a text, the head adds nothing.
 		adds := !call.isShown() || call.source == SourceNone

@@ -217,7 +217,7 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || kind == keyThreadItem && id == call.backendIDs[keyID] {
-		return
+		return // if both ids are equal, findByID finds the call by the first
 	}
 	sharing := c.callsByID[key{kind, id}]
 	switch {

@@ -34,12 +34,12 @@ func (in *Input) isAnonymous() bool {
 // certain, and returns out. An input that changes nothing adds a part that says so.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
-	in.raw = true
+	in.raw = true // the items are of the app-server, not of a Responses stream
 	return c.applyInput(&in, out)
 }
 
-// Repeats reports whether an earlier input of this kind gave the call these arguments. Call would ignore
-// such an input.
+// Repeats reports whether Call would ignore an input, since an earlier input of the same kind gave the call
+// the same arguments.
 func (c *Choice) Repeats(in Input) bool {
 	in.raw = true
 	found := c.find(&in)
@@ -141,7 +141,7 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 		call.truncated = true // none of the JSON is kept: a part of it would be invalid
 		return true, 0
 	case in.Text == "", call.hasText(in):
-		if in.Text != "" || call.source != SourceParsed {
+		if in.Text != "" || call.source != SourceParsed { // an empty text leaves the JSON of Codex provisional
 			call.source = max(call.source, in.Source)
 		}
 		return false, 0
@@ -164,9 +164,10 @@ func (c *Choice) setCompleteText(call *callState, in *Input) (changed bool, note
 	return true, note
 }
 
-// show appends the changes of a call since its last delta to out, and returns out. A call that is
-// shown for the first time gets its ordinal and its id. A call that repeats another one or is above
-// the limit is dropped instead. show does nothing yet for a call that has no name.
+// show appends the changes of a call since its last delta to out, and returns out. ended says that the call
+// has just become complete, which is a change, too. A call that is shown for the first time gets its
+// ordinal and its id. A call that repeats another call or is above the limit is dropped instead. A call
+// that has no name yet is not shown.
 func (c *Choice) show(call *callState, ended bool, out []Part) []Part {
 	if call.name == "" || call.dropped {
 		return out
@@ -199,8 +200,8 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// faultOf returns the part for an input that cannot begin a call, or 0. Such an input has no name, and is
-// an entry of a complete message, a chat delta without id and text, or without id and place.
+// faultOf returns the part for an input that cannot begin a call, or 0. Without a name, these cannot: an
+// entry of a complete message, a chat delta with neither id nor text, an input with neither ids nor place.
 func faultOf(in *Input) PartKind {
 	switch {
 	case in.Name != "":
@@ -212,8 +213,8 @@ func faultOf(in *Input) PartKind {
 	return 0
 }
 
-// addBlockCall makes a call of a block. If a block of the message at the same place has made a call
-// already, it makes none.
+// addBlockCall makes a call of a block, unless a block at the same place of the message has already made a
+// call. The zero place means that the block is new.
 func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
 	c.countActions()
 	return c.applyInput(&Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at, fromText: true}, out)

@@ -13,7 +13,7 @@ const (
 	// maxNameBytes bounds names and ids. Codex allows names of 128 characters.
 	maxNameBytes = 4 << 10
 	// maxKeyBytes bounds a choice's names, ids and places, in bytes. Each id or place counts keySize more,
-	// for entries in maps and a share of the call. 1,024 calls with four of each need some 1.2 MiB.
+	// for entries in maps and a share of the call. 1,024 calls, with four ids or places each, need 1.2 MiB.
 	maxKeyBytes = 2 << 20
 	keySize     = 256
 )

@@ -50,8 +50,8 @@ type ScannerOptions struct {
 //
 // Patterns read only the text between <use_tool> blocks. So a <use_tool> block within a block of a pattern
 // is found, as by clients that search the whole text for <use_tool>, and the outer block is given up as
-// [usetool.AbortNested]. Of the openers that match, the one that ends first begins the block; if several
-// end there, the longest.
+// [usetool.AbortNested]. Of the openers that match, the one that ends first begins the block; of several
+// that end at the same byte, the longest.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -75,8 +75,8 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed reads the next piece of the text, which may be cut anywhere. It appends the segments that are
-// certain to out, and returns out. Text in which no opener may begin is a substring of the piece. A
+// Feed reads the next piece of the text, which may be cut anywhere. It appends to out the segments that are
+// already certain, and returns out. Text in which no opener may begin shares the memory of the piece. A
 // [usetool.SegmentText] never ends in a UTF-8 sequence that the next piece may complete.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
@@ -91,7 +91,7 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
 // Finish ends a message: it appends all held text to out, and returns out. An open block becomes text,
-// after a SegmentAborted with this reason (empty: [usetool.AbortUnclosed]). Afterwards, the next message of
+// after a SegmentAborted with the given reason (empty: [usetool.AbortUnclosed]). Then the next message of
 // the choice may be fed; its offsets continue. Calling Finish again adds nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {

@@ -23,7 +23,8 @@ type blockForm struct {
 	prefix string // the beginning of every opener
 }
 
-// match returns the size of the opener at the beginning of text, or 0. more: text may become an opener.
+// match returns the size of the opener at the beginning of text. If there is none, size is 0, and more
+// reports whether text may become an opener.
 func (f *blockForm) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.prefix))
 	switch {
@@ -82,7 +83,7 @@ type layer struct {
 	examined int64 // bytes examined, for the tests of linear cost
 }
 
-// feed reads the next piece, appends the segments that are certain to out, and returns out.
+// feed reads the next piece, appends to out the segments that are already certain, and returns out.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
 		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
@@ -97,7 +98,7 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.reader == nil {
 		l.emitText(min(l.pos, len(l.window)-partialRune(l.window)))
 	}
-	if l.pendingStart > 0 || len(l.held) == 0 {
+	if l.pendingStart > 0 || len(l.held) == 0 { // otherwise, held already has all pending bytes
 		l.held = append(l.held[:0], l.window[l.pendingStart:]...)
 	}
 	l.pos, l.pendingStart, l.window, l.piece = l.pos-l.pendingStart, 0, nil, ""
@@ -126,7 +127,7 @@ func (l *layer) isPlain(text string) bool {
 }
 
 // finish appends all pending bytes to out, and returns out. An open block becomes text, after a
-// SegmentAborted with this reason. fence is the Markdown state at the beginning of the next text.
+// SegmentAborted with the given reason. fence is the Markdown state at the beginning of the next text.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -154,6 +155,7 @@ func partialRune(text []byte) int {
 	return 0
 }
 
+// scan finds and reads blocks up to the end of the window.
 func (l *layer) scan() {
 	for l.pos < len(l.window) {
 		if l.reader != nil {
@@ -222,6 +224,7 @@ func (l *layer) moveFence(text []byte) {
 	}
 }
 
+// beginBlock begins a block of the form f, whose opener is window[start:end]. The text before is emitted.
 func (l *layer) beginBlock(f *blockForm, start, end int) {
 	l.examined += int64(end - l.pos)
 	l.emitText(start)
@@ -241,6 +244,7 @@ func (l *layer) beginBlock(f *blockForm, start, end int) {
 	}
 }
 
+// readBlock reads the open block on, up to its end, the end of the window or MaxBlock bytes.
 func (l *layer) readBlock() {
 	block := l.window[l.pendingStart:min(len(l.window), l.pendingStart+l.opts.MaxBlock)]
 	from := l.pos - l.pendingStart

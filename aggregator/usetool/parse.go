@@ -39,8 +39,8 @@ var (
 )
 
 // Parse reads one whole <use_tool …>…</use_tool> block, and ignores attributes of the opening tag. The
-// arguments are the text between <args> and </args> if only the name stands beside it, else an object of
-// the parameter tags ({} if there are none).
+// arguments are the text between <args> and </args> if the block has only the name besides, else an object
+// of the parameter tags ({} if there are none).
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
 	size, _ := Opener(wirejson.View(block))
@@ -112,7 +112,7 @@ func cutName(body string) (name, rest string, err error) {
 		}
 	}
 	before, inner, _ := strings.Cut(body, nameOpener)
-	name, after, found := strings.Cut(inner, nameCloser) // not in an empty text
+	name, after, found := strings.Cut(inner, nameCloser) // without a <name>, inner is empty and has no closer
 	switch name = strings.TrimSpace(name); {
 	case !found:
 		return "", "", errNoName

@@ -4,7 +4,7 @@ import "strings"
 
 // Runs counts the blocks of a text that Obsidian Copilot runs. Such a block has a name, and goes from a
 // <use_tool> without attributes to the next </use_tool> or to the end of the text. Unlike in a Scanner, a
-// </use_tool> in a JSON string ends it. The zero value begins a text. A copy reads on independently.
+// </use_tool> in a JSON string ends the block. The zero value begins a text. A copy reads on independently.
 type Runs struct {
 	closedBlocks int  // blocks that have ended and that the client runs
 	open         bool // a block is open
@@ -70,6 +70,7 @@ func (r *Runs) endBlock() {
 	*r = Runs{closedBlocks: r.closedBlocks}
 }
 
+// step reads the next byte.
 func (r *Runs) step(b byte) {
 	copy(r.lastBytes[:], r.lastBytes[1:])
 	r.lastBytes[len(r.lastBytes)-1] = b

@@ -102,8 +102,8 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// renameAliases gives a call's parameters the names of [Canon]. An alias stays if the call has the
-// canonical name, too. It returns the tool's parameters in Canon, or false if Canon does not have the tool.
+// renameAliases changes the names in given to those of [Canon]. An alias stays if given has the canonical
+// name, too. params are the tool's parameters in Canon; known is false if Canon does not have the tool.
 func renameAliases(name string, given []Param) (params []ToolParam, known bool) {
 	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
 	if at < 0 {

@@ -103,9 +103,9 @@ func compactJSON(value string) string {
 	return string(compact)
 }
 
-// spaceClosers adds a space to closing tags that for the client would end the parameter, the block
-// around the text, or an earlier tag in it. </b > does not end <b>, as the client sees it. If the
-// text also has a <b >, the tag gets two spaces, and so on.
+// spaceClosers adds a space to the closing tags of a text that for the client would end the parameter, the
+// block, or an earlier opening tag of the text: for the client, </b > does not end <b>. If the text also
+// has a <b >, the closing tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	opened := map[string]bool{name: true, blockTag: true}
 	var out strings.Builder
