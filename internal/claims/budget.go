@@ -14,9 +14,9 @@ const (
 // Budget is a number of bytes, or of other units, that requests share, each with a [Claim] on a
 // part. A claim fails immediately if there is no room. A Budget is safe for concurrent use.
 //
-// A user who shares the server with others (see [Crowd]) may hold at most as much as is still free after
-// that: half of the budget if nobody else uses it, or a third if one other user uses as much. But each user
-// may always use minShare units, if so many are free.
+// A user who shares the server with others (see [Crowd]) must leave as much free as the user holds. So the
+// user may hold half of the budget if nobody else uses it, or a third if one other user holds as much. But
+// each user may always use minShare units, if so many are free.
 type Budget struct {
 	limit, minShare int64
 	crowd           *Crowd
@@ -41,7 +41,8 @@ func (b *Budget) Held() int64 {
 // Claim returns an empty claim of a user. The caller must call Release at the end.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
-// fits reports whether a claim may grow by n. The caller holds the lock.
+// fits reports whether a claim may grow by n: the budget has room, and the user's share allows it. The
+// caller holds the lock.
 func (b *Budget) fits(c *Claim, n int64) bool {
 	limit := b.limit
 	if c.size+n > smallClaim {

@@ -2,8 +2,8 @@ package claims
 
 import "io"
 
-// Bytes are bytes that wait for somebody who may be slow, such as a client. They have the claim of
-// their memory: only [Claim.Keep] makes them, and the last write gives the memory back.
+// Bytes are bytes that are kept for a reader who may be slow, such as a client. claim counts their
+// memory: [Claim.Keep], which makes all Bytes, enlarges the claim, and the last Write releases it.
 type Bytes struct {
 	data  []byte
 	claim *Claim
@@ -18,7 +18,7 @@ func (c *Claim) Keep(data []byte) (Bytes, bool) {
 // Len returns the number of bytes that are not written yet.
 func (b *Bytes) Len() int { return len(b.data) }
 
-// Write writes the next bytes, at most n. With the last bytes, it releases the claim.
+// Write writes the next bytes, at most n. With the last bytes, it releases the claim, even after an error.
 func (b *Bytes) Write(w io.Writer, n int) error {
 	piece := b.data[:min(n, len(b.data))]
 	if b.data = b.data[len(piece):]; len(b.data) == 0 {

@@ -19,8 +19,8 @@ func (q *Queue) forget(u *queueUser) {
 	}
 }
 
-// canAdmit reports whether a new request gets its slots immediately: they are free, the user may hold
-// them, and nobody waits but users who have reached their limit.
+// canAdmit reports whether a new request gets its slots immediately: they are free, the user may hold them,
+// no request of the user waits, and all other users who wait have reached their limits.
 func (q *Queue) canAdmit(u *queueUser, weight int) bool {
 	if u.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(u, weight) {
 		return false
@@ -48,7 +48,8 @@ func (q *Queue) freeSlots(u *queueUser, weight int) {
 	q.forget(u)
 }
 
-// enqueue puts a request into its user's line, behind those that arrived before it, if there is room.
+// enqueue puts a request into its user's line, behind the requests that did not arrive later. If the queue
+// is full and makeRoom makes no room, the error is ErrFull.
 func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, error) {
 	if q.waiting >= q.opts.Queue && !q.makeRoom(u) {
 		q.forget(u)
@@ -88,6 +89,7 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
+// makeRoom ends the wait of the evictable request with ErrFull. It returns false if there is none.
 func (q *Queue) makeRoom(u *queueUser) bool {
 	last := q.evictable(u)
 	if last == nil {
@@ -142,6 +144,7 @@ func (q *Queue) endWait(w *waiter, err error) {
 // shareOfFree slots for each slot that is still free afterwards.
 const shareOfFree = 7
 
+// mayHold reports whether the limit of a user allows weight more slots, see [Queue].
 func (q *Queue) mayHold(u *queueUser, weight int) bool {
 	if q.opts.PerUser > 0 {
 		return u.running+weight <= q.opts.PerUser

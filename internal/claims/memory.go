@@ -21,7 +21,7 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = NewCrowd(m.hasSeveralUsers.Load)
-	// A request waits here only while it has slots for its turns, and their limit also bounds this queue.
+	// Only requests that have slots for their turns wait here. So the limit of turns also bounds this queue.
 	m.Queue = NewQueue(QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
 	// Codex decodes an image without a pause, on one of as many OS threads as the machine has processors.
 	// While all of them decode, Codex answers nobody. So one OS thread is left free.

@@ -104,8 +104,8 @@ func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
 	return slots
 }
 
-// acquire gets slots for a request. arrived decides the place in the line of the user: a request that
-// arrived later waits behind it. Requests with the same time wait in the order of their calls.
+// acquire gets slots for a request. arrived decides the place in the user's line: behind all requests that
+// did not arrive later. Except for AcquireInOrder, arrived is zero, so the order of the calls decides.
 func (q *Queue) acquire(ctx context.Context, user string, weight int, timeout time.Duration, arrived time.Time) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -204,19 +204,19 @@ func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) erro
 	}
 }
 
-// cancelWait ends the wait of w for a reason, ErrTimeout or the cause of the end of ctx. If w has got
-// its slots at the last moment, it keeps them after a timeout, and frees them if ctx has ended.
+// cancelWait ends the wait of w for a reason: ErrTimeout, or the cause of the end of ctx. If w has got its
+// slots at the last moment, w keeps them after a timeout; if ctx has ended, cancelWait frees them.
 func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.elem != nil {
+	if w.elem != nil { // w still waits
 		q.dequeue(w)
 		q.forget(w.user)
 		q.grantFreeSlots() // other requests may have waited behind w
 		return reason
 	}
 	if w.err != nil || errors.Is(reason, ErrTimeout) {
-		return w.err
+		return w.err // nil after a timeout: w keeps its slots
 	}
 	q.freeSlots(w.user, w.weight)
 	return reason

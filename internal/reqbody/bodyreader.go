@@ -39,8 +39,8 @@ type bodyReader struct {
 	open       bool // between begin and close
 	aborted    bool // a deadline was set
 
-	// timer calls checkFunc, which is check. Both are made once, and used for many bodies: if timer fires
-	// too late, during the next body, the check does no harm.
+	// timer calls checkFunc, which is the method check. Both fields are set once and used for many bodies:
+	// if timer fires too late, during the next body, the check does no harm.
 	timer     *time.Timer
 	checkFunc func()
 }

@@ -31,7 +31,7 @@ func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
 }
 
-// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. Others fail with ErrEncoding.
+// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. For others, it returns ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(Encoding(r))) {
 	case "", "identity":
@@ -53,7 +53,7 @@ type decoder struct {
 	claim     *claims.Claim // of the body; the memory of the decoder is added to it
 
 	decoded io.Reader // the decoded body; nil before the first Read
-	close   func()
+	close   func()    // frees what only a zstd decoder has to free; else it does nothing
 }
 
 // encodedBody is the body from which a decoder reads. It keeps the error of a failed read, so that

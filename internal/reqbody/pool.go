@@ -42,8 +42,8 @@ type Pool struct {
 }
 
 // NewPool returns a pool of bodies. A body has at most maxSize bytes. All bodies together take at most
-// memory bytes, of which maxSize bytes are reserved for joining a body. crowd finds out whether a user
-// has to leave memory to others.
+// memory bytes. maxSize bytes of them are reserved for the body whose chunks are being joined, since this
+// body takes its memory twice. crowd finds out whether a user has to leave memory to others.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
@@ -88,7 +88,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	defer reader.close() // also if a Read panics
 	defer context.AfterFunc(ctx, reader.checkFunc)()
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
-	if reader.close() && err == nil {
+	if reader.close() && err == nil { // the body is complete, but its connection is unusable
 		if err = context.Cause(ctx); err == nil { // ctx has not ended, so the client was too slow
 			err = os.ErrDeadlineExceeded
 		}
@@ -107,6 +107,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	return nil, err
 }
 
+// decode reads a body to its end and decodes it. encoding may be "", contentLength below 0.
 func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	if encoding == "" {
 		return p.read(body, contentLength, claim)
@@ -164,8 +165,8 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	return err == nil
 }
 
-// LimitDiscard limits to two seconds how long the HTTP server reads on in a refused body. It reads on over
-// HTTP/1, since many clients read the answer only after they have sent the whole body.
+// LimitDiscard limits to two seconds how long the HTTP server reads on in a refused body. Over HTTP/1, the
+// server reads on because many clients read the answer only after they have sent the whole body.
 func LimitDiscard(w http.ResponseWriter) {
 	// The error is ignored: a writer without deadlines has no connection, so no client can be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -196,13 +197,14 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if n < len(first)/2 {
+	if n < len(first)/2 { // the piece is much too large for the body
 		first = slices.Clone(first[:n])
 	}
 	claim.Shrink(int64(cap(first))) // a decoder has also claimed memory, which is free now
 	return first[:n], nil
 }
 
+// readMore reads the rest of a body that begins with first, and returns the whole body.
 func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {

@@ -33,7 +33,7 @@ func newZstdDecoder(encoded io.Reader, claim *claims.Claim) (*zstd.Decoder, erro
 	var head zstd.Header
 	known := head.Decode(start) == nil && !head.Skippable
 	if known && (!head.HasFCS || head.FrameContentSize > 0) {
-		if window = head.WindowSize; head.SingleSegment {
+		if window = head.WindowSize; head.SingleSegment { // such a frame declares only the size of its content
 			window = head.FrameContentSize
 		}
 		window = min(max(window, zstd.MinWindowSize), maxWindow)
