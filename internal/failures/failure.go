@@ -41,12 +41,12 @@ var sentinels = []struct {
 // *appserver.NotReadyError, the errors of turn about pictures, the sentinels of codexrpc and turn,
 // and the errors of contexts. Any other error becomes an error with status 500.
 //
-// Message is a fixed text, or the text of Codex or of the model's provider without URLs, network
-// addresses and paths. If the provider rejects the request (400), paths stay, since the message may
-// name a field of the request as a path.
+// The error's Message is a fixed text, or the text of Codex or of the model's provider without URLs,
+// network addresses and paths. If the provider rejects the request (400), paths stay, since the message
+// may name a field of the request as a path.
 //
-// Detail is the whole text, for the operator's log. It is empty if the context was canceled. It is
-// also empty if the status is 400, since the text may quote the request.
+// The error's Detail is the whole text, for the operator's log. It is empty if the context was canceled.
+// It is also empty if the status is 400, since the text may quote the request.
 func APIError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -132,7 +132,7 @@ func fromNotReady(e *appserver.NotReadyError) *apierror.Error {
 	}
 	c := notReady
 	if c.RetryAfter = max(apierror.Soon, e.RetryAfter); e.Final {
-		c.RetryAfter, c.ShouldRetry = 0, new(bool)
+		c.RetryAfter, c.ShouldRetry = 0, new(bool) // false: trying again is of no use
 	}
 	return c.New(notReadyMessage(e))
 }

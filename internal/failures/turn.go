@@ -209,7 +209,7 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// These begin messages: the provider cannot be reached, or Codex does not know the account of its login.
+// The beginnings of messages: if the provider cannot be reached, and if LacksAccount is true.
 const (
 	unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 	noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "

@@ -83,14 +83,14 @@ func (s *Set) Begin(e *Entry, r Request) {
 	s.entries[e] = struct{}{}
 }
 
-// Release removes the request. It may be called more than once.
+// Release removes the request from its set. It may be called more than once.
 func (e *Entry) Release() {
 	e.set.mu.Lock()
 	defer e.set.mu.Unlock()
 	delete(e.set.entries, e)
 }
 
-// Enter changes the state.
+// Enter changes the state to s, which must be one of states.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
 // SetProcess sets the process that runs the request. Only the first call has an effect, even if the

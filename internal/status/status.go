@@ -67,7 +67,7 @@ func (a AppServer) Public(remedy string) AppServer {
 type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "failing", "spent" or "signed_out"
 	Cause    string    `json:"cause,omitempty"`    // why State is neither unknown nor fine, as a word
-	Reason   string    `json:"reason,omitempty"`   // the same as a sentence, with what to do
+	Reason   string    `json:"reason,omitempty"`   // the cause as a sentence, with what to do
 	ResetsAt time.Time `json:"resets_at,omitzero"` // when a spent plan resets
 	// RestsUntil is when a turn tries the login again, if the login does not work.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
