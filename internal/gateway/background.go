@@ -25,7 +25,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 		if !claim.Grow(answer.meta.InProgressSize()) {
 			return g.refuse(w, r, apierror.AnswerMemory())
 		}
-		snapshot, _ = claim.Keep(answer.meta.InProgress())
+		snapshot, _ = claim.Keep(answer.meta.InProgress()) // always fits: Grow has claimed the memory
 	}
 	if err := g.objects.Begin(r.Context(), answer.runningResponse()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
@@ -64,6 +64,7 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 	return background
 }
 
+// runBackground starts and runs the turn of a background response, reports its end, and closes ex.
 func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *responder) {
 	defer ex.close()
 	defer responder.log.End()
@@ -73,7 +74,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease convers
 		g.report(ex.r, g.respond(ctx, run, responder))
 		return
 	}
-	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
+	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok { // the timeout, or a cancellation
 		err = cause
 	}
 	settleAll(run.choices, err)

@@ -66,7 +66,7 @@ func (c *choice) Restarted() {
 	c.run.responder.restart()
 }
 
-// Leave passes outputs that were withheld when the client left to the responder, which may store them.
+// Leave is for the outputs that were withheld when the client left. The responder may store these outputs.
 func (c *choice) Leave(outputs []turn.Output) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

@@ -61,6 +61,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 // lastEventsWait is how long follow waits for the last events after the exit has ended the request.
 const lastEventsWait = 2 * time.Second
 
+// undeliveredStream returns the outcome of a stream that was begun but broken off because of err.
 func undeliveredStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	switch {

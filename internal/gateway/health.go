@@ -36,8 +36,9 @@ type member struct {
 // Ready serves GET /readyz. The answer is 200 if an app-server accepts turns and its login can serve
 // them, as far as is known. Otherwise the answer is a 503 that says why; Retry-After is set if the cause
 // may end by itself. A login that has failed, or is spent, rests for a time. After that the answer is 200
-// again, even if the login may still fail: a balancer that has removed this node would otherwise never
-// send the request that tries the login. Without a key, the answer has no details of this machine.
+// again (unless Codex still cannot learn the login's account), even if the login may still fail: a balancer
+// that has removed this node would otherwise never send the request that tries the login. The answer has no
+// details of this machine, since clients need no key for it.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

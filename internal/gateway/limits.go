@@ -108,12 +108,14 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	return used, estimated
 }
 
-// settleAll counts the tokens of all turns of a request that has ended. err: why it failed, or nil.
+// settleAll counts the tokens of all turns of a request that has ended. err is why the request failed, or
+// nil. An err that is no API error means that the turns were broken off, mostly since the client left.
+// Codex may not report the tokens of such turns, although the model was asked.
 func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
-	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
+	brokenOff := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {
-		c.settle(clientLeft && c.turn != nil)
+		c.settle(brokenOff && c.turn != nil)
 	}
 }
 
@@ -145,14 +147,14 @@ func exceeded(e *quota.ExceededError) *apierror.Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", e.Limit.Max, e.Limit.Unit, e.Limit.Window)
 	if e.Resets.IsZero() { // the request wants more than the whole limit
 		never := apierror.RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", e.Wanted, e.Limit.Unit, limit)
-		never.RetryAfter, never.ShouldRetry = 0, new(bool)
+		never.RetryAfter, never.ShouldRetry = 0, new(bool) // false
 		return never
 	}
 	wait := max(time.Second, time.Until(e.Resets))
 	later := apierror.RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
 		limit, e.Used, e.Wanted, wait.Round(time.Second))
 	if later.RetryAfter = wait; wait > maxRetryAfter {
-		later.ShouldRetry = new(bool)
+		later.ShouldRetry = new(bool) // false
 	}
 	return later
 }

@@ -196,8 +196,8 @@ func (c *answerClaim) release() {
 	}
 }
 
-// add claims memory for an output. It returns an *apierror.Error if the answer would be too large, if
-// all answers together would be too large, or if the answers of the user would be.
+// add claims memory for an output. It returns an *apierror.Error if the answer, the answers of the user, or
+// all answers together would be too large.
 func (c *answerClaim) add(o *turn.Output) error {
 	if c == nil {
 		return nil

@@ -60,8 +60,8 @@ func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced 
 	return codexModel, effort, forced
 }
 
-// nameModels adds the names of other models that the request's key allows to the error that the
-// provider does not have the requested model. It returns any other error unchanged.
+// nameModels returns the error apiErr. If its reason is that the provider does not have the requested
+// model, nameModels adds the names of the other models that the request's key allows.
 func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
@@ -117,10 +117,10 @@ func (g *Gateway) efforts(codexModel string) (least, most string) {
 type offer struct {
 	g            *Gateway
 	models       []codexrpc.Model
-	defaultModel string // the model that Codex uses if the request names no model; empty: not known
-	created      time.Time
-	instance     *appserver.Instance
-	key          *quota.Key // of the request
+	defaultModel string              // the model that Codex uses if the request names no model; empty: not known
+	created      time.Time           // see [api.Models]
+	instance     *appserver.Instance // of the app-server
+	key          *quota.Key          // of the request; nil: all models are allowed
 }
 
 // Names implements [api.Models].

@@ -24,7 +24,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 			return apierror.NoStore("conversation")
 		}
 		q.Store = false
-		if a.session == nil {
+		if a.session == nil { // otherwise the request may continue the response that the session keeps
 			if q.PreviousID != "" {
 				return apierror.PreviousNotFound(q.PreviousID, q.PreviousID)
 			}
@@ -39,6 +39,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	defer cancel()
 	var earlier []json.RawMessage
 	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
+		// It must be an id of this server: a response's as PreviousID, a conversation's as ConversationID.
 		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
 			return a.readError(ex, previousID, &objects.MissingError{ID: previousID})
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
+// respond runs the turns, which have been started, and writes the answer, while they run or afterwards.
 func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *responder) requestOutcome {
 	ex, req := run.ex, run.req
 	req.statusEntry.Enter(status.Running)
@@ -27,11 +28,12 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 		ex.w.Header().Set(notStoredHeader, what)
 	}
 	outcome := responder.finish(err)
+	delivered := outcome.apiErr == nil && outcome.deliveryErr == nil
 	for _, c := range run.choices {
 		outcome.turns = append(outcome.turns, newRecord(ex, req, c, outcome.apiErr))
-		c.turn.Close(outcome.apiErr == nil && outcome.deliveryErr == nil)
+		c.turn.Close(delivered)
 	}
-	if req.limits != nil {
+	if req.limits != nil { // only the first record has the limits: they count for the whole request
 		outcome.turns[0].Limits = req.limits.States()
 	}
 	return outcome
@@ -43,7 +45,7 @@ const budgetHeader = "X-Codex-Key-Budget"
 // notStoredHeader names what could not be stored: "response", "conversation" or both. Streams lack it.
 const notStoredHeader = "X-Codex-Not-Stored"
 
-// setHeaders sets the headers that say how a request is served.
+// setHeaders sets the headers that say how a request is served. It sets two headers without an allocation.
 func (ex *exchange) setHeaders(req *request) {
 	header, values := ex.w.Header(), &ex.prealloc.headers
 	values[0], values[1] = string(req.options.OutputMode), string(req.options.StopAfterTools)
@@ -65,7 +67,7 @@ const ignoredHeader = "X-Codex-Ignored-Params"
 // maxIgnored is how many parameters ignoredHeader lists. Only Codex, as a client, sends more.
 const maxIgnored = 32
 
-// ignoredParams returns the value of ignoredHeader. No name contains a text of the client.
+// ignoredParams returns the value of ignoredHeader. The names are this server's: no client can choose them.
 func ignoredParams(names []string) string {
 	more := len(names) - maxIgnored
 	if more <= 0 {

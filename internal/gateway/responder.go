@@ -63,6 +63,7 @@ func (quiet) WriteComment(string) error         { return nil }
 func (quiet) NextKeepalive() time.Duration      { return sse.Never }
 func (quiet) Keepalive() (time.Duration, error) { return sse.Never, nil }
 
+// newResponder returns the responder of a request. Events go to ex.events or, if that is nil, to ex.w.
 func (g *Gateway) newResponder(ex *exchange, req *request) *responder {
 	answer := req.answer
 	if !req.plan.Stream {

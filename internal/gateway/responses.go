@@ -32,6 +32,7 @@ type keptResponse struct {
 	unstored     []string          // what could not be stored: "conversation", "response"
 }
 
+// newKept returns nil if the request is not one of the Responses API: then nothing is kept.
 func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
 	made, ok := decoded.(interface{ ResponseRequest() *responses.Request })
 	if !ok {
@@ -44,6 +45,7 @@ func (g *Gateway) newKept(ex *exchange, decoded api.Request) *keptResponse {
 	}
 }
 
+// answer returns the encoder of the answer, which will call a.save at the end of the response.
 func (a *keptResponse) answer(decoded api.Request, start api.Start, options *turn.Options) api.Answer {
 	if a == nil {
 		return decoded.Answer(start, options)
@@ -56,8 +58,9 @@ func (a *keptResponse) answer(decoded api.Request, start api.Start, options *tur
 	return answer
 }
 
-// track makes a response known to other requests until end is called, if the client gets the response's
-// id before its end. A request that deletes or cancels the response cancels the returned context.
+// track makes a streamed or background response known to other requests until end is called. (The client
+// gets the id of any other response only at its end.) A request that deletes or cancels the response
+// cancels the returned context.
 func (a *keptResponse) track(ctx context.Context) (_ context.Context, end func()) {
 	if a == nil || !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
@@ -169,6 +172,7 @@ func (a *keptResponse) remember() {
 	for _, item := range a.entry.Items() {
 		items = append(items, slices.Clone(item)) // item itself would keep the whole response in memory
 	}
+	// Nobody reads this Response: the next request needs the items only.
 	a.session.remember(a.meta.ID, &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
 }
 

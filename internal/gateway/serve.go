@@ -37,7 +37,7 @@ type exchange struct {
 	prealloc    preallocated
 }
 
-// preallocated is memory for what nearly every request needs. In exchange, it needs no own allocation.
+// preallocated is memory for what nearly every request needs, in the one allocation of the exchange.
 type preallocated struct {
 	statusEntry status.Entry
 	body        claims.Claim
@@ -99,6 +99,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	}
 }
 
+// handle answers a request to which the model replies. Each step may refuse the request.
 func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutcome {
 	// The lease comes first: while the request has it, a reload cannot stop the app-servers.
 	lease, err := g.upstream.Lease()
@@ -118,7 +119,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	if req.kept != nil && req.kept.q.Background {
 		return g.detach(ex, lease, req)
 	}
-	if req.form.Warmup {
+	if req.form.Warmup { // the client wants no output
 		closeGrants(req.grants)
 		return warmUp(g.newResponder(ex, req))
 	}

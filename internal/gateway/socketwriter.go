@@ -107,7 +107,7 @@ func (w *socketWriter) finish() error {
 		}
 	}
 	message := wirejson.Append(nil, e)
-	message[len(message)-1] = ','
+	message[len(message)-1] = ',' // instead of }: w.buf follows without its {
 	w.send(append(message, w.buf[1:]...))
 	return w.err
 }

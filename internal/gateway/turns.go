@@ -130,7 +130,8 @@ func (run *runningRequest) fail(c *choice, apiErr *apierror.Error) error {
 	if run.firstFailure != nil {
 		apiErr = run.firstFailure
 	}
-	if run.firstFailure, c.apiErr = apiErr, apiErr; run.err == nil && run.allowedFailures > 0 {
+	run.firstFailure, c.apiErr = apiErr, apiErr
+	if run.err == nil && run.allowedFailures > 0 {
 		run.allowedFailures--
 		return nil
 	}
