@@ -21,8 +21,8 @@ const (
 type candidate struct {
 	readiness int       // one of the constants from isReady to isAvoided; a lower one is better
 	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: not known, or the member is ready
-	turns     int64     // the turns that run on its process, of all configurations
-	server    int       // the number of its app_server, from 0
+	turns     int64     // the turns that run on the member's process, of all configurations
+	server    int       // the number of the member's app_server, from 0
 }
 
 // chooser chooses members by a policy. It uses no random numbers.
@@ -76,7 +76,7 @@ func (c *chooser) compare(members []candidate, i, j int) int {
 	)
 }
 
-// rank returns the place of a member in the policy's order; lower is better.
+// rank returns 1 for a member of the reserve, else 0; lower is better.
 func (c *chooser) rank(m *candidate) int {
 	if c.Name == PolicyReserve && m.server >= c.servers-c.Reserve {
 		return 1

@@ -22,8 +22,8 @@ type Configuration struct {
 	supervisor *Supervisor
 	ctx        context.Context // ends when the configuration ends
 	logger     *slog.Logger
-	emit       func(name string, data map[string]any)
-	opened     chan struct{} // closed by Open
+	emit       func(name string, data map[string]any) // hands an event to the configuration's event handlers
+	opened     chan struct{}                          // closed by Open
 	openOnce   sync.Once
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (c *Configuration) Release() {
 	s.mu.Lock()
 	s.openConfigurations = slices.DeleteFunc(s.openConfigurations, func(other *Configuration) bool { return other == c })
 	s.mu.Unlock()
-	c.addLeases(0)
+	c.addLeases(0) // releases the processes if there are no leases
 }
 
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
@@ -97,7 +97,8 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 	return m
 }
 
-// member is a process of a configuration. Members with the same key in other configurations share it.
+// member is the use of one process by a configuration. Members with the same key, which belong to
+// different configurations, share the process.
 type member struct {
 	key           string
 	cfg           appserver.Config
@@ -128,6 +129,7 @@ func (m *member) release() {
 	}
 }
 
+// loginKey returns the key without the ordinal, since all processes of an app_server have the same login.
 func (m *member) loginKey() string {
 	key, _, _ := strings.Cut(m.key, "/")
 	return key
@@ -165,11 +167,11 @@ func (m *member) inheritPredecessor() {
 	}
 	for _, old := range m.configuration.supervisor.processes.values() {
 		oldHome, err := old.creator.cfg.OperatorHome()
-		ofThis := slices.ContainsFunc(old.currentHolders(), func(other *member) bool { return other.configuration == m.configuration })
-		if err != nil || ofThis || oldHome != home || !old.Status().AccountKnown {
+		stillUsed := slices.ContainsFunc(old.currentHolders(), func(other *member) bool { return other.configuration == m.configuration })
+		if err != nil || stillUsed || oldHome != home || !old.Status().AccountKnown {
 			continue
 		}
-		if held := old.creator.acquire(); held != old { // it has just ended
+		if held := old.creator.acquire(); held != old { // old has just ended, so this is a new process
 			old.creator.release()
 			continue
 		}
@@ -179,7 +181,8 @@ func (m *member) inheritPredecessor() {
 	}
 }
 
-// observe drops the predecessor if the member's own process works or has failed.
+// observe drops the predecessor if the member's own process, whose status is s, works or has failed. It
+// works when its account is known, or when its login has no plan and so no account.
 func (m *member) observe(s appserver.Status) {
 	p := m.process.Load()
 	if p == nil || m.predecessor.Load() == nil {

@@ -89,7 +89,7 @@ func (p *Process) emit(e event) {
 // stateTracker derives events from the changes of an app-server's state.
 type stateTracker struct {
 	last appserver.Status
-	pid  int // of the program that runs or ran last
+	pid  int // of the program that runs or ran last: Status.PID is 0 again after the program's end
 }
 
 // update records a new status, and returns the event of the change, or nil if the change has no event.

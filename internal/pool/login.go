@@ -83,8 +83,8 @@ func (l *login) checkSoon() {
 	}
 }
 
-// observe records the new status of one of the processes, without waiting. wasKnown is whether the
-// account was known before.
+// observe records the new status of one of the login's processes, without waiting. wasKnown is whether
+// the process knew its account before.
 func (l *login) observe(s appserver.Status, wasKnown bool) {
 	switch {
 	case s.SignedOut:
@@ -147,7 +147,8 @@ func (l *login) processes() []*Process {
 	return all
 }
 
-// report logs a change of the login's state and emits an event.
+// report logs a change of the login's state or its cause, and emits an event. It also updates the fields
+// that belong to the state, such as mustAsk.
 func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.lastReported
@@ -155,7 +156,7 @@ func (l *login) report(all []*Process) {
 	if now.State == before.State && now.Cause == before.Cause {
 		return
 	}
-	l.backendFailed = l.backendFailed && now.State == loginstate.Failing
+	l.backendFailed = l.backendFailed && now.State == loginstate.Failing // false in all other states
 	l.mustAsk = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
 		l.oldFiles = make(map[*Process]appserver.LoginFiles)
@@ -211,13 +212,13 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 	for _, p := range all {
 		files := p.LoginFiles()
 		old := files
-		old.Now = files.Serving // the old login, with which applyNewLogin compares
+		old.Now = files.Serving // applyNewLogin compares the file with the login that was replaced
 		before[p] = old
 		if !files.Replaced() {
 			continue
 		}
 		if err := p.Restart(); err != nil {
-			if p.LoginFiles().Tried == files.Now { // otherwise the next call tries again
+			if p.LoginFiles().Tried == files.Now { // this version was tried; otherwise the next call tries it
 				p.Log().Error("codex cannot be started with the new login", "app_server", p.id, "error", err)
 			}
 			continue
@@ -225,7 +226,7 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 		p.Log().Warn("the login was replaced or removed; codex is started with what is there now", "app_server", p.id)
 		replaced = true
 	}
-	if replaced { // applyNewLogin forgets what was known of the old login when the new one serves
+	if replaced { // from now on, watch calls applyNewLogin, until the new login serves
 		l.oldFiles, l.hasNewSignIn = before, true
 	}
 	return replaced
@@ -234,11 +235,11 @@ func (l *login) replaceLogin(all []*Process) (replaced bool) {
 // applyNewLogin restarts app-servers whose login file has changed. When at least one app-server is
 // ready, and none still uses the old login, turns may use the login again.
 func (l *login) applyNewLogin(all []*Process) {
-	missing := l.lastReported.Cause == loginstate.NotSignedIn
+	missing := l.lastReported.Cause == loginstate.NotSignedIn // nobody was signed in, so there is no old login
 	anyOld, ready := false, 0
 	for _, p := range all {
 		files, before := p.LoginFiles(), l.oldFiles[p]
-		same := before.Ready && before.Serving == files.Serving && !missing // it uses the old login
+		usesOld := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
 			// The latest start of an app-server used another version of the file. If somebody was
@@ -248,7 +249,7 @@ func (l *login) applyNewLogin(all []*Process) {
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.Log().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
 			}
-		case files.Ready && (same || files.Serving != files.Now):
+		case files.Ready && (usesOld || files.Serving != files.Now):
 			anyOld = true
 		case files.Ready:
 			ready++
@@ -292,9 +293,10 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 	limits, failure := p.CheckBackend(ctx, conn)
 	switch recovered := l.backendFailed && failure == nil; {
 	case status.State == loginstate.Spent:
-		l.Recheck(limits)
+		l.Recheck(limits) // after a failure: the limits known before, or empty limits, which change nothing
 	case recovered:
 		l.backendFailed = false
+		// SignedOut: a turn may have been refused since status was read, but now the back end has answered.
 		l.Recover(loginstate.Failing, loginstate.SignedOut)
 	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
 		l.backendFailed = true

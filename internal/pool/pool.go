@@ -116,7 +116,7 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 	defer l.mu.Unlock()
 	index := l.choose(l.assessMembers(avoid))
 	picked, done := l.acquire(index)
-	if r := l.candidates[index].readiness; r == isResting || r == isSignedOut {
+	if r := l.candidates[index].readiness; r == isResting || r == isSignedOut { // even the best login rests
 		picked.Rests = picked.Login.Rests()
 	}
 	return picked, done
@@ -208,6 +208,7 @@ func (l *requestLease) Release() {
 	}
 }
 
+// turnUse is one use of a process that a lease has acquired from a member.
 type turnUse struct {
 	member   *member
 	process  *Process
@@ -222,7 +223,7 @@ func (u *turnUse) release() {
 	}
 }
 
-// The kinds of readiness, best first.
+// The kinds of a member's readiness, best first.
 const (
 	isReady = iota
 	isStarting
@@ -251,7 +252,7 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	case status.SignedOut, rests && login.State != loginstate.Spent && login.Cause.OfLogin():
 		c.readiness, c.readyAt = isSignedOut, login.RestsUntil
 	case status.State == appserver.StateReady && login.State != loginstate.Spent && (time.Now().Before(login.RestsUntil) || status.AccountFailure != nil):
-		c.readiness, c.readyAt = isFailing, login.RestsUntil // or one of its models is refused
+		c.readiness, c.readyAt = isFailing, login.RestsUntil // if only a model is refused, rests is false
 	case rests && login.State == loginstate.Spent:
 		c.readiness, c.readyAt = isResting, login.RestsUntil
 		if !login.ResetsAt.IsZero() {

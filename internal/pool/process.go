@@ -19,13 +19,13 @@ type Process struct {
 	Conversations *conversation.Threads
 
 	supervisor *Supervisor
-	creator    *member
+	creator    *member // the member whose acquire made the process
 	id         string
-	turns      atomic.Int64 // how many turns run on it, of all configurations
-	login      *login       // shared by all processes of its app_server
+	turns      atomic.Int64 // how many turns run on the process, of all configurations
+	login      *login       // shared by all processes of the app_server
 
 	mu        sync.Mutex
-	holders   []*member // the members of the configurations that use the process, which logs to the log of the last member
+	holders   []*member // the members that use the process, one of each configuration; the last one's log and limits apply
 	hadHolder bool      // addHolder was called
 
 	tracker  stateTracker
@@ -103,7 +103,7 @@ func (p *Process) currentHolders() []*member {
 }
 
 // removeHolder undoes addHolder. The process then uses the log and the limits of the last remaining
-// holder: if the configuration of m has failed to start, its log is closed.
+// holder: the log of m may be closed, for example if the configuration of m has failed to start.
 func (p *Process) removeHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

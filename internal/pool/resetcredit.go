@@ -31,7 +31,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	p.Log().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
 	done := outcome == codexrpc.ResetDone || outcome == codexrpc.ResetDoneSince
 	if done {
-		p.login.Recover(loginstate.Spent)
+		p.login.Recover(loginstate.Spent) // first, so that turns do not wait for readLimits
 	}
 	p.login.readLimits(ctx)
 	if done {

@@ -24,10 +24,10 @@ var (
 // signIn is the sign-in of a login: the one that is under way, or else the last one.
 type signIn struct {
 	mu        sync.Mutex
-	state     *status.SignIn // nil: there was none
-	cancel    context.CancelCauseFunc
-	codeKnown chan struct{} // closed once the code is known, or the sign-in has ended
-	closed    bool          // no other sign-in may begin
+	state     *status.SignIn          // nil: there was none
+	cancel    context.CancelCauseFunc // ends the sign-in with a reason; nil: there was none
+	codeKnown chan struct{}           // closed once the code is known, or the sign-in has ended
+	closed    bool                    // no other sign-in may begin
 	running   backgroundTasks
 }
 
@@ -42,8 +42,8 @@ func (s *signIn) status() *status.SignIn {
 	return &state
 }
 
-// begin calls run in the background; run is a sign-in, and calls show when the code is known. begin
-// fails if another sign-in is under way, or if s is closed.
+// begin begins a sign-in: it calls run in the background, and run calls show when the code is known.
+// begin fails if another sign-in is under way, or if s is closed.
 func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,14 +55,14 @@ func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCo
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	codeKnown := make(chan struct{})
-	show := sync.OnceFunc(func() { close(codeKnown) })
+	closeCodeKnown := sync.OnceFunc(func() { close(codeKnown) })
 	s.state, s.cancel, s.codeKnown = &status.SignIn{State: status.SignInStarting}, cancel, codeKnown
 	s.running.Go(func() {
 		defer cancel(nil)
-		defer show()
+		defer closeCodeKnown() // if there was no code
 		err := run(ctx, func(code codexrpc.DeviceCode, expires time.Time) {
 			s.setState(status.SignIn{State: status.SignInWaiting, URL: code.URL, Code: code.Code, ExpiresAt: expires.UTC()})
-			show()
+			closeCodeKnown()
 		})
 		switch cause := context.Cause(ctx); {
 		case err == nil:
@@ -147,7 +147,7 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 }
 
 // claimHome reserves the CODEX_HOME of a process for one sign-in, until release is called. Several logins
-// may have the same CODEX_HOME. If another sign-in has reserved it, the error is [ErrSigningIn].
+// may have the same CODEX_HOME. If another sign-in has reserved the home, the error is [ErrSigningIn].
 func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	home, err := p.creator.cfg.OperatorHome()
 	if err != nil {
@@ -159,7 +159,8 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	return sync.OnceFunc(func() { s.claimedHomes.Delete(home) }), nil
 }
 
-// CancelSignIn ends the sign-in under way, if any, and returns the status of the last one, or nil.
+// CancelSignIn ends the sign-in under way, if there is one. It returns the status of the last sign-in; nil:
+// there was none.
 func (p *Process) CancelSignIn() *status.SignIn {
 	p.login.signIn.stop(errCancelled, false)
 	return p.login.signIn.status()
