@@ -60,7 +60,7 @@ func (c Cause) OfLogin() bool {
 	return c == PlanSpent || c == NotSignedIn || c == Refused || c == WorkspaceGone
 }
 
-// causesByCode maps codes of API errors to causes. Others say nothing about a login.
+// causesByCode maps codes of API errors to causes. Other codes say nothing about a login.
 var causesByCode = map[apierror.Code]Cause{
 	apierror.CodeUnauthorized:         Refused,
 	apierror.CodeForbidden:            Forbidden,
@@ -71,7 +71,8 @@ var causesByCode = map[apierror.Code]Cause{
 	apierror.TimedOut.Code:            ProviderDown,
 }
 
-// CauseOf returns what a failure of a turn, or of a request for the account, says about its login.
+// CauseOf returns what a failure of a turn, or of a request for the account, says about the login; empty:
+// nothing.
 func CauseOf(failure error) Cause {
 	if errors.Is(failure, codexrpc.ErrNotLoggedIn) {
 		return NotSignedIn

@@ -87,8 +87,8 @@ func (l *Login) Status() Status {
 	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, ResetsAt: l.resetsAt, RestsUntil: l.restsUntil}
 }
 
-// Rests returns why the login rests (is not used) now, or nil. Meanwhile, other logins have to be used.
-// While a turn tries the login, it may rest longer than until Status.RestsUntil.
+// Rests returns why the login rests (is not used) now, or nil. While it rests, other logins have to be used.
+// If Status.RestsUntil has passed, but a turn still tries the login, the login rests for all other turns.
 func (l *Login) Rests() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *Login) Fail(failure error, atLeast time.Duration) {
 		return
 	}
 	now, e := time.Now(), new(codexrpc.TurnError)
-	errors.As(failure, &e)
+	errors.As(failure, &e) // e stays empty for another type of error, such as ErrNotLoggedIn
 	l.update(func() {
 		switch {
 		case cause == PlanSpent:
@@ -244,7 +244,7 @@ func (l *Login) Fail(failure error, atLeast time.Duration) {
 				return
 			}
 			if l.state == Failing && cause == ProviderDown && (l.cause == TLSRefused || failures.LacksAccount(e)) {
-				cause = l.cause // Codex itself does not say why it cannot connect, or does not get the account
+				cause = l.cause // keep it: this failure only says that Codex cannot connect, or lacks its account
 			}
 			l.setState(Failing, cause, failure, until)
 		}
