@@ -33,7 +33,7 @@ func (l *Limit) Add(piece string) (within string, exceeded bool) {
 		l.uncounted = append(l.uncounted, piece...)
 		return piece, false
 	}
-	output := len(l.uncounted)
+	alreadyOut := len(l.uncounted)
 	text := string(l.uncounted) + piece
 	rest := text
 	for { // count all parts but the last, which a token may continue
@@ -43,7 +43,7 @@ func (l *Limit) Add(piece string) (within string, exceeded bool) {
 			end := len(text) - len(rest) + prefixLen(part, max(l.left, 0))
 			l.take(max(l.left, 0)) // also if the last token is cut, since it ends within a rune
 			l.uncounted = l.uncounted[:0]
-			return piece[:max(end-output, 0)], true
+			return piece[:max(end-alreadyOut, 0)], true
 		}
 		if len(part) == len(rest) {
 			break

@@ -8,8 +8,8 @@ import (
 )
 
 // clientRuns counts the blocks that an Obsidian client would run in a turn's text, also blocks that are no
-// calls for a Choice. It gets the parts between the Choice and the policy. For an Obsidian client, it ends
-// the turn before a block above the limit. For others, it only reports that there were too many calls.
+// calls for a Choice. It gets the parts of the Choice before the policy gets them. For an Obsidian client,
+// it ends the turn before a block above the limit. For other clients, it only reports too many calls.
 type clientRuns struct {
 	limit     int  // of calls; 0: nothing is counted, since the turn has no limit of its own or has exceeded it
 	runsText  bool // the client is an Obsidian client
@@ -28,8 +28,8 @@ func newClientRuns(opts *Options) clientRuns {
 
 // admit counts what an Obsidian client would run of a part. If this includes a call above the limit, and
 // the client is an Obsidian client, it returns false, and the part's text ends before this call. In a part
-// with a call, the text becomes the model's block if the client runs that as exactly this call, or else
-// empty, so that the policy writes a new block.
+// with a call, the text becomes the model's block if the client runs this block as exactly this call, or
+// else empty, so that the policy writes a new block.
 func (r *clientRuns) admit(p *aggregator.Part) bool {
 	if p.Kind == aggregator.PartCall {
 		p.Text = findable(p)
@@ -40,7 +40,7 @@ func (r *clientRuns) admit(p *aggregator.Part) bool {
 	case p.Kind == aggregator.PartText:
 		within = r.readText(p)
 	case p.Kind == aggregator.PartBlockAborted && p.Pattern == "":
-		r.readUntil = p.Offset + int64(len(p.Block))
+		r.readUntil = p.Offset + int64(len(p.Block)) // the block comes again, in parts of text
 		within = r.runs.Read(p.Block, r.limit) == len(p.Block)
 	case p.Kind == aggregator.PartCall:
 		within = r.countCall(p)
@@ -54,8 +54,8 @@ func (r *clientRuns) admit(p *aggregator.Part) bool {
 
 // readText reads text that is no call. For the client, a block that the scanner gave up may still be open.
 func (r *clientRuns) readText(p *aggregator.Part) bool {
-	unread := int(min(max(0, r.readUntil-p.Offset), int64(len(p.Text))))
-	n := unread + r.runs.ReadOpen(p.Text[unread:], r.limit)
+	alreadyRead := int(min(max(0, r.readUntil-p.Offset), int64(len(p.Text))))
+	n := alreadyRead + r.runs.ReadOpen(p.Text[alreadyRead:], r.limit)
 	within := n == len(p.Text)
 	if r.runsText {
 		p.Text = p.Text[:n]
@@ -63,7 +63,8 @@ func (r *clientRuns) readText(p *aggregator.Part) bool {
 	return within
 }
 
-// countCall counts a call. The client gets the model's block if it runs that as this call, or a new block.
+// countCall counts a call. Its text stays if it is the model's block and the client runs this block as one
+// call within the limit. Otherwise the text becomes empty, and the client gets a new block.
 func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	after := r.runs
 	if p.Text != "" && after.Read(p.Text, r.limit) == len(p.Text) {

@@ -122,8 +122,8 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 }
 
 // maxCallSilence is how long the model may be silent after a call until the call is refused. If the
-// response broke off, the refusal makes Codex report that, and the turn ends with the call; nothing shows
-// it earlier. If the model is only slow to write another call, the thread cannot be kept after the refusal.
+// response broke off, Codex reports that only after the refusal. The turn then ends well: the client has
+// the call. If the model was only slow to write another call, the turn goes on, but its thread is not kept.
 const maxCallSilence = 5 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for if the response has broken off, or the model
@@ -158,7 +158,7 @@ func addTime(t, d time.Duration) time.Duration {
 }
 
 // lazyTimer calls a function at a set time, or earlier. Each event moves a turn's deadlines later, but
-// the timer is set only when it fires: setting it each time would wake other threads of the process.
+// the timer is set only when it fires: setting it each time would wake other OS threads.
 type lazyTimer struct {
 	start time.Time
 	timer *time.Timer

@@ -28,7 +28,7 @@ type Machine struct {
 	thread      threadTracker
 	grace       grace
 	attempt     attempt
-	endedPhase  string // of a message that has ended and whose end waits for annotations; empty: none
+	endedPhase  string // the phase of a message that has ended, whose end waits for annotations; empty: none
 	pictureTool pictureTool
 	strays      strayCalls
 	structured  structuredState
@@ -100,10 +100,10 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace (the wait for more calls) is over. But the grace starts again if the
-// model may be writing a block for the client. In ModeJSON, text must also have come since the grace began:
-// a block without an end is only text there, but an Obsidian client runs it. Without grace, nothing
-// happens.
+// GraceOver ends a turn whose grace (the wait for more calls) is over. But the grace starts again while the
+// model may be writing a block for the client: in ModeXML in any case, since an Obsidian client runs even a
+// block without an end; in ModeJSON only if text has come since the grace began. Without a grace, GraceOver
+// does nothing.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
@@ -338,7 +338,7 @@ func (m *Machine) truncate() {
 	for range open {
 		m.report.abort(usetool.AbortInterrupted)
 	}
-	if !m.policy.isClosed() || !m.grace.running {
+	if !m.policy.isClosed() || !m.grace.running { // in StopFirst, the grace since the first call goes on
 		m.grace.start()
 	}
 }
@@ -362,7 +362,7 @@ func (m *Machine) continueAfterStrays() {
 	m.strays.inResponse = false
 	m.strays.responses++
 	if mayContinue := m.strays.responses < maxStrayResponses; !mayContinue || !m.pictureTool.awaited {
-		m.expectResponse(mayContinue) // otherwise pictureCallAnswered does this
+		m.expectResponse(mayContinue) // otherwise pictureCallAnswered calls expectResponse later
 	}
 }
 

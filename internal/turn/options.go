@@ -29,7 +29,7 @@ const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
 	// StopFirst gives the client the first call and nothing more. The turn ends with the response,
-	// or Grace after the first call. Further calls count as truncated.
+	// or Grace after the first call. Further calls set [Report].Truncated.
 	StopFirst StopMode = "first"
 	// StopBurst ends the turn with the model response, or Grace after the last textual block.
 	StopBurst StopMode = "burst"
@@ -104,9 +104,11 @@ type Options struct {
 
 	// Choice is the choice's index, which is a part of its call ids.
 	Choice int
-	// IDSuffix, in lower case, makes call ids differ from those of a conversation's other turns.
+	// IDSuffix ends the call ids, in lower case, so that they differ from those of the conversation's other
+	// turns.
 	IDSuffix string
-	// Spent is the thread's usage before this turn; if the turn was parked, also its usage before that.
+	// Spent is the thread's usage before this request: of earlier turns and, if this turn was parked, also
+	// of the turn until then.
 	Spent codexrpc.Usage
 	// ClientName returns the client's name of the tool that has this name in the thread. False: the tool is
 	// not the client's, and Codex answers its calls. Nil: every tool is the client's, under the same name.
@@ -154,7 +156,8 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens from the budget and returns how many: 0 if none are left.
 	Take(n int) int
-	// Raise takes tokens until this turn has n, even if fewer are left. It reports whether some are left.
+	// Raise takes tokens until this turn has taken n, even more than are left. It reports whether any are
+	// left.
 	Raise(n int64) bool
 }
 

@@ -18,11 +18,11 @@ func (m *Machine) processParts(parts []aggregator.Part) {
 }
 
 func (m *Machine) processPart(p *aggregator.Part) {
-	isBlock := p.Kind != aggregator.PartText && p.Text != ""
+	isBlock := p.Kind != aggregator.PartText && p.Text != "" // the part comes from a complete block
 	if isBlock {
 		m.report.Flushed++
 	}
-	admitted := m.runs.admit(p)
+	admitted := m.runs.admit(p) // may change p.Text
 	switch p.Kind {
 	case aggregator.PartText:
 		m.policy.addTextAt(p.Text, p.Offset)

@@ -7,7 +7,7 @@ const (
 	// model that ignores Codex's refusals would go on until its context is full.
 	maxStrayResponses = 16
 	// maxStrayCalls bounds the recorded calls of tools that are not the client's (stray calls).
-	// Their ids serve to check Codex's answers. There are hardly ever more.
+	// Their ids serve to check that Codex refuses these calls. There are hardly ever more.
 	maxStrayCalls = 64
 )
 

@@ -65,7 +65,7 @@ const (
 )
 
 // maxBudgetPiece bounds the pieces of text of a turn with a budget, in bytes. Before each piece, the turn
-// takes a token for each byte, since a piece has at most so many, as far as the budget and MaxTokens allow.
+// takes as many tokens as the piece has bytes, the most that it can need, if budget and MaxTokens allow.
 const maxBudgetPiece = 256
 
 func (m *Machine) applyStopSequences(text string) {

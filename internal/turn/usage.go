@@ -65,9 +65,10 @@ func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usag
 	u.fromThread = threadTotal.Sub(before)
 }
 
-// total returns the usage of the responses, or the thread's if that is more. It adds output tokens that
-// Codex has not reported: of an interrupted response, or sent before the limit of tokens ended the turn.
-// estimated says that it added some, or that the input of an interrupted response is missing.
+// total returns the usage of the complete responses or, if it is more, what the thread used in this turn,
+// which includes responses that broke off. It adds output tokens that Codex has not reported: of an
+// interrupted response, or sent before the limit of tokens ended the turn. estimated says that total added
+// some, or that the input of an interrupted response is missing.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {

@@ -2,7 +2,8 @@ package turn
 
 import "github.com/caddy-codex/caddy-codex/codexrpc"
 
-// emitSearch emits the start or end of a search. The client's history lacks it, so the thread differs.
+// emitSearch emits the start or end of a search. The client's history has no searches, so the thread
+// differs from what the client was given.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
 	if m.opts.Items && !m.stopped() {
@@ -13,7 +14,7 @@ func (m *Machine) emitSearch(o Output) {
 // emitAnnotations emits the annotations of the last message. It drops them if the client did not
 // get all the text as the model wrote it, since their indexes would be wrong.
 func (m *Machine) emitAnnotations(e *codexrpc.Event) {
-	start := m.out.chars - e.Index
+	start := m.out.chars - e.Index // Index is the message's number of characters; below 0: not all were sent
 	if !m.opts.WebSearch || m.stopped() || m.messages.lastItem != e.ItemID || start < 0 || m.report.Started > 0 {
 		return
 	}
