@@ -91,7 +91,7 @@ func (w *Writer) beginWrite() {
 // endWrite is called after a write, and fails the Writer if the write took too long.
 func (w *Writer) endWrite() {
 	if w.watchdog.endWrite() && !errors.Is(w.err, ErrStalled) {
-		w.err = nil
+		w.err = nil // the watchdog's deadline has caused this error, if there is one
 		w.fail("write", os.ErrDeadlineExceeded)
 	}
 }

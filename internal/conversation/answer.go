@@ -60,7 +60,8 @@ func (a *Answer) add(text []byte) {
 	a.space = append(a.space, text[len(trimmed):]...)
 }
 
-// Call adds a call of the tool with this name in Codex. The model or the client wrote the arguments.
+// Call adds a call. name is Codex's name of the tool. arguments are as the model wrote them, or as a client
+// sends them back: the answer does not depend on the spelling of the JSON.
 func (a *Answer) Call(name, arguments string) {
 	a.size += len(name) + len(arguments)
 	d := newDigest()

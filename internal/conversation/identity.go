@@ -27,7 +27,7 @@ func (id *Identity) hash() (Hash, error) {
 	params.Config.Fixed = ""
 	if id.EffortMayVary && params.Config.Effort() != "" {
 		params.Config.Own = maps.Clone(params.Config.Own)
-		params.Config.Own[codexrpc.EffortSetting] = true
+		params.Config.Own[codexrpc.EffortSetting] = true // in place of the effort, whichever it is
 	}
 	d := newDigest()
 	d.field(id.Site)

@@ -17,8 +17,8 @@ import (
 type keptThread struct {
 	thread *codexrpc.Thread
 	place  Place       // of a spare thread, only Conn is set
-	expiry *time.Timer // drops the thread; nil: it is in no list
-	kind   *kind       // the kind of a spare thread, whose following fields are empty; nil: it is not a spare thread
+	expiry *time.Timer // drops the thread when it fires; nil: the thread is not in Threads.order
+	kind   *kind       // of a spare thread, whose following fields are empty; nil: the thread has a conversation
 
 	hash         Hash           // identifies the history
 	user         string         // the owner of the conversation

@@ -69,7 +69,7 @@ func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Membe
 	for range lease.Len() {
 		picked, done := lease.Pick(avoid...)
 		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
-			done()
+			done() // Pick knows no better member, so no other is worth a try
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
 		if _, avoids := t.avoidsLogin(picked.Login); avoids || picked.Login == member.Login {

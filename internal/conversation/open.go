@@ -50,6 +50,7 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error
 	return t, f.err
 }
 
+// opening describes how Open starts a turn. The remedies for a turn that could not be started need it.
 type opening struct {
 	lease         Lease
 	useSpare      bool      // a spare thread may be used
@@ -68,7 +69,7 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	var kept *keptThread
 	var threads *Threads
 	var link Link
-	var lostBy *Threads // dropped the thread that had the conversation; nil: none has
+	var lostBy *Threads // has dropped the thread that had the conversation; nil: no thread was dropped
 	var reason Reason
 	member, done, found := lease.Resume(func(all *Threads) bool {
 		chain := t.historyChain(lease)
@@ -141,9 +142,9 @@ func (t *Turn) startOn(ctx context.Context, o *opening, member Member, done func
 	return t.start(ctx, t.withLease(next, o.lease, done))
 }
 
-// restartOnOtherProcess starts a turn on another process that is ready, in place of one that does not work.
-// If no other process is ready, it waits until a process has started, but only if the connection to the
-// first one has ended. Otherwise it does not start the turn.
+// restartOnOtherProcess starts a turn on another process that is ready, since its process does not work. If
+// no other process is ready, but the connection to the first process has ended, it waits until some process
+// has started, perhaps the first one. Otherwise it does not start the turn.
 func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	o := f.opening
 	o.moved = true

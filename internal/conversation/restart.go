@@ -213,7 +213,7 @@ func (t *Turn) tryRemedies(ctx context.Context, f *turnFailure) (started bool, e
 			}
 		}
 		if started, err = r.start(ctx, t, f); !started {
-			undo()
+			undo() // BeforeStart was called for nothing
 		} else {
 			t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started again", slog.String("with", r.name))
 		}
@@ -242,7 +242,7 @@ func (t *Turn) recordFailure(failure error) turnFailure {
 	forbidsModel := isTurn && failures.ForbidsModel(e)
 	f.loginUnusable = f.loginUnusable || forbidsModel
 	switch login := t.current.member.Login; {
-	case forbidsModel, f.loginUnusable && loginstate.IsPlainRefusal(e):
+	case forbidsModel, f.loginUnusable && loginstate.IsPlainRefusal(e): // if loginUnusable, failure is a TurnError
 		login.RefuseModel(t.model, failure)
 	case f.loginUnusable, f.providerFailed && !t.answered: // with an output, the provider has answered
 		login.Fail(failure, 0)

@@ -277,9 +277,10 @@ func (s *Scanner) Text() string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		return unescaped(raw)
 	}
-	return Text(raw)
+	return Text(raw) // without escapes, but not only ASCII
 }
 
+// skipString skips the string whose opening quote is next, and checks it.
 func (s *Scanner) skipString() {
 	s.pos++
 	for s.pos < len(s.data) {
@@ -304,7 +305,7 @@ func (s *Scanner) skipString() {
 			s.pos += size
 		}
 	}
-	s.pos = min(s.pos, len(s.data))
+	s.pos = min(s.pos, len(s.data)) // after a failure, pos may have gone beyond the end
 	s.fail("unexpected end in a string") // unless there was an error before
 }
 
@@ -324,7 +325,7 @@ func (s *Scanner) skipEscape() {
 		return
 	}
 	char, size := decodeEscape(s.data[s.pos:])
-	if char == utf8.RuneError && unit != utf8.RuneError {
+	if char == utf8.RuneError && unit != utf8.RuneError { // half a pair, not the escape \ufffd
 		s.loneHalves = append(s.loneHalves, s.pos)
 	}
 	s.pos += size
