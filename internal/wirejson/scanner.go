@@ -305,7 +305,7 @@ func (s *Scanner) skipString() {
 			s.pos += size
 		}
 	}
-	s.pos = min(s.pos, len(s.data)) // after a failure, pos may have gone beyond the end
+	s.pos = min(s.pos, len(s.data))      // after a failure, pos may have gone beyond the end
 	s.fail("unexpected end in a string") // unless there was an error before
 }
 
