@@ -24,12 +24,13 @@ const profileCost = 64 << 10
 const pngSignatureSize = 8
 
 // checkColorProfile returns an error if the base64 data of a PNG have profiles of more than
-// maxColorProfile bytes together, and unpacks no more. Data that are no PNG, or end early, have none.
+// maxColorProfile bytes together. It unpacks no more than that. Data that are no PNG, or end early, count as
+// data without a profile.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}
 	r.read(pngSignatureSize)
-	for left := int64(maxColorProfile + profileCost); r.err == nil; {
+	for left := int64(maxColorProfile + profileCost); r.err == nil; { // one profile may have maxColorProfile
 		head := r.read(8)
 		chunk := &io.LimitedReader{R: png, N: int64(binary.BigEndian.Uint32(head))}
 		switch string(head[4:]) {

@@ -54,6 +54,7 @@ type Settings struct {
 	Ignored         []string // parameters that would change the answer, but that Codex does not have; in the order in which they were read
 }
 
+// at puts the path of the value v before the path of f. For a v that is not in the body, it puts Earlier.
 func (c *Conversation) at(v wirejson.Value, f *field.Error) *field.Error {
 	return f.In(cmp.Or(field.PathOf(c.Body, v), c.Earlier))
 }

@@ -242,6 +242,7 @@ func (c *Conversation) ImageParam(url string) string {
 	return ""
 }
 
+// checkFetched returns an error for the first remote image, if there is one: it was not fetched.
 func (c *Conversation) checkFetched() *apierror.Error {
 	for _, p := range c.remoteParts {
 		return c.at(p.URL, field.Invalid("is an image elsewhere, and this server does not fetch images "+

@@ -72,7 +72,7 @@ const AllItems = "elements, counting parts and calls"
 // TooManyItems returns the error for more than MaxItems elements.
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
-// ReadContent reads a message's content: a string, or a list, for each part of which it calls read.
+// ReadContent reads a message's content: a string or a list. It calls read for each part of a list.
 func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
 	if v.Kind() == wirejson.KindString {
 		m.Text = v

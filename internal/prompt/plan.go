@@ -41,7 +41,7 @@ type Plan struct {
 	ServiceTier string // the service_tier of the answer
 }
 
-// defaultInstructions replace missing ones. Otherwise, Codex would insert its prompt for a coding agent.
+// defaultInstructions replace missing instructions. Otherwise, Codex would insert its prompt for a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts; with more, it fails with input_too_large.
@@ -140,11 +140,12 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 }
 
 // oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only to
-// lite models, and only if they do not search the web. A kept thread gets only requests with its
-// instructions, so that no thread of a lite model that allows several calls gets a request with oneCall.
+// lite models, and only if they do not search the web. A request continues only a kept thread that has the
+// same instructions. So a request with oneCall never continues a thread in which several calls are allowed.
 const oneCall = "Make at most one tool call in each reply, and wait for its result."
 
-// SplitInstructions splits off the instructions at the beginning. Missing ones are defaultInstructions.
+// SplitInstructions splits off the instructions at the beginning. If there are none, it returns
+// defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {

@@ -70,7 +70,7 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 	for _, m := range s.known {
 		switch {
-		case isKept(m):
+		case isKept(m): // Codex may nevertheless remove the schema to which a $ref refers
 			r.needsWholeSchema = r.needsWholeSchema || m.shape == shapeRef && m.refersElsewhere()
 		case m.shape != shapeIrrelevant:
 			add(m)

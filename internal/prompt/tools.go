@@ -49,7 +49,8 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads OpenAI's FunctionObject. strict is only checked, since Codex does not pass it on.
+// ReadFunction reads OpenAI's FunctionObject. The member strict is checked, but not used: Codex does not
+// pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
@@ -244,6 +245,8 @@ type ToolNames struct {
 	codexNames  map[string]string // Codex's names of the renamed tools, by the client's names
 }
 
+// newToolNames gives new names to all tools with reserved names, also to those that are not offered: the
+// history may have calls of them.
 func newToolNames(tools, offered []Tool) ToolNames {
 	var names ToolNames
 	if len(offered) > 0 {
