@@ -54,10 +54,11 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 }
 
 // wrapArguments returns the arguments for calling a deferred tool through the function: an object with
-// the name and the input of the tool. If wrapUnparsed has made the input, it becomes a string again.
+// the name and the input of the tool. If wrapUnparsed has made the input, the text that the model wrote
+// takes the place of the input, as a string.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
-	if text := unwrapUnparsed(input); len(text) != len(input) {
+	if text := unwrapUnparsed(input); len(text) != len(input) { // wrapUnparsed has made the input
 		arguments = wirejson.AppendString(arguments, text)
 	} else {
 		arguments = append(arguments, input...)

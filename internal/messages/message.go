@@ -35,7 +35,7 @@ type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read
 	pendingCalls map[string]pendingCall // the calls without results, by their ids
-	userFollowed bool                   // a user's message has followed the calls: the results must be there
+	userFollowed bool                   // a user's message has followed the newest calls; the next assistant's message needs all results
 }
 
 // pendingCall is the place of a call without a result: the indexes of its message and of its block.

@@ -40,8 +40,8 @@ const (
 	maxPage     = 1000
 )
 
-// Models returns the body of GET /v1/models with a page of the names. The query has the page's size, limit,
-// and its place: the page ends before the model before_id or, without before_id, begins after after_id.
+// Models returns the body of GET /v1/models with a page of the names. In the query, limit is the size of
+// the page. The page ends before the model before_id or, without before_id, begins after after_id.
 func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
 	limit := defaultPage
 	if text := query.Get("limit"); text != "" {

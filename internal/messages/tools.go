@@ -64,8 +64,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool that comes with its schema, except its name, which the caller reads. It only
-// checks the member strict, which has no effect, since Codex does not pass it on.
+// readFunction reads a tool that comes with its schema, except its name, which the caller reads. The member
+// strict is checked, but not used: Codex does not pass it on.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
