@@ -48,7 +48,7 @@ var textEventsByType = map[string]textEvents{
 
 // deltaPrefix has the beginning of the JSON of a delta event. All deltas of one text begin in the same way.
 type deltaPrefix struct {
-	itemIndex, partIndex int    // the index of the item, and of the part with the text
+	itemIndex, partIndex int    // the index of the item, and of the part with the text; itemIndex is hidden before the first delta
 	eventName            string // empty: the item has no delta events
 	json                 []byte
 }

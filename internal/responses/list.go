@@ -48,12 +48,12 @@ func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)
 	}
-	status := false
+	hasStatus := false
 	dst := appendMembers(wirejson.AppendString([]byte(`{"id":`), id), i.raw, func(name string, v wirejson.Value) bool {
-		status = status || name == "status" && v.Given()
+		hasStatus = hasStatus || name == "status" && v.Given()
 		return name != "id" && (name != "status" || v.Given())
 	})
-	if !status && (i.callID != "" || i.answeredCallID != "") {
+	if !hasStatus && (i.callID != "" || i.answeredCallID != "") {
 		dst = append(dst, `,"status":"completed"`...)
 	}
 	return append(dst, '}')

@@ -28,7 +28,7 @@ type Request struct {
 	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // the client wants no output
 
-	Suffix string // of the ids of the response and its items
+	Suffix string // a part of the ids of the response and its items
 
 	instructions wirejson.Value
 	input        []inputItem
@@ -37,7 +37,7 @@ type Request struct {
 	isCodex      bool             // the client is Codex itself
 	echoed       responseSettings // what the Response repeats of the request
 
-	skippedToolError *field.Error            // the error for the first of skippedTools; nil: there are none; check returns it unless isCodex
+	skippedToolError *field.Error            // the error for the first of skippedTools, which check returns unless isCodex is true; nil: there are none
 	searchTool       wirejson.Value          // the tool for web searches; nil: there is none
 	skippedTools     []string                // the paths of the declared tools that cannot run here
 	originalTools    map[string]originalTool // the tools as the client declared them, by the names of their functions
