@@ -25,7 +25,7 @@ type API struct {
 	Images string                   // the name of the request field that has the images
 
 	// IsClient is called for requests to routes that several APIs have. It reports whether the request
-	// comes from a client of this API. Nil: none does. OpenAI's API answers what no API recognizes.
+	// comes from a client of this API. Nil: none does. A client that no API recognizes counts as OpenAI's.
 	IsClient func(*http.Request) bool
 	// Models and Model return the bodies of GET /v1/models and GET /v1/models/{id} for clients of the
 	// API. ok is false if there is no such model. Nil: clients do not use these routes.
@@ -62,7 +62,7 @@ var (
 	Post = []string{http.MethodPost}
 )
 
-// GetAnd returns the methods in Get, and others.
+// GetAnd returns the methods in Get, followed by the given methods.
 func GetAnd(methods ...string) []string { return append(Get[:2:2], methods...) }
 
 // Turn decodes and checks a request that the model answers. The request refers to parts of the body.

@@ -26,7 +26,7 @@ const (
 // Error is an error of the API (ErrorResponse), with its status. Only the function that made it changes it.
 type Error struct {
 	Status  int    // the HTTP status
-	Message string // for the client; a text of Codex lacks what clients must not see
+	Message string // for the client; if it is a text of Codex, without the parts that clients must not see
 	Detail  string // the whole text of the failure, for the operator's log; empty if the request is at fault
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field that is wrong, like "messages[2].content"; empty: null in the JSON
@@ -168,7 +168,7 @@ func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
 	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
 	if retry == Never {
-		c.RetryAfter, c.ShouldRetry = 0, new(bool)
+		c.RetryAfter, c.ShouldRetry = 0, new(bool) // false
 	}
 	return c
 }

@@ -109,7 +109,7 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 }
 
 // readChosenTool returns the name in {"type":"function","function":{"name":…}}. The type may also be
-// custom, and the name may be beside the type, as in the Responses API. Error messages contain types.
+// custom, and the name may be beside the type, as in the Responses API. types is for the error message.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {

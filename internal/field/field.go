@@ -214,7 +214,7 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object with a member "type", which must be a string. Typed stores it in kind.
+// Typed is [Object] for an object with a member "type", which must be a string. kind gets this member.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f

@@ -173,7 +173,7 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	return out.String(), nil
 }
 
-// limitedReader reads the body of an image. It fails when this image, or all together, are too large.
+// limitedReader reads the body of an image. It fails if this image or all images together are too large.
 type limitedReader struct {
 	body io.Reader
 	limits

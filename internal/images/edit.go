@@ -75,7 +75,7 @@ func (r *Request) Encode() *apierror.Error {
 	if len(r.formImages) == 0 {
 		return nil
 	}
-	m := &r.Messages[1]
+	m := &r.Messages[1] // the user's message, see buildMessages
 	text := m.Content
 	m.Content = nil
 	for i, file := range r.formImages {

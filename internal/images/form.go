@@ -27,8 +27,8 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 		return nil, errors.New("its Content-Type names no boundary")
 	}
 	delimiter := []byte("\r\n--" + boundary)
-	remaining, found := bytes.CutPrefix(body, delimiter[2:])
-	if !found { // there is a text before the first boundary (a preamble)
+	remaining, found := bytes.CutPrefix(body, delimiter[2:]) // no line break comes before the first boundary
+	if !found {                                              // there is a text before the first boundary (a preamble)
 		_, remaining, found = bytes.Cut(body, delimiter)
 	}
 	if !found {

@@ -53,7 +53,7 @@ func (r *Request) sizeInWords() string {
 	}
 	width, height, _ := strings.Cut(r.size, "x")
 	shape := "square"
-	switch {
+	switch { // compares texts: the numbers have no leading zeros, so the longer text is the larger number
 	case len(width) != len(height) && len(width) > len(height), len(width) == len(height) && width > height:
 		shape = "landscape"
 	case width != height:

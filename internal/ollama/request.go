@@ -130,7 +130,7 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 		r.Effort = cmp.Or(mostEffort, "high")
 	case "true":
 		r.Effort = ""
-	case "false":
+	case "false": // the effort of an alias, if any, goes before opts.Effort
 		r.Effort, opts.Effort, opts.Summary = "", cmp.Or(leastEffort, "low"), "none"
 	}
 	return r.Conversation.Plan(opts)

@@ -138,7 +138,7 @@ func Decode(data []byte, block any) error {
 }
 
 // suggestion returns the part of an error that suggests the known option whose name is nearest to an
-// unknown name. It returns "" if a third or more of the letters differ even from that name.
+// unknown name. It returns "" if even that name differs in a third or more of its letters.
 func suggestion(name string, options []Option, customOptions map[string]Custom) string {
 	nearest, leastDistance := "", len(name)
 	consider := func(known string) {
@@ -292,6 +292,7 @@ func (o *Option) complete() error {
 	switch {
 	case !field.IsValid(): // the field is a nil pointer
 		return nil
+	// A number that is 0 here is allowed, or means that the option, which has no default, is not set.
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.Syntax, "|off"):
 		return fmt.Errorf("must be %s", q.description)
 	case field.Kind() == reflect.String && !field.IsZero():
