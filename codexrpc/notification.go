@@ -245,9 +245,9 @@ const (
 	maxNoPictureOutput = 64 << 10
 )
 
-// writeToolNames writes the name of each tool with the prefix, or the type of a tool without a name, one per
-// line. Instead of a namespace, it writes the tools in the namespace. Only the namespace of [PictureTool]
-// becomes the prefix of its tools.
+// writeToolNames writes the name of each tool with the prefix, one per line. A tool without a name is named
+// by its type. Instead of a namespace, it writes the tools in the namespace. Only the namespace of
+// [PictureTool] becomes the prefix of its tools.
 func writeToolNames(names *strings.Builder, prefix string, tools wirejson.Value) {
 	for tool := range tools.Values() {
 		var kind, name, inner wirejson.Value

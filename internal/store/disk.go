@@ -65,7 +65,7 @@ func (d *Disk) Start() error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", f.path, errors.Join(err, f.close()))
 		f.db = nil
-		f.damage.Store(nil)
+		f.damage.Store(nil) // so that Start can be called again
 	}
 	return err
 }

@@ -85,7 +85,7 @@ type Append struct {
 	// Lease is how long the owner then owns the entry. If it is 0, Owner takes the entry over from
 	// an owner whose lease has ended.
 	Lease  time.Duration
-	Over   bool // no events follow; those of later calls are skipped
+	Over   bool // no events follow; events of later calls are skipped
 	Cancel bool // only asks the owner to stop
 }
 
@@ -99,7 +99,7 @@ type Query struct {
 	Part  Part
 	From  int64  // the number of the first record
 	Limit int64  // the most bytes of records: their data, and RecordOverhead for each
-	Links int    // how many further pages may follow, each of the entry in the Link of the page before
+	Links int    // how many pages may follow the first one, each of the entry in the Link of the page before
 	Text  string // records without this text are returned empty, but count towards Limit with all their bytes
 }
 

@@ -37,9 +37,9 @@ func (x *index) fits(user string, size int64) bool {
 	return size <= x.maxBytes && (size <= x.maxBytes/2 || !x.users.hasOther(user))
 }
 
-// put adds an entry of a user, or changes the size of the one with the same id, and marks it as just
-// used. It returns the ids of the other entries that were dropped: those that were too old, and those
-// that had to make room. The error is ErrTooLarge if the entry does not fit.
+// put adds an entry of a user, or changes the size of the entry with the same id, and marks the entry as
+// just used. It returns the ids of the entries that were dropped: too old ones, and those that had to
+// make room. The error is ErrTooLarge if the entry does not fit.
 func (x *index) put(user, id string, size int64, stored, now time.Time) (dropped []string, err error) {
 	if !x.fits(user, size) {
 		return nil, ErrTooLarge

@@ -160,7 +160,7 @@ func (l *Local) with(user, id string, use func(func(transaction) error) error, r
 
 // Put implements [Engine].
 func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
-	if l.maxEntry > 0 {
+	if l.maxEntry > 0 { // the engine is not in memory
 		release, err := reserveEntry(ctx, user, p.size())
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
 		}
 		if m == nil {
 			m = &metadata{User: user}
-			if err := tx.drop(id, Events); err != nil {
+			if err := tx.drop(id, Events); err != nil { // events of an entry that was too old may be left
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
 	})
 }
 
-// put stores an entry in place of the one with this metadata.
+// put stores an entry. m is the metadata of the present entry with this id, or new metadata.
 func (l *Local) put(tx transaction, user, id string, m *metadata, p *Put) error {
 	if m.User != user || m.Owner != "" && m.Owner != p.Owner {
 		return ErrEnded
@@ -271,7 +271,7 @@ func (l *Local) addEvents(tx transaction, id string, m *metadata, a *Append) err
 	if a.renewsOnly() {
 		return nil
 	}
-	if m.Events == 0 {
+	if m.Events == 0 { // before the first events of an entry
 		if err := l.dropOldEvents(tx); err != nil {
 			return err
 		}
@@ -284,6 +284,7 @@ func (l *Local) addEvents(tx transaction, id string, m *metadata, a *Append) err
 			if n < m.Events {
 				continue
 			}
+			// Without room for one event, all later ones are left out, too.
 			if fits = fits && l.fits(m.User, m.Bytes+m.EventBytes+size); fits {
 				if err := tx.put(id, Events, n, record); err != nil {
 					return err
@@ -345,7 +346,7 @@ func (l *Local) Read(ctx context.Context, user, id string, q Query) (pages []Pag
 		switch {
 		case isFirst && err != nil:
 			return nil, err
-		case err != nil || page.Larger > 0 && !isFirst:
+		case err != nil || page.Larger > 0 && !isFirst: // the pages end before this one
 			return pages, nil
 		}
 		pages = append(pages, page)
@@ -378,7 +379,7 @@ func (l *Local) readPage(user, id string, q Query) (page Page, read int64, err e
 			if record == nil && q.Part != Events {
 				return errDamaged
 			}
-			if record == nil {
+			if record == nil { // this event was dropped, or there was no room for it
 				break
 			}
 			size := RecordOverhead + int64(len(record))

@@ -30,7 +30,8 @@ func (m *memory) view(run func(transaction) error) error {
 	return run(m)
 }
 
-// update runs a function. A function that fails has changed nothing yet, since put and drop cannot fail.
+// update runs a function. If the function fails, there is nothing to undo: put and drop cannot fail, and
+// functions check before they change an entry.
 func (m *memory) update(run func(transaction) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +48,7 @@ func (m *memory) put(id string, part Part, n int64, record []byte) error {
 	if m.entries[id] == nil {
 		m.entries[id] = make(map[place][]byte)
 	}
-	if record == nil {
+	if record == nil { // from get, nil would mean that there is no record
 		record = []byte{}
 	}
 	m.entries[id][place{part, n}] = record

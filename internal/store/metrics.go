@@ -18,8 +18,8 @@ var (
 	}, []string{"operation"})
 )
 
-// observe counts an operation that began at this time. It has not failed if its request has
-// cancelled it.
+// observe counts an operation that began at this time. An operation that was cancelled by its request
+// does not count as failed.
 func observe(operation string, begin time.Time, err error) {
 	DurationMetric.WithLabelValues(operation).Observe(time.Since(begin).Seconds())
 	failures := FailuresMetric.WithLabelValues(operation) // begins at 0, so that the first failure is an increase

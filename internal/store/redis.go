@@ -201,8 +201,8 @@ func tagOf(user string) string {
 	return hex.EncodeToString(hash[:16])
 }
 
-// Run runs a script. All keys of the script contain the parameter tag in braces, so that they are
-// in one slot of a cluster.
+// Run runs a script with one key: a prefix that has {tag} in it. All keys that the script uses must begin
+// with this prefix, so that they are in one slot of a cluster.
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (answer any, err error) {
 	return r.run(ctx, "count", script, tag, args...)
 }
@@ -210,7 +210,7 @@ func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args 
 // run does what Run does. operation is the name in metrics.
 func (r *Redis) run(ctx context.Context, operation string, script *redis.Script, tag string, args ...any) (answer any, err error) {
 	begin := time.Now()
-	if err = errDown; r.state.Load() != down {
+	if err = errDown; r.state.Load() != down { // while the server is down, run fails immediately
 		err = Unavailable(r.use(func(client redis.UniversalClient) (err error) {
 			answer, err = script.Run(ctx, client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
 			return err

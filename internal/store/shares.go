@@ -47,11 +47,11 @@ func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// largest returns the share with the most bytes among the shares that have an entry besides other. The
-// entry other must be the last used entry of its user.
-func (o *userShares) largest(other *indexed) *userShare {
+// largest returns the largest share that has an entry to drop. The entry keep is not to be dropped. It
+// must be the entry that its user has used last.
+func (o *userShares) largest(keep *indexed) *userShare {
 	first := o.heap[0]
-	if first.entries.Back() != other.usedElement {
+	if first.entries.Back() != keep.usedElement { // otherwise keep is the only entry of this share
 		return first
 	}
 	next := o.heap[1] // in a heap, the second largest is at index 1 or 2

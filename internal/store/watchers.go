@@ -29,7 +29,7 @@ func (r *Redis) listen(ctx context.Context) {
 	}
 }
 
-// watchers has a channel for each entry that is watched: somebody waits until it changes.
+// watchers has a channel for each entry for whose change somebody waits.
 type watchers struct {
 	mu   sync.Mutex
 	byID map[string]chan struct{}
