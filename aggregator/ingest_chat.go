@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readChatChoice reads an element of the choices of a chat.completion.chunk or chat.completion with
-// this id. An index in the element replaces the parameter choice.
+// readChatChoice reads an element of the choices of a chat.completion.chunk or chat.completion. id is the
+// completion's id. An index in the element replaces the parameter choice.
 func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	if n := in.readNumber(m.index); n >= 0 {
 		choice = int(n)

@@ -90,9 +90,9 @@ func (in *ingestion) readIdentifier(value wirejson.Value) string {
 	return id
 }
 
-// readArguments returns the text of arguments, which is valid until the next call, and its source:
-// textSource for a string (as the model wrote it), SourceParsed for an object (a backend has parsed it),
-// and SourceNone for other values.
+// readArguments returns the text of arguments, valid until readArguments is called again, and the source of
+// the text: textSource for a string (as the model wrote it), SourceParsed for an object (a backend has
+// parsed the text), and SourceNone for other values.
 func (in *ingestion) readArguments(value wirejson.Value, textSource Source) (string, Source) {
 	switch kind := value.Kind(); {
 	case kind == wirejson.KindString && textSource == SourceFragment:

@@ -25,8 +25,8 @@ type Options struct {
 	// MaxCalls is the most calls of a choice. Further calls are ignored with all their
 	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
 	MaxCalls int
-	// MaxArgumentBytes bounds the arguments of a choice's calls together. A call that exceeds it is
-	// cut there, gets no further bytes, and is marked Truncated. Below 1: DefaultMaxArgumentBytes.
+	// MaxArgumentBytes bounds the arguments of a choice's calls together. A call that would exceed the bound
+	// is cut, gets no further bytes, and is marked Truncated. Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 }
 

@@ -49,7 +49,7 @@ func Read(stream io.Reader) iter.Seq2[Event, error] {
 					return
 				}
 			}
-			e, data, size = Event{ID: e.ID}, data[:0], 0
+			e, data, size = Event{ID: e.ID}, data[:0], 0 // the next event; only the id stays
 		}
 		switch err := lines.Err(); {
 		case size > maxEvent, errors.Is(err, bufio.ErrTooLong):

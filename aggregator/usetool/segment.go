@@ -22,7 +22,7 @@ const (
 // AbortReason is why a begun block is given up: one of a few values, for labels of a metric.
 type AbortReason string
 
-// A Scanner finds the first four. The others are for Finish, whose callers know why the text ended.
+// A Scanner finds the first four. Callers of Finish pass the others, since they know why the text ended.
 const (
 	// AbortNested is the reason of a block in which another block was opened.
 	AbortNested AbortReason = "nested"

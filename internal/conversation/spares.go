@@ -111,7 +111,7 @@ func (t *Threads) startSpare(s *settings) {
 }
 
 // reserveSpare reports whether a spare thread of a kind should be started. If so, it counts the
-// thread, and the caller must start the thread and call addSpare. k may be nil.
+// thread, and the caller must start the thread and call addSpare. k is nil if no spare thread is wanted.
 func (t *Threads) reserveSpare(k *kind) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

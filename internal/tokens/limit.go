@@ -11,9 +11,9 @@ const (
 //
 // A token has at least one byte. So as long as the texts have no more bytes than tokens are left, Limit
 // only keeps them. When they have more, it counts them together. Near the limit it counts each piece, with
-// the word before it, which may have become another token. So the cut seldom depends on the pieces. It may
-// be a token or two off if a piece splits a token whose beginning is out already, and too early in more
-// than maxOpen bytes without the end of a word.
+// the word before it, which may have become another token. So the cut seldom depends on the pieces. The cut
+// may be a token or two off if a piece splits a token whose beginning is out already. The cut may be too
+// early in a text of more than maxOpen bytes without the end of a word.
 type Limit struct {
 	left      int    // how many tokens are left before uncounted; negative: Whole went beyond the limit
 	counted   int    // how many tokens were counted
@@ -100,7 +100,7 @@ func (l *Limit) count() {
 	l.uncounted, l.ends = append(l.uncounted[:0], last[closed:]...), l.ends[:0]
 }
 
-// openLen returns the length of a text's end in which a token may continue, or 0 if it is above maxOpen.
+// openLen returns the length of the end of a text, in which a token may continue: 0 if above maxOpen.
 func openLen(text string) int {
 	for i := len(text) - 1; i > max(0, len(text)-maxOpen); i-- {
 		if endsToken(text, i) {

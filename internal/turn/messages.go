@@ -38,7 +38,7 @@ type message struct {
 // summaryPart is a part of a reasoning summary; zero: none.
 type summaryPart struct {
 	item   string
-	number int // the index and 1
+	number int // the index plus 1, so that no part is zero
 }
 
 // addDelta returns the text that a delta adds, and the gap before it.

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// Price is what a provider charges, in billionths of its unit, which has no name. 0 may mean unknown.
+// Price is what a provider charges, in billionths of its unit of money, whichever that is. 0 may mean that
+// the price is unknown.
 type Price int64
 
 const (
@@ -14,7 +15,8 @@ const (
 	maxPrice = 1e6 * priceUnit
 )
 
-// parsePrice reads a decimal in the provider's unit, up to maxPrice. Below 0 and for other texts, it is 0.
+// parsePrice reads a decimal in the provider's unit of money. A number above maxPrice counts as maxPrice, a
+// negative number and any other text as 0.
 func parsePrice(text string) Price {
 	price, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(price > 0) {

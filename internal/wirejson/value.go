@@ -22,7 +22,8 @@ type Value []byte
 // escape of half a surrogate pair (some clients cut within an emoji) becomes U+FFFD, in a copy of the text.
 func Parse(text []byte) (Value, *SyntaxError) { return ParsePart(text, 0) }
 
-// ParsePart is [Parse] for a value that a client will send back in a body, within outer arrays and objects.
+// ParsePart is [Parse] for a value that a client will send back in a body. outer is how many arrays and
+// objects will be around the value.
 func ParsePart(text []byte, outer int) (Value, *SyntaxError) {
 	loneHalves, err := check(text, maxBodyDepth-outer)
 	if err != nil {
