@@ -13,7 +13,7 @@ import (
 // connection. A change of the login empties the record, since another login may have another
 // provider. All methods are safe for concurrent use.
 type Acceptance struct {
-	conn *codexrpc.Conn // of the instance
+	conn *codexrpc.Conn // the connection
 
 	mu                sync.Mutex
 	logins            uint64   // conn.LoginChanges() at the last call of lock
@@ -50,8 +50,8 @@ func (a *Acceptance) Instructions(model string) bool {
 	return a.instructionModels[model]
 }
 
-// InstructionsAccepted records that the provider has accepted such instructions with this model, see
-// [Acceptance.Instructions].
+// InstructionsAccepted records that the provider has accepted, with this model, instructions that replace
+// Codex's own prompt.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,8 @@ const (
 
 type modelSet map[string]bool
 
-// add adds a new model if the set has room and the name is not too long. It reports whether it did.
+// add adds a new model if the set has room and the name is not too long. It reports whether the model was
+// added.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

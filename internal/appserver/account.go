@@ -36,8 +36,8 @@ const maxAccountWait = 3 * time.Second
 // for other logins. It returns the instance for the turn: in, or the one that serves by now.
 //
 // The error is the cause of ctx if ctx ends. It is a *NotReadyError if the back end does not answer or
-// refuses the login, even if only the issuer of the login has failed. After any other failure there is no
-// error: Codex asks again in the turn, and reports the failure immediately.
+// refuses the login, even if only because the issuer cannot renew the login now. After any other failure
+// there is no error: Codex asks again in the turn, and reports the failure immediately.
 func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, error) {
 	for in.conn.HasPlan() {
 		p.published.mu.Lock()
@@ -82,7 +82,7 @@ func (p *Process) learnAccount(in *instance) {
 		})
 		var probing sync.WaitGroup
 		if relay := p.relay.Load(); relay != nil && in.conn.HasPlan() {
-			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
+			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) }) // replaces in if Codex waits in vain
 		}
 		err := p.askAccount(ctx, in.conn)
 		silenceTimer.Stop()
@@ -128,7 +128,7 @@ func (s *supervisor) publishAccount(in *instance, err *codexrpc.TurnError) {
 	if in.conn.Err() != nil {
 		return
 	}
-	if in == s.next {
+	if in == s.next { // in is a replacement that waits for its account
 		if err == nil {
 			in.accountKnown, in.accountFailure = true, nil
 			s.takeOver()
@@ -202,7 +202,7 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	if failure != errUnauthorized {
 		return failure
 	}
-	select { // errRefused is final, so Codex is asked once more before
+	select { // errRefused is final, so Codex is asked twice before errRefused is returned
 	case <-time.After(accountPause):
 	case <-ctx.Done():
 	}

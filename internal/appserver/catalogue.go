@@ -19,9 +19,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// modelChanges are new members of each model in the catalogue. With them, Codex offers no tools of
-// its own, passes service tiers on, and does not replace a long history by a summary: the provider
-// decides whether it is too long. No other setting has these effects.
+// modelChanges are members that each model in the catalogue gets in place of its own. With them, Codex
+// offers no tools of its own, passes service tiers on, and does not replace a long history by a summary: the
+// provider decides whether a history is too long. No other setting has these effects.
 var modelChanges = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch

@@ -23,6 +23,7 @@ const (
 	replaceEvery = time.Minute
 )
 
+// monitor begins the probes of an instance. The supervisor handles their results with checkHealth.
 func (p *Process) monitor(in *instance) {
 	in.conn.Monitor(p.times.heartbeat, func(probe codexrpc.Probe) {
 		select {
@@ -68,8 +69,8 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 // replaceForHealth begins to replace the serving instance and returns true, even if the replacement fails.
 // If there is a replacement already, it does nothing, and returns false only if the replacement waits for
 // its account. It also does nothing and returns false if its last attempt was less than replaceEvery ago:
-// the new instance seems to have the same fault. surelyHelps means that the next instance will not have the
-// fault; then the last attempt does not matter.
+// the instance of that attempt seems to have the same fault. If surelyHelps is true, the next instance will
+// not have the fault, so the last attempt does not matter.
 func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	if s.next != nil {
 		return !s.nextWaits
@@ -85,7 +86,7 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	return true
 }
 
-// checkMemory publishes the serving instance's memory, and replaces it above the limit.
+// checkMemory publishes the serving instance's memory, and replaces the instance if that is above the limit.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {

@@ -33,8 +33,8 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 const agentsDir = ".agents"
 
 // logVersions is how many versions of Codex's log a private home prevents. The log is a database file with
-// its version in the name, and the home has a directory in place of each such file. Otherwise the log would
-// grow by some 60 KB with each turn, perhaps in a file system in memory.
+// the version in its name, and the home has directories with such names, where Codex cannot make the file.
+// Otherwise the log would grow by some 60 KB with each turn, perhaps in a file system in memory.
 const logVersions = 9
 
 // maxLinks bounds the number of links to the entries of a user's home directory.
@@ -71,7 +71,7 @@ func userHome() string {
 }
 
 // OperatorHome returns the CODEX_HOME with the login and the provider's settings: Config.Home, or else the
-// directory that Codex would use, or "" if that is in the user's home directory, which is not known.
+// directory that Codex would use. It returns "" if the user's home directory is needed and not known.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -185,6 +185,7 @@ func (h *privateHome) remove() error {
 	return os.RemoveAll(h.path)
 }
 
+// assignment matches the beginning of a line of an .env file, up to the variable's value.
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=`)
 
 func unquoted(value string) string {

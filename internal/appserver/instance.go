@@ -100,6 +100,7 @@ func (p *Process) launch() (*instance, error) {
 			run.cancel()
 		}
 		cancel()
+		// Even after a failed handshake, readCatalogue must wait for the end of the run.
 		if err := p.readCatalogue(in, run); in.err == nil {
 			in.err = err
 		}
@@ -202,9 +203,9 @@ func (in *instance) exitStatus() string {
 	}
 }
 
-// endChild closes the stdin of a child, which asks it to exit. After closeTimeout, endChild terminates
-// it, and kills it after a further terminateTimeout. When endChild returns nil, the child has exited
-// and its goroutines have ended.
+// endChild closes the stdin of a child, which asks the child to exit. If the child still runs after
+// closeTimeout, endChild terminates the child, and kills it after a further terminateTimeout. When endChild
+// returns nil, the child has exited, and the goroutines of attachProgram have ended.
 func (in *instance) endChild(closeTimeout, terminateTimeout time.Duration) error {
 	_ = in.conn.Close() // closes stdin
 	if !in.exitsWithin(closeTimeout) {

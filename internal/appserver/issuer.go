@@ -23,6 +23,7 @@ const (
 	issuerVariable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 )
 
+// tokenIssuer is the issuer of a login's tokens, reached as the app-server would reach it.
 type tokenIssuer struct {
 	// File is the path of the auth.json with the login.
 	File string

@@ -11,9 +11,9 @@ import (
 )
 
 // ExplainLimit returns err, the failure of a turn on this instance. If err is a *codexrpc.TurnError about a
-// limit whose end is known, ExplainLimit returns a copy with this end as ResetsAt instead. The end of a
-// spent plan is in the known limits, or else in those that the app-server is asked for, or else in the
-// message. The end of another limit is the end of the last wait that the provider has asked for.
+// limit whose end is known, ExplainLimit instead returns a copy with this end as ResetsAt. For a spent plan,
+// the end comes from the known limits, or else from the app-server, which is asked for them, or else from
+// the message. For another limit, it is the end of the last wait that the provider has asked for.
 func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	var turnErr *codexrpc.TurnError
 	if !errors.As(err, &turnErr) {

@@ -63,8 +63,9 @@ func loginFileOf(home string) LoginFile {
 }
 
 // Replaced reports whether somebody has removed the login that the serving app-server was started with, or
-// has put the login of another account, user or API key in its place. It is false if an app-server was
-// started after that, or if none takes turns. New tokens of the same login do not count.
+// has put the login of another account, user or API key in its place. Replaced returns false if an
+// app-server was started after that, or if none takes turns. New tokens of the same login do not count, nor
+// does a login whose owner is not known.
 func (f *LoginFiles) Replaced() bool {
 	isGone := f.Now == LoginFile{}
 	return f.Ready && f.Now != f.Tried && f.Now.owner != f.Serving.owner && (isGone || f.Now.owner != "")
@@ -98,7 +99,7 @@ type LoginFiles struct {
 	Ready   bool      // an app-server takes turns
 }
 
-// A new login does not count as new for loginRetry after an app-server could not be started with it.
+// loginRetry is how long a login does not count as new after an app-server could not be started with it.
 const loginRetry = 30 * time.Second
 
 // LoginFiles returns the versions of the file that has the login.
@@ -308,8 +309,8 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	defer func() {
 		err = errors.Join(err, in.endChild(p.cfg.stopTimeout/2, p.cfg.stopTimeout/2), private.remove())
 	}()
-	starting, started := context.WithTimeoutCause(ctx, p.cfg.startTimeout+codeTime, errNoCode)
-	defer started()
+	starting, endStart := context.WithTimeoutCause(ctx, p.cfg.startTimeout+codeTime, errNoCode)
+	defer endStart()
 	if _, err := in.conn.Initialize(starting, p.cfg.Client); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	if models, _ := in.list.latest(); models != nil {
 		return models, nil
 	}
-	timeout := make(<-chan time.Time)
+	timeout := make(<-chan time.Time) // without a catalogue, there is no timeout
 	if in.models != nil {
 		timeout = time.After(firstListWait)
 	}

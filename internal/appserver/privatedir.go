@@ -129,10 +129,10 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
-	if _, err := p.cfg.argsFor(); err != nil {
+	if _, err := p.cfg.argsFor(); err != nil { // startCatalogue would fail, too, but only after the app-server's start
 		return nil, err
 	}
-	if operatorHome, err := p.cfg.OperatorHome(); err == nil { // newPrivateHome returns the same error
+	if operatorHome, err := p.cfg.OperatorHome(); err == nil { // otherwise newPrivateHome returns the error
 		in.login = loginFileOf(operatorHome)
 		p.published.setTriedLogin(operatorHome, in.login)
 	}

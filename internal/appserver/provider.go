@@ -54,7 +54,7 @@ func newProviderSettings(config *providerConfig, version string) (s providerSett
 	default:
 		return providerSettings{}
 	}
-	add := func(setting string, value any) {
+	add := func(setting string, value any) { // without changing what the operator has set
 		if !isSet(configured, setting) {
 			entry[setting] = value
 		}
@@ -65,7 +65,7 @@ func newProviderSettings(config *providerConfig, version string) (s providerSett
 	if !isSet(configured, "request_max_retries") && !isSet(configured, "stream_max_retries") {
 		s.retries = providerRetries
 	}
-	s.httpMembers = providerMembers(name, entry)
+	s.httpMembers = providerMembers(name, entry) // without WebSockets, the same as socketMembers
 	if hasSockets {
 		entry["supports_websockets"] = false
 		s.httpMembers = providerMembers(name, entry)
@@ -175,14 +175,14 @@ type socketPause struct {
 func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
 // fail begins a pause after a failure in a turn that began at the time begun. It begins none if a pause is
-// under way, if another WebSocket has worked since the failure before, or if the turn began before that
-// failure: a provider that restarts cuts many WebSockets at once. If the last pause ended less than its own
-// length ago, the new pause is four times as long, up to longestSocketPause, else firstSocketPause. fail
-// returns the length of the last pause, and whether it has just begun.
+// under way, if another WebSocket has worked since the previous failure, or if the turn began before the
+// previous failure: a provider that restarts cuts many WebSockets at once. A new pause has the length
+// firstSocketPause. But if the last pause ended less than its own length ago, the new pause is four times
+// as long, up to longestSocketPause. fail returns the last pause's length, and whether it has just begun.
 func (s *socketPause) fail(begun, now time.Time) (length time.Duration, began bool) {
-	spare := s.worked || begun.Before(s.failed)
+	excused := s.worked || begun.Before(s.failed)
 	s.worked, s.failed = false, now
-	if spare || s.isActive(now) {
+	if excused || s.isActive(now) {
 		return s.length, false
 	}
 	if s.length > 0 && now.Sub(s.until) < s.length {

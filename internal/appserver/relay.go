@@ -201,6 +201,7 @@ func (r *tokenRelay) storeTokens(file, spentToken string, ans answer, answered b
 	}
 }
 
+// keepTime returns how long the relay repeats the answer.
 func (a *answer) keepTime() time.Duration {
 	switch {
 	case a.status == http.StatusOK:

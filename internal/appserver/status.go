@@ -137,7 +137,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 		next.Since = s.status.Since
 	}
 	next.Restarts, next.Replacements = s.status.Restarts, s.status.Replacements
-	if next.State == StateUnresponsive || next.State == StateReady && next.PID == s.status.PID {
+	if next.State == StateUnresponsive || next.State == StateReady && next.PID == s.status.PID { // for the same program
 		next.Account, next.AccountFailure, next.AccountKnown = s.status.Account, s.status.AccountFailure, s.status.AccountKnown
 	}
 	if next.Version == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// keptLines last lines, each cut to keptLineBytes, explain an exit. maxLogLine bounds a logged line, in
-// bytes.
+// The last keptLines lines, each cut to keptLineBytes bytes, explain an exit. maxLogLine bounds a logged
+// line, in bytes.
 const (
 	keptLines     = 5
 	keptLineBytes = 300

@@ -137,7 +137,7 @@ func (s *supervisor) handleFailure(in *instance) {
 		s.published.setLoginFailed()
 		return
 	case s.serving:
-	default:
+	default: // a draining instance
 		return
 	}
 	s.serving = nil
