@@ -153,7 +153,7 @@ type Models interface {
 	Created() time.Time // the creation time that clients get for each model
 	// Find returns the model with this name. ok is false if no allowed model has the name.
 	Find(name string) (m Model, ok bool)
-	// Allows reports whether the key of the request allows this name, which may be that of no model.
+	// Allows reports whether the key of the request allows this name, even if no model has the name.
 	Allows(name string) bool
 }
 

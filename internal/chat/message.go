@@ -16,7 +16,7 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
 	}
-	r.Messages, r.Elements = []prompt.Message{}, 0
+	r.Messages, r.Elements = []prompt.Message{}, 0 // not nil: the field is there
 	c := wirejson.NewCursor(v)
 	c.Enter()
 	for i := 0; c.Next(); i++ {

@@ -224,7 +224,8 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 }
 
 // Readers has the functions that read the members of an object into an R, by the names of the members.
-// A nil function stands for a member that has no effect and may have any value.
+// A nil function stands for a member that has no effect and may have any value. If an object has a member
+// twice, the function is called twice, and the last value has to count: so functions reset what they set.
 type Readers[R any] = map[string]func(R, wirejson.Value) *Error
 
 // Members reads the members of an object into r, in the order of the object. It skips members

@@ -111,7 +111,7 @@ var emptyText = ""
 
 func (e *Encoder) addText(out *turn.Output) {
 	switch {
-	case out.Gap:
+	case out.Gap: // a separator: the next text begins a new block
 		if e.openType == typeText {
 			e.endBlock()
 		}

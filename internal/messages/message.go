@@ -53,12 +53,13 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 		h.userFollowed = true
 		return h.readUserMessage(content).In("content").At(h.messageIndex)
 	case role.Is("assistant"):
+		// Directly after an assistant's message, this one continues it, so its calls may still wait.
 		if f := h.checkResults(); h.userFollowed && f != nil {
 			return f
 		}
 		h.userFollowed = false
 		return h.eachBlock(content, h.readAssistantBlock).In("content").At(h.messageIndex)
-	case role.Is("system"): // a message with only an output_config is left out: that of the body counts
+	case role.Is("system"): // a message with only an output_config is left out: the body's output_config counts
 		if !content.Given() && config.Given() {
 			return nil
 		}

@@ -114,7 +114,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	if r.Model == "" {
 		return field.Missing().In("model")
 	}
-	if f := r.readTools(r.tools).In("tools"); f != nil {
+	if f := r.readTools(r.tools).In("tools"); f != nil { // before the messages, which refer to deferred tools
 		return f
 	}
 	if f := r.readSystem(r.system).In("system"); f != nil {

@@ -106,7 +106,7 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 		previous := &r.Messages[last]
 		previous.Content = append(previous.Content, message.Content...)
 		if previous.Size += size; len(previous.Content) > 0 {
-			previous.Text = nil
+			previous.Text = nil // an empty message had NoText
 		}
 	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an answer that broke off is left out
 	default:

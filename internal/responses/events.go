@@ -122,7 +122,7 @@ func (s *Encoder) addText(i *outputItem, part int, text string) {
 
 func (s *Encoder) endPart(i *outputItem) {
 	names := textEventsByType[i.Type]
-	if names.partDone == "" || i.text.Len() == 0 {
+	if names.partDone == "" || i.text.Len() == 0 { // the text has no parts, or no part is open
 		return
 	}
 	e, text := i.event(names.textDone), i.text.String()

@@ -166,7 +166,7 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 		f = field.OneOf(&i.message.Phase, phases, fields.phase).In("phase")
 	}
 	if i.message.Empty() || i.message.Role == prompt.RoleAssistant && i.message.Text != nil && len(i.message.Text.RawText()) == 0 {
-		i.hiddenFromModel = true
+		i.hiddenFromModel = true // the message is empty
 	}
 	return f
 }
