@@ -16,7 +16,7 @@ import (
 // Codex unpacks no texts (zTXt, iTXt), and nothing after the pixels.
 const maxColorProfile = 4 << 20
 
-// profileCost is how many bytes each profile counts besides its own: a reader of zlib takes as much
+// profileCost is how many bytes are added to the size of each profile: a reader of zlib takes as much
 // memory, and a file may have a million empty profiles.
 const profileCost = 64 << 10
 

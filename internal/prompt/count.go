@@ -35,7 +35,7 @@ func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
 }
 
 // EstimateTokens estimates what [Conversation.CountTokens] returns: it counts the tokens of the first
-// sample bytes, and assumes the same ratio for the others. If sample is 0, it divides the bytes by
+// sample bytes, and assumes the same ratio for all other bytes. If sample is 0, it divides the bytes by
 // [bytesPerToken], which takes almost no time. Beyond the sample, the bytes of JSON escapes count, too.
 func (c *Conversation) EstimateTokens(sample int) int {
 	sampled, further, n, frames := 0, 0, 0, 0 // sampled and further are bytes

@@ -81,7 +81,7 @@ func isStrict(v wirejson.Value) bool {
 		if (kind.Is("object") || properties.Kind() == wirejson.KindObject) && (string(additional) != "false" || !requiresAll(properties, required)) {
 			return false
 		}
-		for name, member := range v.Members() {
+		for name, member := range v.Members() { // the values of enum, const, default and examples are no schemas
 			if text := string(name); text != "enum" && text != "const" && text != "default" && text != "examples" && !isStrict(member) {
 				return false
 			}

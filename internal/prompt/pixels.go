@@ -112,7 +112,7 @@ func pngSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 	c, err := png.DecodeConfig(r)
 	kind = plainImage
 	switch {
-	case len(head) == 29 && head[28] != 0:
+	case len(head) == 29 && head[28] != 0: // the interlace method
 		kind = interlacedPNG
 	case c.ColorModel == color.Gray16Model, c.ColorModel == color.RGBA64Model, c.ColorModel == color.NRGBA64Model:
 		kind = deepPNG
@@ -128,7 +128,7 @@ func jpegSize(data io.Reader) (width, height int64, kind imageKind, err error) {
 		for r.read(1)[0] != 0xff && r.err == nil {
 		}
 		marker := r.read(1)[0]
-		for marker == 0xff {
+		for marker == 0xff { // padding
 			marker = r.read(1)[0]
 		}
 		switch {

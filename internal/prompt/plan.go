@@ -205,7 +205,7 @@ func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, [
 	case !placement.Append:
 		thread.BaseInstructions, thread.DeveloperInstructions = new(string), instructions
 	case !placement.EmptyBase || placement.CodexPrompt == "":
-		thread.BaseInstructions, thread.DeveloperInstructions = nil, instructions
+		thread.BaseInstructions, thread.DeveloperInstructions = nil, instructions // nil: Codex's own prompt
 	default:
 		thread.BaseInstructions, thread.DeveloperInstructions = new(string), placement.CodexPrompt
 		first := Message{Text: wirejson.AppendString(nil, instructions)}

@@ -108,6 +108,7 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	f.out = append(f.out, '}')
 }
 
+// writeValue appends the value of the member m to f.out. path is the path of the schema that has m.
 func (f *fitter) writeValue(m member, path []byte) {
 	switch m.shape {
 	case shapeSchema:
@@ -117,7 +118,7 @@ func (f *fitter) writeValue(m member, path []byte) {
 		f.writeChild(m, 0, path)
 		return
 	case shapeSchemaList, shapeSchemaMap:
-		f.out = append(f.out, m.value[0])
+		f.out = append(f.out, m.value[0]) // [ or {
 		for i := range m.children {
 			if m.shape == shapeSchemaMap {
 				f.writeName(m.children[i].name)
