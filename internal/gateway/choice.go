@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// choice is one of the answers to a request. It has its own turn, and consumes that turn's outputs.
+// choice is one of the answers to a request. It has a turn, and consumes the outputs of this turn.
 type choice struct {
 	index   int
 	options *turn.Options      // of this choice

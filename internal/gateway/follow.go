@@ -43,7 +43,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 			return undeliveredStream(err)
 		case len(events) > 0:
 			continue
-		case changed == nil:
+		case changed == nil: // no more events will come
 			return requestOutcome{streamed: true}
 		}
 		err = g.awaitEvents(ctx, writer, wake, changed)

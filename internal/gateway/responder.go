@@ -103,7 +103,7 @@ func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-// count adds the counts of a choice, whose turn has ended, to those of the answer.
+// count adds the counts of a choice, whose turn has ended, to the counts of the answer.
 func (s *responder) count(c *choice) {
 	report := c.machine.Report()
 	s.tools.Calls += report.Calls
@@ -113,7 +113,7 @@ func (s *responder) count(c *choice) {
 	}
 }
 
-// write writes the next outputs of a choice, and flushes once. None of them is a failure. If write
+// write writes the next outputs of a choice, and flushes once. No output is a failure. If write
 // returns an *apierror.Error, the request fails.
 func (s *responder) write(choice int, outputs []turn.Output) error {
 	pictures, err := s.claimPictures(outputs)

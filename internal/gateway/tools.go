@@ -90,7 +90,7 @@ func offered(plan *prompt.Plan) func(string) bool {
 }
 
 // toolOverrides returns the settings of tool calls that differ from the defaults, as name=value, for the
-// log. First come those of the configuration, then those of the request (a header and a field).
+// log. First come the settings of the configuration, then the request's own (a header and a field).
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	overrides := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {

@@ -141,7 +141,7 @@ func (run *runningRequest) fail(c *choice, apiErr *apierror.Error) error {
 	return run.err
 }
 
-// errPanicked ends the other choices after one choice has panicked, or a background response.
+// errPanicked ends a background response that has panicked, or the other choices after one has panicked.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
 // forEachChoice calls f for all choices at the same time, and waits until all calls have returned. It
