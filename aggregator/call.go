@@ -16,7 +16,7 @@ type Source uint8
 const (
 	SourceNone     Source = iota // there are no arguments
 	SourceParsed                 // JSON that Codex rendered from the arguments it had parsed
-	SourceFragment               // the next part of the text
+	SourceFragment               // a piece of the text, which follows the pieces before
 	SourceText                   // the complete text: of a message, or of arguments.done
 	SourceItem                   // the complete item, as the model's response holds it
 )

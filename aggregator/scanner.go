@@ -112,7 +112,7 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 		switch segment.Kind {
 		case usetool.SegmentText:
 			if len(s.patterns.held) == 0 {
-				s.patterns.offset = segment.Offset // set here, since this layer does not get the <use_tool> blocks
+				s.patterns.offset = segment.Offset // the layer itself does not see the <use_tool> blocks between its texts
 			}
 			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:

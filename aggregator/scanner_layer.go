@@ -203,7 +203,7 @@ func (l *layer) findOpener() bool {
 	}
 	l.examined += int64(partial - l.pos)
 	if partial < len(l.window) {
-		l.moveTo(partial) // the bytes after it are read again, with the fence before them
+		l.moveTo(partial) // the bytes from there on are read again, so the fence must not pass them
 	} else {
 		l.pos, l.fence = partial, fence
 	}

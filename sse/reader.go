@@ -32,7 +32,7 @@ func Read(stream io.Reader) iter.Seq2[Event, error] {
 		lines.Split(splitLines())
 		var e Event
 		var data []byte // each line of data with an LF
-		size := 0       // of the lines of e so far, also of comments
+		size := 0       // how many bytes the lines of the event have so far, also its comments
 		for first := true; size <= maxEvent && lines.Scan(); first = false {
 			line := lines.Bytes()
 			if first {

@@ -21,7 +21,7 @@ import (
 type turnFailure struct {
 	err                 error
 	opening             *opening // the turn could not be started; nil: it has run
-	loginUnusable       bool     // the login cannot serve the turn, as it is spent, refused or may not use the model; false if processReplaced is true
+	loginUnusable       bool     // the turn needs another login: this login is spent or refused, or may not use the model
 	processReplaced     bool     // the login was unusable, but the process has a newer app-server now, perhaps with another login
 	providerFailed      bool     // the provider fails, perhaps only for this login
 	instructionsRefused bool     // the provider refuses instructions in the place of Codex's own prompt

@@ -33,7 +33,7 @@ type Limits struct {
 // reload. It is safe for concurrent use.
 type Threads struct {
 	memoryScarce func() bool       // reports whether the app-server has little memory left
-	unload       func(*keptThread) // unloads a thread; must not call the Threads
+	unload       func(*keptThread) // unloads a thread; may be called under the lock, so it must not call Threads
 	endingTurns  sync.WaitGroup    // turns that keepWhenIdle waits for
 
 	mu         sync.Mutex
@@ -42,7 +42,7 @@ type Threads struct {
 	serving    *codexrpc.Conn         // the connection for new turns; nil: not known
 	order      list.List              // of *keptThread: all threads that wait for a request, the oldest first
 	byHash     map[Hash]*list.Element // the threads with a conversation
-	announced  map[Hash]chan struct{} // for each thread that will soon be kept: closed when that is decided
+	announced  map[Hash]chan struct{} // for each thread that will soon be kept; closed when the thread is kept, or will not be kept
 	bytes      int                    // the size of all histories together
 	kinds      map[Hash]*kind         // of spare threads
 	spares     int                    // how many spare threads wait or are being started
@@ -130,7 +130,7 @@ func (t *Threads) Follow(serving *codexrpc.Conn) {
 	t.dropIf(Unusable, func(kept *keptThread) bool { return kept.place.Conn != serving })
 }
 
-// Close drops all threads, also later ones, and waits for those whose turns still end.
+// Close drops all threads, also those that would be kept later, and waits for turns that are still ending.
 func (t *Threads) Close() {
 	t.mu.Lock()
 	t.closed = true

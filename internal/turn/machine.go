@@ -41,8 +41,8 @@ type Machine struct {
 }
 
 type structuredState struct {
-	hasComplete bool // there was a call, and Codex waits for its result
-	refused     bool // the calls were answered with a failure
+	hasComplete bool // there was a structured call, and Codex waits for its result
+	refused     bool // the structured calls were answered with a failure, see maxCallSilence
 }
 
 // lastCall describes the last call that the model has written; zero: none, or text came after it.

@@ -22,7 +22,7 @@ type pictureTool struct {
 	lastCallID string              // id of the model's last call of the tool
 	awaited    bool                // Codex has not answered that call
 	inProgress bool                // Codex waits for the picture
-	failure    *codexrpc.TurnError // why Codex could not make the last picture, as far as it says; nil: it could
+	failure    *codexrpc.TurnError // why Codex could not make the last picture, as far as Codex says; nil: no picture has failed
 	modelText  []byte              // text of the model, which may say why there is no picture
 }
 
