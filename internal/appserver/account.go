@@ -98,7 +98,7 @@ func (p *Process) learnAccount(in *instance) {
 			err = p.refusal()
 		}
 		if refusals == 1 {
-			pause = accountPause // after a first refusal, Codex is asked once more
+			pause = accountPause // a first refusal is not published: Codex is asked once more
 		} else {
 			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		}
@@ -352,8 +352,8 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *tokenRelay, in
 	})
 }
 
-// accountAnswers reports whether the back end returns the account within backendPollTimeout. It
-// does not even ask if it cannot read the login, or the base URL does not end with /backend-api.
+// accountAnswers reports whether the back end returns the account within backendPollTimeout. It returns
+// false without asking if it cannot read the login, or if the base URL does not end with /backend-api.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operatorHome)
 	if err != nil || !strings.HasSuffix(in.backend(), "/backend-api") {

@@ -211,7 +211,7 @@ func (s *supervisor) stopAll() {
 		if in == nil {
 			continue
 		}
-		if in == s.serving || s.serving == nil {
+		if in == s.serving || s.serving == nil { // next has a status only if nothing serves
 			s.setStatus(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
 		}
 		stops.Go(func() {

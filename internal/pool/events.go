@@ -97,12 +97,12 @@ func (t *stateTracker) update(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s
 	if s.PID != 0 || s.State == appserver.StateStarting {
-		t.pid = s.PID
+		t.pid = s.PID // 0 at the beginning of a start
 	}
 	hasEnded := func(state appserver.State) bool {
 		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
 	}
-	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping // an app-server has ended, too
+	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping // one has ended, and the next starts without a pause
 	switch {
 	case s.State == appserver.StateReady && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
 		return &event{eventReady, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements}}
