@@ -86,7 +86,7 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 	return true
 }
 
-// checkMemory publishes the serving instance's memory, and replaces the instance if that is above the limit.
+// checkMemory publishes the serving instance's memory. It replaces an instance with more than MaxMemory.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {

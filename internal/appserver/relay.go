@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxRequest and maxAnswer bound the bodies, in bytes. Usual are some hundred and some thousand bytes.
+	// maxRequest bounds the body of a request of Codex, maxAnswer the body of an answer of the issuer, in
+	// bytes. Usually they have some hundred and some thousand bytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.

@@ -140,7 +140,7 @@ func (m *member) loginKey() string {
 // otherwise the member's own process, or nil.
 func (m *member) serving() (*Process, *member) {
 	p := m.process.Load()
-	if p == nil { // the configuration has ended, and another one may have the process
+	if p == nil { // the configuration has ended, and another configuration may have the process
 		return m.configuration.supervisor.processes.find(m.key), m
 	}
 	if old := m.predecessor.Load(); old != nil {
@@ -221,7 +221,7 @@ func Key(cfg appserver.Config) string {
 
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
-// IDs returns the [Process.ID] of each of the processes with a configuration.
+// IDs returns the [Process.ID] of each process with the configuration cfg. processes is their number.
 func IDs(cfg appserver.Config, processes int) (ids []string) {
 	for ordinal := range processes {
 		ids = append(ids, idOf(keyOf(cfg, ordinal)))

@@ -85,7 +85,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	reader := p.readers.Get().(*bodyReader)
 	defer p.readers.Put(reader)
 	reader.begin(ctx, w, http.MaxBytesReader(w, r.Body, p.maxSize))
-	defer reader.close() // also if a Read panics
+	defer reader.close()                             // also if a Read panics
 	defer context.AfterFunc(ctx, reader.checkFunc)() // check ends the body when ctx ends
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
 	if reader.close() && err == nil { // the body is complete, but its connection is unusable
