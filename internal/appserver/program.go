@@ -220,6 +220,7 @@ func killGroupOnCancel(cmd *exec.Cmd) {
 	cmd.WaitDelay = pipeGrace
 }
 
+// wait waits for the end of the run, and returns the catalogue.
 func (r *catalogueRun) wait() ([]byte, error) {
 	defer r.cancel()
 	err := r.waitExit()

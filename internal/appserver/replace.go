@@ -43,6 +43,7 @@ func (p *Process) Restart() error {
 	}
 }
 
+// replace launches an instance that is to replace the serving one. It fails if none can be replaced now.
 func (s *supervisor) replace(reason string) error {
 	status := s.Status()
 	switch {

@@ -85,6 +85,7 @@ func (s *supervisor) handleStart(in *instance) {
 	s.scheduleRetry(s.stopFailed(in, in.err))
 }
 
+// makeServing makes new turns use an instance. For the instance that served before, the caller calls drain.
 func (s *supervisor) makeServing(in *instance) {
 	in.servingSince = time.Now()
 	if in.home != nil {

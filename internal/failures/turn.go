@@ -61,6 +61,7 @@ var statusClasses = map[int]apierror.Class{
 	http.StatusGatewayTimeout:        apierror.TimedOut,
 }
 
+// fromTurn returns the error for a turn's failure. It adds advice if the network or the account is missing.
 func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	c := classOf(e)
 	message := turnMessage(e)

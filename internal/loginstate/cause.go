@@ -71,8 +71,7 @@ var causesByCode = map[apierror.Code]Cause{
 	apierror.TimedOut.Code:            ProviderDown,
 }
 
-// CauseOf returns what a failure of a turn, or of a request for the account, says about the login; empty:
-// nothing.
+// CauseOf returns what a failure of a turn, or of a request for the account, says about the login, or "".
 func CauseOf(failure error) Cause {
 	if errors.Is(failure, codexrpc.ErrNotLoggedIn) {
 		return NotSignedIn
