@@ -94,6 +94,6 @@
 //
 // A choice has at most 2 MiB of names and ids, each counted with 256 bytes more; options change the
 // other limits, [DefaultMaxCalls] and [DefaultMaxArgumentBytes]. An Aggregator has at most
-// [MaxChoices] choices. All that is ignored is in [Stats] and, if malformed or above a limit, in
-// [Result].Err. Nothing panics.
+// [MaxChoices] choices. All that is ignored is counted in [Stats] and, if malformed or above a limit,
+// reported in [Result].Err. Nothing panics.
 package aggregator

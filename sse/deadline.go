@@ -10,8 +10,8 @@ import (
 
 // writeWatchdog bounds the time of each write. To set and clear a deadline for each write would cost more.
 // So a write only records when it began. A timer checks later whether the write is still in progress after
-// the limit, and then gives it a deadline in the past. The timer uses the response writer only while a write
-// is in progress, since a response writer must not be used after its handler has returned.
+// the limit, and then gives it a deadline in the past. The timer uses the response writer only during a
+// write, since a response writer must not be used after its handler has returned.
 type writeWatchdog struct {
 	limit      time.Duration
 	controller http.ResponseController // of the server's own response writer

@@ -169,7 +169,7 @@ func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started 
 	return true, t.startOnLeastBusy(ctx, f.opening)
 }
 
-// isGone reports whether a process does not work. A process that refuses a call works.
+// isGone reports whether an error says that a process does not work. A process that refuses a call works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)

@@ -282,7 +282,7 @@ func (t *Turn) Close(delivered bool) {
 }
 
 // closeThread unloads the thread and then calls done. Without a thread, it does nothing. It releases the
-// memory now if the turn has ended, and otherwise when the app-server has ended the work on the thread.
+// claim on memory now if the turn has ended, else when the app-server has ended the work on the thread.
 func (t *Turn) closeThread(done func()) {
 	thread := t.current.thread
 	if thread == nil {

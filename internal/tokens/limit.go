@@ -100,7 +100,8 @@ func (l *Limit) count() {
 	l.uncounted, l.ends = append(l.uncounted[:0], last[closed:]...), l.ends[:0]
 }
 
-// openLen returns the length of the end of a text, in which a token may continue: 0 if above maxOpen.
+// openLen returns how many bytes at the end of a text may belong to a token that the next piece continues,
+// or 0 if they are more than maxOpen.
 func openLen(text string) int {
 	for i := len(text) - 1; i > max(0, len(text)-maxOpen); i-- {
 		if endsToken(text, i) {

@@ -42,7 +42,7 @@ type Machine struct {
 
 type structuredState struct {
 	hasComplete bool // there was a structured call, and Codex waits for its result
-	refused     bool // the structured calls were answered with a failure, see maxCallSilence
+	refused     bool // the structured calls were answered with a failure, see refuseCalls
 }
 
 // lastCall describes the last call that the model has written; zero: none, or text came after it.

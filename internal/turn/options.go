@@ -104,8 +104,7 @@ type Options struct {
 
 	// Choice is the choice's index, which is a part of its call ids.
 	Choice int
-	// IDSuffix ends the call ids, in lower case, so that they differ from those of the conversation's other
-	// turns.
+	// IDSuffix ends the call ids, in lower case. With it, the ids of a conversation's turns differ.
 	IDSuffix string
 	// Spent is the thread's usage before this request: of earlier turns and, if this turn was parked, also
 	// of the turn until then.
@@ -156,8 +155,7 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens from the budget and returns how many: 0 if none are left.
 	Take(n int) int
-	// Raise takes tokens until this turn has taken n, even more than are left. It reports whether any are
-	// left.
+	// Raise takes tokens until this turn has taken n, even too many. It reports whether any are left.
 	Raise(n int64) bool
 }
 

@@ -17,6 +17,7 @@ func (m *Machine) processParts(parts []aggregator.Part) {
 	clear(parts)
 }
 
+// processPart counts a part in the report and, if it is admitted, passes it on to the policy.
 func (m *Machine) processPart(p *aggregator.Part) {
 	isBlock := p.Kind != aggregator.PartText && p.Text != "" // the part comes from a complete block
 	if isBlock {

@@ -114,7 +114,7 @@ func (e *PictureError) Error() string { return e.Message }
 // missing picture. The body is quoted as in Rust, which is nearly always as in Go.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
-// newPictureError makes an error of text (Codex's answer to the call) and failure (its error, or nil).
+// newPictureError makes an error of Codex's answer to the call and of the picture's own error, if any.
 func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	e := &PictureError{Message: cmp.Or(text, "the picture could not be made")}
 	if found := pictureStatus.FindStringSubmatch(text); found != nil {

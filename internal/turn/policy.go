@@ -29,6 +29,7 @@ type policy struct {
 // isClosed reports whether the client gets only the first call, and already has it.
 func (p *policy) isClosed() bool { return p.report.Calls > 0 && p.opts.StopAfterTools == StopFirst }
 
+// addText sends or withholds text, or drops it if p is closed.
 func (p *policy) addText(text string) {
 	switch {
 	case text == "":

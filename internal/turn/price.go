@@ -41,7 +41,7 @@ func (p Price) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, p.Float(), 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads a number. It makes a negative number 0, and one that is too large the largest Price.
+// UnmarshalJSON reads a number: a negative one as 0, one that is too large as the largest Price.
 func (p *Price) UnmarshalJSON(number []byte) error {
 	price, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {

@@ -102,6 +102,7 @@ func (l *Lexer) before(b byte) {
 	}
 }
 
+// token reads a byte inside the value and outside its strings.
 func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':

@@ -98,8 +98,7 @@ func (v Value) Holds(part Value) bool {
 // IsSame reports whether a part of v is all of v.
 func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
 
-// offset returns how many bytes after v's beginning other begins. If other begins before v, the result is
-// larger than any value.
+// offset returns how many bytes after v other begins, or a larger number than any size if before v.
 func offset(v, other Value) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
 }
