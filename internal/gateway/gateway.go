@@ -62,8 +62,8 @@ type Options struct {
 	// Several reports whether the server has several users, even if only one of them has sent
 	// requests. Nil: this is not known.
 	Several func() bool
-	// OwnDeadlines, if not nil, is called when an answer begins to stream. It returns the writer
-	// for the answer, which need not set deadlines: the gateway sets [WriteTimeout] for each write.
+	// OwnDeadlines, if not nil, is called when an answer begins to stream. It returns a writer for the
+	// answer that sets no deadlines: the gateway sets [WriteTimeout] for each write.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
 	// Key returns the key of a request, with its limits. A request with a nil key has no limits.
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.

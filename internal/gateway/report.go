@@ -121,7 +121,7 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 const maxLoggedParam = 200
 
 // logFailure logs why a request failed, with details that the client does not get. If the request was
-// refused before its turns, the level is debug, since the observer logs such requests, up to a rate.
+// refused before its turns, the level is debug, since the observer logs such requests, up to some rate.
 func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	e, message := outcome.apiErr, "request refused"
 	if outcome.streamed {

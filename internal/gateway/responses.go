@@ -199,8 +199,8 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// CloseSockets closes idle WebSockets immediately, and any other WebSocket after its current
-// answer. Clients that connect again reach the next configuration.
+// CloseSockets is called when the gateway is replaced or no longer needed. It closes idle WebSockets
+// immediately, and any other WebSocket after its current answer.
 func (g *Gateway) CloseSockets() { g.closeSockets() }
 
 // socketSession keeps the last response of a WebSocket for the next request, if it was not stored.

@@ -141,8 +141,8 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 	return ctx
 }
 
-// accept receives a request and prepares its turns. It fails if the exit begins before it returns.
-// Afterwards, the request may go on for the drain timeout.
+// accept receives a request and prepares its turns. If the exit begins before accept returns, the request
+// ends immediately. If the exit begins later, the request may go on for the drain timeout.
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
