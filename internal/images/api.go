@@ -38,8 +38,8 @@ func decoder(decode func(media string, body []byte) (*Request, *apierror.Error))
 	}
 }
 
-// drivingModel returns the model that is to call the tool for pictures. If the client names no model, or
-// a model that makes pictures itself, such as gpt-image-1, it is the default model.
+// drivingModel returns the model that is to call the tool for pictures: the client's model, but the default
+// model if the client names none, or a model that makes pictures itself, such as gpt-image-1.
 func drivingModel(model string) string {
 	for _, prefix := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
 		if strings.HasPrefix(model, prefix) {

@@ -88,7 +88,7 @@ func (e *Encoder) appendEnd(dst []byte, p *piece, out *turn.Output) []byte {
 		return append(append(dst, e.meta.loadReason...), `"}`...)
 	}
 	reason := out.End.Finish
-	if reason == turn.FinishToolCalls {
+	if reason == turn.FinishToolCalls { // Ollama has no such reason
 		reason = turn.FinishStop
 	}
 	first := e.firstPiece

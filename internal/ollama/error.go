@@ -23,8 +23,8 @@ var (
 	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
-// unreadableArguments returns the error for a call whose arguments argumentsObject refuses: clients of
-// this API can read no other arguments.
+// unreadableArguments returns the error for a call whose arguments argumentsObject refuses: they are not an
+// object that clients of this API can read.
 func unreadableArguments(tool string) *apierror.Error {
 	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object, or are nested too deeply. Please try again.", tool)
 }

@@ -225,8 +225,8 @@ func parseDuration(arg string) (int64, error) {
 	return int64(value), err
 }
 
-// quantity returns the kind of the option's value, and the least allowed value. ok is false if the
-// value is not a number.
+// quantity returns the kind of number that the option has as its value, and the least allowed number. ok is
+// false if the value is not a number.
 func (o *Option) quantity() (q quantity, least int64, ok bool) {
 	q, ok = quantities[strings.TrimSuffix(o.Syntax, "|off")]
 	if o.field.Kind() == reflect.Pointer || o.defaultValue == "0" {

@@ -110,7 +110,7 @@ func requiresAll(properties, required wirejson.Value) bool {
 	return true
 }
 
-// readSchema reads a json_schema. Its name is only checked, since Codex gives every schema the same name
+// readSchema reads a json_schema. Its name is checked, but not used: Codex gives every schema the same name
 // and no description. The description of a schema that is not strict becomes a part of the instruction.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value

@@ -139,8 +139,8 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	return model, cmp.Or(c.Effort, effort, opts.Effort)
 }
 
-// oneCall is the instruction of a plan with SerialTools. Codex sends parallel_tool_calls: false only to
-// lite models, and only if they do not search the web. A request continues only a kept thread that has the
+// oneCall is the instruction of a plan with SerialTools, since Codex sends parallel_tool_calls: false only
+// to lite models, and only if they do not search the web. A request continues only a kept thread that has the
 // same instructions. So a request with oneCall never continues a thread in which several calls are allowed.
 const oneCall = "Make at most one tool call in each reply, and wait for its result."
 

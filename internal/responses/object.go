@@ -78,7 +78,7 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 		w.Action = searchAction(arguments)
 	case typeShellCall, typePatchCall:
 		w.clientCall = newClientCall(i.tool, arguments)
-	default:
+	default: // a call of a function
 		w.Namespace, w.Name, w.Arguments = i.tool.namespace, i.tool.name, &arguments
 	}
 	return w
