@@ -71,8 +71,8 @@ func (p *Process) AwaitAccount(ctx context.Context, in *Instance) (*Instance, er
 }
 
 // learnAccount asks Codex for the account of an instance until a request succeeds or the instance's
-// connection has ended. It publishes each result. If a request has no result after maxAccountWait,
-// learnAccount publishes errSilent, and the result later.
+// connection has ended. It publishes each result, but after a first refusal it asks once more before that.
+// If a request has no result after maxAccountWait, learnAccount publishes errSilent, and the result later.
 func (p *Process) learnAccount(in *instance) {
 	refusals := 0 // how many results in a row were errUnauthorized
 	for pause := accountPause; ; {
@@ -182,7 +182,7 @@ func accountFailure(status int, message string) *codexrpc.TurnError {
 var (
 	errSilent = accountFailure(0, "the account back end does not answer")
 	// errUnauthorized means that the back end refuses the login, and that Codex could not renew the login
-	// because its issuer has failed. Only askAccount also returns it if the issuer has not failed.
+	// because its issuer has failed. Only askAccount returns errUnauthorized even if the issuer works.
 	errUnauthorized = accountFailure(0, "the login could not be renewed at its issuer")
 	// errRefused means that the provider has permanently refused the login.
 	errRefused = &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: "the provider refuses the login; run `caddy codex login`"}

@@ -54,7 +54,7 @@ type instance struct {
 	servingSince time.Time // when the instance began to serve
 
 	// What is known of the account of the login. learnAccount sends the requests for the account. Only the
-	// supervisor changes these fields, while the instance serves with the lock of publishedStatus.
+	// supervisor changes these fields, and holds publishedStatus.mu for that while the instance serves.
 	accountKnown   bool                // a request has succeeded
 	accountFailure *codexrpc.TurnError // of the last request; nil: none has failed, or the account is known
 

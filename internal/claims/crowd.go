@@ -39,7 +39,7 @@ func (c *Crowd) Note(user string) {
 }
 
 // Shares reports whether a user shares the server with others: hasSeveralUsers says so, or another user has
-// sent a request within the window. A caller without a name shares it with nobody.
+// sent a request within the window. A caller without a name shares the server with nobody.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false

@@ -20,7 +20,7 @@ const (
 // candidate has the facts about a member that chooser compares.
 type candidate struct {
 	readiness int       // one of the constants from isReady to isAvoided; a lower one is better
-	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: not known, or the member is ready
+	readyAt   time.Time // when the member should become ready, for example when its plan resets; zero: not known, or it is ready
 	turns     int64     // the turns that run on the member's process, of all configurations
 	server    int       // the number of the member's app_server, from 0
 }

@@ -60,7 +60,7 @@ func (r *bodyReader) begin(ctx context.Context, w http.ResponseWriter, body io.R
 	r.timer = time.AfterFunc(maxSilence, r.checkFunc)
 }
 
-// Read reads from the body.
+// Read reads from the body. Each byte gives the client more time.
 func (r *bodyReader) Read(buf []byte) (int, error) {
 	n, err := r.body.Read(buf)
 	if n > 0 {

@@ -148,8 +148,8 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 // maxSkipped is how many bytes of a body Skip reads. If the body is longer, the connection ends.
 const maxSkipped = 256 << 10
 
-// Skip reads and drops at most maxSkipped bytes of an HTTP/1 body that the handler does not need,
-// and reports whether they came in time. Otherwise the server would read the body before it writes
+// Skip reads and drops at most maxSkipped bytes of an HTTP/1 body that the handler does not need, and
+// reports whether these bytes came in time. Without Skip, the server would read the body before it writes
 // the answer, without a limit of time. For HTTP/2, Skip does nothing and returns true.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {

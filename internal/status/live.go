@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 )
 
-// State is how far a request is.
+// State says how far a request has come.
 type State string
 
 // The states, in their order.

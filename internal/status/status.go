@@ -81,7 +81,7 @@ type Login struct {
 	SignIn       *SignIn                `json:"sign_in,omitempty"` // the sign-in that is under way, or else the last one
 }
 
-// SignInState is how far a sign-in is.
+// SignInState says how far a sign-in has come.
 type SignInState string
 
 // The states of a sign-in.
