@@ -98,7 +98,7 @@ func (f *File) poll(ctx context.Context) {
 		return
 	}
 	if len(content) == 0 && f.recheck { // a file that is empty directly after a change is probably still being written
-		f.sum = oldSum
+		f.sum = oldSum // so that the next poll treats the file as changed
 		return
 	}
 	set, err := parse(content, f.path)

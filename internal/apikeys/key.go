@@ -145,8 +145,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 }
 
 type keyOption struct {
-	read    func(k *Key, args []string) (wrong string)
-	repeats bool // an entry may have the option several times
+	read    func(k *Key, args []string) (problem string) // empty: the arguments are valid
+	repeats bool                                         // an entry may have the option several times
 }
 
 var options = map[string]keyOption{

@@ -113,7 +113,7 @@ func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierro
 		if found == nil {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}
-		entry, err := o.Store.GetObject(ctx, o.User(r), id)
+		entry, err := o.Store.GetObject(ctx, o.User(r), id) // before the removal, so that nothing fails after it
 		if err != nil {
 			return nil, err
 		}

@@ -13,10 +13,10 @@ import (
 
 // Events are the numbered events of a background response.
 type Events interface {
-	// Next returns events. The parameter from is the number of the first one. If that event has
-	// not come yet, Next returns a channel that is closed when there may be events. If no more
-	// events will come, Next returns neither events nor a channel. If that event was dropped, the
-	// error is ErrDropped.
+	// Next returns events. The parameter from is the number of the first event to return. If this
+	// event has not come yet, Next returns a channel that is closed when there may be events. If no
+	// more events will come, Next returns neither events nor a channel. If the first event was
+	// dropped, the error is ErrDropped.
 	//
 	// The events must not be kept beyond the next call. Until then, claim holds their memory, even
 	// if the log or the store has dropped them. If there is no memory, Next returns no events, and

@@ -20,8 +20,8 @@ var (
 )
 
 // Lost is called for a response whose owner was lost. It returns the JSON of the failed response, and the
-// event of the failure with this number. The parameter response is the JSON of the response: while it ran
-// or, if lostEvent needs the event with another number, as it has failed.
+// event of the failure with this number. The parameter response is the JSON of the response, which either
+// still says that the response runs, or is already that of the failed response (for lostEvent).
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}
@@ -35,7 +35,7 @@ const lostOwner = "lost"
 // If this process ends between these two steps, the response still counts as running, so its next reader
 // takes both steps again. The store then skips the second event: nothing follows the last event.
 func (s *Store) markLost(ctx context.Context, user, id string) error {
-	pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Events, From: math.MaxInt32})
+	pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Events, From: math.MaxInt32}) // only for Next
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (c *eventStorer) nextEvents() EventPage {
 	switch {
 	case err != nil && c.logEnded: // the gap shows readers that some events are missing, however many they have read
 		return EventPage{First: math.MaxUint32, Over: true}
-	case err != nil:
+	case err != nil: // the log has dropped events, so only the lease is renewed until the end
 		return EventPage{First: c.nextEvent}
 	}
 	return EventPage{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}

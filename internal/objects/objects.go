@@ -154,14 +154,14 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		}
 	} else if o.backgroundStore() != nil {
 		if _, apiErr := o.cancelElsewhere(r, id); apiErr != nil && apiErr.Code != apierror.CodeResponseNotCancellable {
-			return nil, apiErr
+			return nil, apiErr // a response that cannot be cancelled has ended, and is deleted below
 		}
 	}
 	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	err := o.Store.Delete(ctx, o.User(r), id)
 	if one != nil && errors.Is(err, store.ErrNotFound) {
-		err = nil // it was not stored yet, and will not be
+		err = nil // the response was not stored yet, and will not be stored
 	}
 	if err != nil {
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
@@ -177,7 +177,7 @@ func (o *Objects) CancelResponse(r *http.Request, id string, claimMemory Hold) (
 	switch {
 	case one == nil:
 		return o.cancelElsewhere(r, id)
-	case o.Running.isOver(id): // it is still being stored
+	case o.Running.isOver(id): // the response has ended, and is still being stored
 		return nil, apierror.NotCancellable(id)
 	}
 	response, err := o.Running.stop(r.Context(), one)

@@ -162,6 +162,7 @@ func (r *records) each(ctx context.Context, use func(n int64, item json.RawMessa
 				return r.store.damaged(r.id)
 			}
 		}
+		// The next page has room for the larger record.
 		limit = max(r.store.pageSize(), page.Larger)
 		if !reserved && (page.Larger > 0 || from+int64(len(read)) < r.page.Next) { // once, for all that remains
 			size := page.Bytes
@@ -332,7 +333,7 @@ func (s *Store) Events(ctx context.Context, user, id string, from, limit int64) 
 		if json.Unmarshal([]byte(page.About), &facts) != nil {
 			return events, s.damaged(id)
 		}
-		if !facts.Running { // it has ended, and its last events are missing
+		if !facts.Running { // the response has ended, and its last events are missing
 			return events, ErrDropped
 		}
 		if err := s.markLost(ctx, user, id); err != nil {

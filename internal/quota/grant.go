@@ -16,7 +16,7 @@ type Grant struct {
 	reserved     int64 // tokens that are reserved for the turn
 	untaken      int64 // reserved tokens that Take has not returned yet
 	spent        bool  // the last Take or Raise has reached a limit
-	engineFailed bool  // an operation on the engine has failed, so no other is tried until Close
+	engineFailed bool  // an operation on the engine has failed, so no other is tried; Limits.Settle counts later
 	isCounted    bool  // Close must count the tokens of the turn: a limit of tokens applies, and Reserve (perhaps by failOpen) has allowed the turn
 	closed       bool
 }
@@ -101,7 +101,7 @@ func (g *Grant) Close(used int64) {
 		return
 	}
 	o := Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved}
-	if _, ok := g.do(o); !ok { // later, after the operations that have failed before, such as an Undo
+	if _, ok := g.do(o); !ok { // Settle counts later, after earlier operations that have failed, such as an Undo
 		g.request.limits.settleLater(g.request.key, o)
 	}
 }

@@ -76,7 +76,7 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (rel
 	if k.holders++; k.holders == 1 {
 		k.load(logger, file, oldNames)
 		stop, store := make(chan struct{}), func() {
-			if k.load(logger, file, oldNames); k.loaded {
+			if k.load(logger, file, oldNames); k.loaded { // load may have failed before
 				k.save(logger, file)
 			}
 		}

@@ -29,11 +29,12 @@ func NewRedis(run func(ctx context.Context, script *redis.Script, account string
 // that time, they count as used: the node of the turn has probably ended.
 const reservationTime = 10 * time.Minute
 
+// callTimeout bounds one operation.
 const callTimeout = 5 * time.Second
 
 // Do implements [Engine].
 func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
-	if o.Kind == Undo {
+	if o.Kind == Undo { // the script needs to know how long ago the Reserve began
 		o.N = r.now().Sub(o.At).Microseconds()
 	}
 	args := []any{string(o.Kind), o.newID(), o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}

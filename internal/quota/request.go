@@ -82,7 +82,7 @@ func (l *Limits) Begin(k *Key) (*Request, error) {
 	}
 	now := l.now()
 	if age := now.Sub(last.refusedAt); age < 0 || age >= refusalTime || !now.Before(last.err.Resets) || !slices.Contains(k.Limits, last.err.Limit) {
-		delete(l.refusals, k.Account)
+		delete(l.refusals, k.Account) // the refusal does not apply any more
 		return r, nil
 	}
 	r.refusedStates = last.states
@@ -165,15 +165,15 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 		o.Kind = Undo
 		r.limits.settleLater(r.key, o) // later, so that the client need not wait for a second timeout
 	}
-	uncounted := r.limits.failOpen && errors.Is(err, ErrUnavailable) // allowed, but not counted
-	if err != nil && !uncounted {
+	failedOpen := r.limits.failOpen && errors.Is(err, ErrUnavailable) // the request is allowed, but not counted
+	if err != nil && !failedOpen {
 		r.refuse(err)
 		return err
 	}
 	for _, g := range grants {
 		g.mu.Lock()
-		g.isCounted, g.engineFailed = true, uncounted // if uncounted, Close still counts tokens
-		if !uncounted {
+		g.isCounted, g.engineFailed = true, failedOpen // in both cases, Close counts the tokens of the turn
+		if !failedOpen {
 			g.reserved, g.untaken = input+result.Granted, result.Granted
 		}
 		g.mu.Unlock()
@@ -216,7 +216,8 @@ func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	return states
 }
 
-// states returns the states of the limits of a key. Their times are on the clock of this node.
+// states returns the states of the limits of a key. Their times are on the clock of this node. v is nil for
+// a [Ledger], which knows the states itself, and if there was no operation yet.
 func (v *snapshot) states(l *Limits, k *Key) []State {
 	if ledger, ok := l.engine.(*Ledger); ok {
 		return ledger.states(k)

@@ -85,7 +85,7 @@ func (w Window) keepTime() time.Duration {
 func (w Window) partAt(t time.Time) int64 {
 	n, length := t.UnixNano(), int64(w.partLength())
 	if n < 0 {
-		n -= length - 1
+		n -= length - 1 // so that the division rounds down
 	}
 	return n / length
 }
@@ -133,8 +133,8 @@ type count struct {
 // left out.
 type counts []count
 
-// update drops the parts that no longer count. After the clock was set back, it moves counts of the
-// future to the current part: they are not lost, and do not count for longer than a window.
+// update drops the parts that no longer count. Counts of the future, which come from a clock that was set
+// back, move to the current part: so they are not lost, and do not count for longer than a window.
 func (c counts) update(w Window, now time.Time) counts {
 	current, future := w.partAt(now), int64(0)
 	first, _ := c.find(w.oldestPart(now))

@@ -24,7 +24,7 @@ type Shared struct {
 
 	mu        sync.Mutex
 	pending   *Book // the turns that are in no batch yet
-	batch     *Book // the turns that are being stored; an account that was stored leaves it
+	batch     *Book // the turns that are being stored; stored accounts are removed from it
 	batchID   int64 // when the batch was made, in Unix microseconds
 	isWaiting bool  // Store will be called soon
 }
@@ -61,7 +61,8 @@ func (s *Shared) Add(r Record) {
 	}
 }
 
-// Unstored returns the number of turns and refused requests that are not stored yet, or only in part.
+// Unstored returns the number of turns and refused requests that are not stored yet or not
+// completely.
 func (s *Shared) Unstored() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 			if e.Mode == "" {
 				list = "refused"
 			}
-			text, _ := json.Marshal(e) // entries do not fail
+			text, _ := json.Marshal(e) // cannot fail for an entry
 			entries = append(entries, list, text)
 		}
 	}
@@ -137,9 +138,9 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 		sum.Since = cmp.Or(sum.Since, now)
 		maps.DeleteFunc(sum.Batches, func(_ string, id int64) bool { return id < (now-24*3600)*1e6 })
 		sum.Batches[s.nodeID] = s.batchID
-		text, _ := json.Marshal(sum) // nor do counts
+		text, _ := json.Marshal(sum) // cannot fail for counts
 		found, _, err := s.call(ctx, append([]any{user, stored, text, maxEntries}, entries...)...)
-		if err != nil || found == stored {
+		if err != nil || found == stored { // no other node has changed the account, so the script has stored sum
 			return err
 		}
 	}
@@ -158,7 +159,7 @@ func (s *Shared) read(ctx context.Context, user string) (a sharedAccount, text s
 		a.Batches = make(map[string]int64)
 	}
 	a.account = new(account)
-	a.add(stored, now)
+	a.add(stored, now) // leaves out parts in the future
 	return a, text, now, err
 }
 
