@@ -49,7 +49,7 @@ func init() {
 	// stops the processes.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
-		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
+		runningResponses.Wait(ctx) // each response ends after its drain timeout at the latest
 		usageKeeper.Flush()
 		keyLedgerKeeper.Flush()
 		storemodules.StoreLateCounts()

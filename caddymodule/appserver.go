@@ -80,7 +80,7 @@ func (a *AppServer) complete() error {
 
 // resolve returns the configuration with its placeholders replaced. In the command and in env, braces
 // that are no placeholder stay as they are, since an argument may be JSON. Elsewhere an empty
-// placeholder is an error: an empty home would be the default one, which may have another login.
+// placeholder is an error: an empty home would mean the default home, which may have another login.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		MaxMemory: max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),

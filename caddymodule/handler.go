@@ -280,7 +280,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 		app.hasKeyFile = app.hasKeyFile || h.limits == localLimits
 		options.Key, options.Limits = h.recheckKey, h.limits
 	}
-	h.releases = append(h.releases, release)
+	h.releases = append(h.releases, release) // after the last usage was stored
 	app.storeStarts = append(app.storeStarts, start)
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
@@ -375,7 +375,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		ok = ok && (!route.admin || h.adminKey != nil)
 	}
 	if !ok {
-		caddyhttp.SetVar(r.Context(), unhandled, false)
+		caddyhttp.SetVar(r.Context(), unhandled, false) // only handlers after this one are to set it to true
 		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
 			return err
 		}

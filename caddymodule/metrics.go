@@ -199,7 +199,8 @@ type reading struct {
 
 var readingDescs []*prometheus.Desc
 
-// newReading adds the description of a reading to readingDescs. If name ends in _total, it is a counter.
+// newReading adds the description of a reading to readingDescs. If name ends in _total, the reading
+// is a counter.
 func newReading(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {

@@ -25,7 +25,8 @@ type refusalSample struct {
 	leftOut int            // requests that were not chosen since the last chosen one
 }
 
-// choose reports whether a refusal is logged and listed. leftOut is how many refusals before it were not.
+// choose reports whether a refusal is logged and listed. leftOut is how many refusals were not chosen since
+// the last chosen one.
 func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +42,8 @@ func (s *refusalSample) choose(label string, now time.Time) (chosen bool, leftOu
 }
 
 // recordRefusal counts a request that was refused before its turns in the usage, and lists and logs
-// it if the sample chooses it. It does nothing for a client that has left.
+// it if the sample chooses it. It does nothing if the request has not failed or has had turns, or if its
+// client has left.
 func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route string) {
 	failure := reqCtx.failure
 	if failure == nil || reqCtx.turns != nil || failure.Code == apierror.ClientGone().Code {

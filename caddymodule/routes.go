@@ -342,7 +342,7 @@ func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.Response
 	return w
 }
 
-// inOllamasForm returns the route with errors in the format of Ollama's.
+// inOllamasForm returns the route with errors in the format of Ollama's errors.
 func (rt route) inOllamasForm() route {
 	rt.errors = ollama.API.Errors
 	return rt
@@ -376,7 +376,7 @@ var optionFields = func() map[string][]int {
 	return fields
 }()
 
-// isOn reports whether an option of an API is on. An API without one is always on.
+// isOn reports whether an option of an API is on. An empty option, of an API without one, is always on.
 func (h *Handler) isOn(option string) bool {
 	return option == "" || reflect.ValueOf(h).Elem().FieldByIndex(optionFields[option]).Bool()
 }

@@ -63,6 +63,7 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 		key = presentedKey(r)
 	}
 	hash := sha256.Sum256([]byte(key))
+	// Users of the file of keys must not administer. The file may have got the admin key since Provision.
 	if subtle.ConstantTimeCompare(hash[:], h.adminKey[:]) == 0 || h.keyFile.Set().Find(key) != nil {
 		return apierror.AdminKeyWrong()
 	}

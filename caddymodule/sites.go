@@ -20,7 +20,7 @@ import (
 
 // hosts are the host names that are allowed in requests that neither a key nor another handler has
 // authenticated. This stops DNS rebinding: a page can point its own host name at this server, and browsers
-// then take the server for the page's origin. But the requests of the page have its host name.
+// then take the server for the page's origin. But the requests of the page still name the page's host.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option hosts
 
@@ -108,7 +108,7 @@ type siteSearch struct {
 // search collects the host matchers of routes to the handler, and reports whether there are such routes.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (found bool) {
 	for _, route := range routes {
-		routeLeads := false
+		routeLeads := false // all handlers are searched, for the matchers of their routes
 		for _, handler := range route.Handlers {
 			routeLeads = s.leadsToHandler(handler) || routeLeads
 		}

@@ -129,7 +129,7 @@ type rateLimits struct {
 	AppServer string      `json:"app_server"` // its id
 	At        int64       `json:"at"`         // when Codex reported them, Unix time in seconds
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: it does not, or the reason is not known
+	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: it accepts them, or why is not known
 	Primary   *rateWindow `json:"primary"`
 	Secondary *rateWindow `json:"secondary"`
 }

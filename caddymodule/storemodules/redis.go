@@ -38,7 +38,7 @@ type Redis struct {
 	Master string `json:"master,omitempty" option:"<name>"`
 
 	// What happens to requests of keys with limits while Redis cannot be used. `closed`: the client gets a
-	// 503. `open`: the request is served. It never counts, but its tokens count once Redis works again.
+	// 503. `open`: the request is served. The request never counts, but its tokens count once Redis works.
 	// Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 

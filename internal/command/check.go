@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// ChatFunc answers a request for a chat completion as clients get it, by a turn of the upstream.
+// ChatFunc answers a request for a chat completion as the API does, with a turn of the upstream.
 type ChatFunc func(conversation.Upstream, http.ResponseWriter, *http.Request)
 
 // Check returns the command `caddy codex check`.
@@ -48,7 +48,7 @@ func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, 
 	if err != nil {
 		return err
 	}
-	if len(fl.Args()) > 0 {
+	if len(fl.Args()) > 0 { // otherwise, all are checked
 		if servers, err = choose(servers, fl.Args()); err != nil {
 			return err
 		}

@@ -118,7 +118,7 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	case len(args) == 0 && len(servers) == 1:
 		return servers, nil
 	}
-	wanted := strings.Join(args, "")
+	wanted := strings.Join(args, "") // args has at most one element
 	home, _ := filepath.Abs(wanted)
 	for i, s := range servers {
 		serverHome, _ := s.Config.OperatorHome()

@@ -124,7 +124,7 @@ nowhere. A Caddy that runs takes the change by itself.`,
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
 	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {
-		if flag := flags.Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") {
+		if flag := flags.Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") { // []: --models
 			return nil, fmt.Errorf("--%s is empty; leave it out for its default", name)
 		}
 	}

@@ -78,7 +78,8 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 }
 
 // runForLogin runs a command of codex that changes the login of an app-server. Then it restarts this
-// app-server in the running Caddy, which then uses the new login, or no login any more.
+// app-server in the running Caddy, so that the new login, or no login any more, is used. doing and done
+// say in messages what the command does, such as "Signing in" and "Signed in".
 func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, doing, done, command string, args ...string) error {
 	servers, err := configured.load(fl)
 	if err != nil {
