@@ -61,7 +61,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	code, retryAt := http.StatusOK, best.RetryAt
 	status := login.Status()
 	resting := time.Now().Before(status.RestsUntil) || best.AccountFailure != nil && status.Cause != ""
-	if resting {
+	if resting { // the app-server may be ready, so RetryAt may not be set
 		retryAt = status.RestsUntil
 	}
 	if resting || best.State != appserver.StateReady {

@@ -39,7 +39,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	defer cancel()
 	var earlier []json.RawMessage
 	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
-		// It must be an id of this server: a response's as PreviousID, a conversation's as ConversationID.
+		// PreviousID must have the form of a response's id, and ConversationID that of a conversation's id.
 		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
 			return a.readError(ex, previousID, &objects.MissingError{ID: previousID})
 		}

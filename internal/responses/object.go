@@ -110,7 +110,7 @@ func (s *Encoder) storedOutput(object []byte) []json.RawMessage {
 	// No JSON string contains "output":[ since quotes in a string are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	shown := make([]json.RawMessage, 0, s.shownCount)
-	for _, v := range wirejson.Value(object[at:]).Elements() {
+	for _, v := range wirejson.Value(object[at:]).Elements() { // up to the end of the list, not of object
 		shown = append(shown, json.RawMessage(v[:len(v):len(v)]))
 	}
 	items := make([]json.RawMessage, len(s.items))
