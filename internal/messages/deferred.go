@@ -54,8 +54,7 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 }
 
 // wrapArguments returns the arguments for calling a deferred tool through the function: an object with
-// the name and the input of the tool. If wrapUnparsed has made the input, the text that the model wrote
-// takes the place of the input, as a string.
+// the name and the input of the tool. An input that wrapUnparsed has made becomes the model's text again.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	if text := unwrapUnparsed(input); len(text) != len(input) { // wrapUnparsed has made the input

@@ -24,8 +24,7 @@ const profileCost = 64 << 10
 const pngSignatureSize = 8
 
 // checkColorProfile returns an error if the base64 data of a PNG have profiles of more than
-// maxColorProfile bytes together. It unpacks no more than that. Data that are no PNG, or end early, count as
-// data without a profile.
+// maxColorProfile bytes together. It unpacks no more. Data that are no PNG, or end early, pass this check.
 func checkColorProfile(data []byte) *field.Error {
 	png := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data))
 	r := partReader{data: png}

@@ -49,8 +49,7 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads OpenAI's FunctionObject. The member strict is checked, but not used: Codex does not
-// pass it on.
+// ReadFunction reads OpenAI's FunctionObject. strict is checked, but not used: Codex does not pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
