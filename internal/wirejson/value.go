@@ -98,7 +98,7 @@ func (v Value) Holds(part Value) bool {
 // IsSame reports whether a part of v is all of v.
 func (v Value) IsSame(part Value) bool { return offset(v, part) == 0 }
 
-// offset returns how many bytes after v other begins, or a larger number than any size if before v.
+// offset returns how many bytes after v's first byte other begins; if before, more than any value has.
 func offset(v, other Value) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(other))) - uintptr(unsafe.Pointer(unsafe.SliceData(v)))
 }
