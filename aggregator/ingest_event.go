@@ -38,7 +38,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	kind := in.readTag(m.kind)
 	switch {
 	case in.readTag(m.method) != "":
-		in.readNotification(choice, in.readTag(m.method), readMembers(m.params))
+		in.readNotification(choice, in.readTag(m.method), m.params)
 	case strings.HasPrefix(kind, "response."):
 		in.readResponsesEvent(choice, kind, m)
 	case kind != "" && kind != "message":

@@ -90,16 +90,17 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 // readNotification reads a message of the app-server's protocol v2, as codex 0.167 to 0.169 send
 // it, and also fragments of arguments, which some builds send. The caller of Ingest must leave out
 // messages of other turns, since Codex replays injected items as rawResponseItem/completed.
-func (in *ingestion) readNotification(choice int, method string, params members) {
+func (in *ingestion) readNotification(choice int, method string, params wirejson.Value) {
 	switch method {
-	case "rawResponseItem/completed", "item/completed":
-		in.readItem(choice, readMembers(params.item), Input{raw: true}, true)
-	case "item/started":
-		in.readItem(choice, readMembers(params.item), Input{raw: true}, false)
+	case "rawResponseItem/completed", "item/completed", "item/started":
+		var item wirejson.Value
+		params.Pick(wirejson.Into("item", &item))
+		in.readItem(choice, readMembers(item), Input{raw: true}, method != "item/started")
 	case "item/dynamicToolCall/argumentsDelta":
-		in.readArgumentsEvent(choice, params, Input{raw: true}, params.delta, SourceFragment)
+		m := readMembers(params)
+		in.readArgumentsEvent(choice, m, Input{raw: true}, m.delta, SourceFragment)
 	case "item/tool/call":
-		in.readToolCall(choice, params)
+		in.readToolCall(choice, readMembers(params))
 	}
 }
 

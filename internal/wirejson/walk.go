@@ -83,7 +83,9 @@ func (c *Cursor) Next() bool {
 
 // Name goes from the name of a member to its value, and returns the name as a JSON string.
 func (c *Cursor) Name() Value {
-	name := c.Skip()
+	start := c.pos
+	c.pos = stringEnd(c.text, start)
+	name := c.text[start:c.pos:c.pos]
 	for ; c.text[c.pos] == ':' || isSpace(c.text[c.pos]); c.pos++ {
 	}
 	return name
