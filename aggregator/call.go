@@ -131,17 +131,37 @@ func (c *callState) hasText(in *Input) bool {
 // textHash is the hash of a complete text; zero: not known.
 type textHash [sha256.Size]byte
 
+// ownText stands for the hash of a text that equals the call's arguments, until it is needed.
+var ownText = textHash{1}
+
 // receivedText reports whether an input's complete text equals the first text of the same completeKind that
 // came for the call. Callers may check many calls, so receivedText compares hashes.
 func (c *callState) receivedText(in *Input) bool {
 	kind := in.completeKind()
-	return kind != completeNone && c.completeHashes[kind] == in.textHash()
+	if c.completeHashes[kind] == (textHash{}) {
+		return false
+	}
+	c.hashOwnText()
+	return c.completeHashes[kind] == in.textHash()
 }
 
 // recordText records the complete text of an input for receivedText, if it is the first of its kind.
 func (c *callState) recordText(in *Input) {
-	if kind := in.completeKind(); kind != completeNone && c.completeHashes[kind] == (textHash{}) {
+	switch kind := in.completeKind(); {
+	case kind == completeNone || c.completeHashes[kind] != (textHash{}):
+	case !c.truncated && in.Text == c.args.String():
+		c.completeHashes[kind] = ownText
+	default:
 		c.completeHashes[kind] = in.textHash()
+	}
+}
+
+// hashOwnText replaces ownText by the hash of the arguments. Callers are about to compare or change these.
+func (c *callState) hashOwnText() {
+	for kind := range c.completeHashes {
+		if c.completeHashes[kind] == ownText {
+			c.completeHashes[kind] = sha256.Sum256(wirejson.View(c.args.String()))
+		}
 	}
 }
 
@@ -207,6 +227,7 @@ func (c *callState) appendText(text string, choice *Choice) {
 	if c.truncated {
 		return
 	}
+	c.hashOwnText()
 	n := min(len(text), choice.argumentRoom)
 	c.args.WriteString(text[:n])
 	choice.argumentRoom -= n
@@ -223,6 +244,7 @@ func (c *callState) flushHalf(choice *Choice) {
 
 // discardArguments empties the arguments. It begins a new buffer, since deltas are views of the old buffer.
 func (c *callState) discardArguments(choice *Choice) {
+	c.hashOwnText()
 	choice.argumentRoom += c.args.Len()
 	c.args = strings.Builder{}
 	c.replaced = c.replaced || c.emittedBytes > 0
