@@ -180,11 +180,14 @@ func (s *Scanner) More(end byte) bool {
 
 // Name reads the name of a member, and the colon after it.
 func (s *Scanner) Name() string {
-	if s.Peek() != '"' {
-		s.unexpected("a member's name in quotes")
-		return ""
+	name, ok := s.plainString()
+	if !ok {
+		if s.Peek() != '"' {
+			s.unexpected("a member's name in quotes")
+			return ""
+		}
+		name = s.Text()
 	}
-	name := s.Text()
 	if s.Peek() != ':' {
 		s.unexpected("a colon")
 		return ""
