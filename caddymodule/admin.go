@@ -149,7 +149,7 @@ func versionIn(info *debug.BuildInfo) string {
 		if r := m.Replace; r != nil && r.Version != "" && r.Version != develVersion {
 			return r.Version
 		}
-		// These three versions mean that no version is known. The go command writes the last one to
+		// These three versions mean that no version is known. The go command writes the third one to
 		// go.mod if a directory replaces the module.
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return develVersion

@@ -103,7 +103,7 @@ func (a *App) Stop() error { return nil }
 // Cleanup releases the processes, or lets the last lease of a request release them. It also stores the
 // counts of the usage and of the API keys, if no other configuration uses them.
 func (a *App) Cleanup() error {
-	if a.servers != nil { // else it was not provisioned
+	if a.servers != nil { // otherwise, the app was not provisioned
 		a.servers.Release()
 	}
 	for _, release := range a.releaseBooks {

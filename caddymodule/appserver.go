@@ -159,7 +159,7 @@ type Conversations struct {
 }
 
 // maxSpares bounds the threads that each process starts in advance, for requests that begin a
-// conversation with the same settings as earlier requests. Each takes about 1 MB of its memory.
+// conversation with the same settings as earlier requests. Each thread takes about 1 MB of memory.
 const maxSpares = 8
 
 // maxKeptBytes bounds the histories of a process's kept threads together, in bytes. The process needs two

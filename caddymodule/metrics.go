@@ -96,7 +96,7 @@ func init() {
 	registry.MustRegister(stateCollector{}, store.DurationMetric, store.FailuresMetric)
 }
 
-// registerMetrics adds the metrics to a configuration's registry, if no handler has done so.
+// registerMetrics adds the metrics to a configuration's registry, unless a handler has added them.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -116,7 +116,7 @@ var otherModel = newModelMetrics("other")
 // once, since a look-up costs more than counting.
 type modelMetrics struct {
 	label                                string
-	duration, firstOutput, input, output func() prometheus.Observer // duration is only that of requests that succeed
+	duration, firstOutput, input, output func() prometheus.Observer // duration is only for requests that succeed
 	cached, reasoning, price             func() prometheus.Counter
 }
 

@@ -95,8 +95,8 @@ func setFailure(r *http.Request, e *apierror.Error) {
 
 // routeCounts counts the requests of a route in the metrics.
 type routeCounts struct {
-	route     string                    // its name
-	succeeded func() prometheus.Counter // returns the counter of requests with status 200; only the first call looks it up by its labels
+	route     string                    // the name of the route
+	succeeded func() prometheus.Counter // returns the counter of requests with status 200; only the first call looks it up
 }
 
 // countsOf returns a counter for the routes that have the given name.

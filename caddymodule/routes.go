@@ -23,7 +23,7 @@ import (
 type route struct {
 	counts       *routeCounts // nil: requests are not counted
 	onlyFailures bool         // only requests that fail are counted
-	methods      []string     // the first one is the canonical method; nil: any
+	methods      []string     // the allowed methods; nil: any
 	noAPIKey     bool         // needs neither an API key nor an allowed host
 	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
 	socket       *route       // the route of WebSockets at the path; nil: there are none

@@ -99,7 +99,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string)
 		}
 		return struct {
 			usage.Account
-			RateLimits []rateLimits `json:"rate_limits"` // those that are known
+			RateLimits []rateLimits `json:"rate_limits"` // the limits that are known
 			Keys       []keyUsage   `json:"keys,omitempty"`
 		}{account, h.rateLimits(r), h.keyUsages(r)}, usageError(err)
 	})
@@ -127,9 +127,9 @@ func usageError(err error) *apierror.Error {
 // rateLimits are the limits of a login's plan, as Codex reports them.
 type rateLimits struct {
 	AppServer string      `json:"app_server"` // its id
-	At        int64       `json:"at"`         // when Codex reported them, Unix time in seconds
+	At        int64       `json:"at"`         // when Codex reported the limits, Unix time in seconds
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: it accepts them, or why is not known
+	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: accepted, or not known
 	Primary   *rateWindow `json:"primary"`
 	Secondary *rateWindow `json:"secondary"`
 }

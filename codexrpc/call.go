@@ -51,7 +51,7 @@ type pendingCall struct {
 	outcome    chan error // capacity 1: gets nil when the answer has come, or an error when the wait ends without an answer
 	resultJSON string     // the result in the answer; empty if call.result is nil
 	refusal    *CallError // the error in the answer; nil: the answer has no error
-	expires    time.Time  // when the table stops waiting for the answer; zero: it has stopped
+	expires    time.Time  // when the table stops waiting for the answer; zero: the table has stopped
 	hasSlot    bool       // the call occupies a slot
 	abandoned  bool       // the caller has left without the answer
 }
@@ -68,7 +68,7 @@ func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, er
 }
 
 // call calls a method. Unless the call is urgent, it waits for a free slot, and tries again if the
-// app-server is overloaded. It gives up when ctx ends or at spec.deadline. Its errors are those of
+// app-server is overloaded. It gives up when ctx ends or at spec.deadline. It returns the same errors as
 // Call.
 func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {

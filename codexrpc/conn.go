@@ -57,7 +57,7 @@ type serverState struct {
 	limits          limits
 	loginChanges    atomic.Uint64          // see LoginChanges
 	hasPlan         atomic.Bool            // see HasPlan
-	signInResult    chan error             // capacity 1: gets the result of the sign-in; a nil error: it succeeded
+	signInResult    chan error             // capacity 1: gets the result of the sign-in; nil: the sign-in has succeeded
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not known yet
 	configProblem   atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 	home            atomic.Value           // the CODEX_HOME, a string; nil before the handshake
@@ -73,7 +73,7 @@ type Options struct {
 	// answers. Nil: every request gets the default.
 	Answer func(method string, params json.RawMessage) (result any)
 	// Notified gets each notification that is no [Event], such as account/updated. Nil: the app-server
-	// is asked not to send those that this package does not use.
+	// is asked not to send the notifications that this package does not use.
 	Notified func(method string, params json.RawMessage)
 }
 

@@ -53,7 +53,7 @@ func (t *Thread) acceptDelta(d *delta) {
 	t.modelWrote = t.modelWrote || turnID != "" && turnID == d.turnID
 	t.mu.Unlock()
 	switch turnID {
-	case "": // the id is not known yet: Recv will drop the event if it is another turn's
+	case "": // the id is not known yet: Recv will drop the event of another turn
 		t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
 		})

@@ -36,7 +36,7 @@ func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
 	if p.Environments == nil {
 		dst = append(dst, "null"...)
 	} else {
-		dst = append(dst, "[]"...) // an empty list means no access to the host, so it is not omitted
+		dst = append(dst, "[]"...) // not omitted: an empty list means no access to the host
 	}
 	var err error
 	if !p.Config.IsZero() {

@@ -20,7 +20,7 @@ type Heartbeat struct {
 type Probe struct {
 	Diagnostics Diagnostics
 	Err         error  // the app-server's refusal, or why there is no answer; nil: the probe succeeded
-	Missed      int    // missed probes in a row, including this one; 0: this one was not missed
+	Missed      int    // missed probes in a row, including this probe; 0: this probe was not missed
 	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
@@ -73,7 +73,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// progress returns the transport's count (see [progressing]), or 0 if it does not count.
+// progress returns the transport's count (see [progressing]), or 0 if the transport does not count.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()

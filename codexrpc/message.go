@@ -150,7 +150,7 @@ func (c *Conn) isEcho(line []byte) bool {
 	return false
 }
 
-// lastID returns the value of the last member with this name in a line or a part of it, or "" if
+// lastID returns the value of the last member with this name in a line or a part of a line, or "" if
 // there is none. It searches from the end, since the ids follow the item, which may be large. The
 // search for `"name":"` cannot match inside a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {

@@ -34,7 +34,7 @@ type Thread struct {
 	mu            sync.Mutex
 	startSent     bool          // turn/start has been sent
 	turnEnded     bool          // the turn has ended
-	modelWrote    bool          // the model has written something since the turn began or its calls were answered
+	modelWrote    bool          // the model has written something since the turn began, or since calls were last answered
 	completed     bool          // the turn has ended without a failure or an interruption
 	refusesCalls  bool          // further tool calls are refused, see stopParking
 	endSignal     chan struct{} // closed when the turn has ended; nil: Ended was not called
@@ -235,7 +235,7 @@ func (s *startingTurn) onAnswer(answer message, late bool) {
 	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
 		(*Thread)(s).setTurnID(id)
-	case late: // StartTurn has returned, so it cannot call endTurn
+	case late: // StartTurn has returned, and so cannot call endTurn
 		(*Thread)(s).endTurn(false) // turn/start was refused: there is no turn to wait for
 	}
 }
@@ -249,7 +249,7 @@ func (t *Thread) Wake() { t.queue.signal() }
 // Recv returns the turn's queued events, valid until the next Recv or Close. It does not wait, so it may
 // return neither events nor an error, as before the turn's id is known. If events were cut off, it returns
 // the reason after the queued events: an error that matches ErrClosed, ErrTooSlow or ErrMessageTooLarge, or
-// that of FailBeginning.
+// the error that FailBeginning got.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.currentTurnID()
 	if turnID == "" {

@@ -27,7 +27,7 @@ import (
 type AppServer struct {
 	IDs    []string // the ids of its processes, as in /codex/status; at least one
 	Config appserver.Config
-	number int // its position in the configuration, from 1 on
+	number int // the position of the app-server in the configuration, from 1 on
 }
 
 // AppServersFunc is a function that returns the app-servers in a Caddy configuration, in order and
@@ -67,7 +67,7 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig does the same as readConfig. But without a configuration, it returns an error that advises to
+// loadConfig reads the same as readConfig. But without a configuration, it returns an error that advises to
 // name one with --config. alternative begins this advice: it says what else the operator can name.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)

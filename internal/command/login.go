@@ -120,7 +120,7 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 }
 
 // restartAll replaces the app-servers of the running Caddy that have these ids, or all if ids is empty. It
-// returns the ids of those that it has replaced.
+// returns the ids of the replaced app-servers.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted []string, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {

@@ -14,11 +14,11 @@ import (
 // Entry is a stored response or conversation. It must not be changed after it was stored or read.
 type Entry struct {
 	User         string            // who made the request; empty without authentication
-	Previous     string            // the id of the response that it follows, if any
-	Conversation string            // the id of the conversation that it belongs to, if any
+	Previous     string            // the id of the response that this response follows; empty: none
+	Conversation string            // the id of the conversation of a response; empty: none
 	Running      bool              // the response still runs, so there is no output
 	Response     json.RawMessage   // the Response object that the client got
-	Input        []json.RawMessage // the items of the request's input, each with an id; all items of a conversation
+	Input        []json.RawMessage // the items of the request's input, each with an id; for a conversation, all items
 	Output       []json.RawMessage // the items of the output as the next request needs them
 
 	release func() // may be nil
@@ -56,7 +56,7 @@ func (e *Entry) Size() int64 {
 	return int64(size)
 }
 
-// about has the facts about an entry that are read with each page of it.
+// about has the facts about an entry that are read with each page of the entry.
 type about struct {
 	Conversation string `json:"conversation,omitempty"`
 	Running      bool   `json:"running,omitempty"`
@@ -88,7 +88,7 @@ func pack(items [][]byte) (records [][]byte) {
 	return records
 }
 
-// itemsOf returns the items in a stored record: none if the item was deleted, one, or those of an
+// itemsOf returns the items in a stored record: no item if it was deleted, one item, or the items of an
 // array. It reports false if the record is invalid, since somebody has modified it in the store.
 func (s *Store) itemsOf(record []byte) (items []json.RawMessage, ok bool) {
 	switch {

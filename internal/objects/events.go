@@ -74,7 +74,7 @@ type storedEvents struct {
 	user, id string
 
 	lastRead EventPage // the result of the last read; claimed until the next read
-	failedAt time.Time // when the store began to fail; zero: it works
+	failedAt time.Time // when the store began to fail; zero: the store works
 }
 
 // maxOutage is how long the store may fail before the readers of events get an error.

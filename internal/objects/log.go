@@ -50,7 +50,7 @@ type Log struct {
 	size      int64
 	hasEnded  bool
 	expiry    *time.Timer
-	forgotten bool          // Find no longer returns it
+	forgotten bool          // Find no longer returns the log
 	changed   chan struct{} // closed when there are more events, or none will come; nil: nobody waits
 }
 

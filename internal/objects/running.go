@@ -23,7 +23,7 @@ type Running struct {
 type Response struct {
 	ID         string
 	Entry      *Entry                 // its Response and Output are set when the response ends
-	Stored     bool                   // true: it can be read by its id already, and will be stored; false: it cannot be read
+	Stored     bool                   // clients can read the response by its id already, and it will be stored
 	Size       int64                  // bytes of what InProgress returns, or somewhat more
 	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
@@ -33,9 +33,9 @@ type running struct {
 	Response
 	cancel        context.CancelCauseFunc
 	done          chan struct{}   // closed when the response has left the register
-	final         json.RawMessage // the response as it ended; nil: it is running, or it never began
+	final         json.RawMessage // the response as it ended; nil: the response is running, or never began
 	isFinalStored bool            // final is stored; some events may not be stored yet
-	isDeleted     bool            // a client has deleted it: it must not be stored any more
+	isDeleted     bool            // a client has deleted the response, so it must not be stored
 }
 
 // NewRunning returns an empty register.

@@ -117,7 +117,7 @@ type records struct {
 	store    *Store
 	user, id string
 	part     store.Part
-	text     string // items in which it does not occur may be left out
+	text     string // items without this text may be left out
 
 	page    store.Page // the first page, without its records
 	about   about
@@ -279,7 +279,7 @@ type EventPage struct {
 // ErrDropped is the error for events that are not kept any more.
 var ErrDropped = errors.New("the events are not kept any more")
 
-// Continue adds events to those of a response that this Store owns, and reports whether Cancel was called
+// Continue adds events to a response that this Store owns, and reports whether Cancel was called
 // for the response. Events that the response already has are skipped. The error is store.ErrEnded if the
 // response was lost, and store.ErrNotFound if there is no such response any more.
 func (s *Store) Continue(ctx context.Context, user, id string, events EventPage) (cancelled bool, err error) {

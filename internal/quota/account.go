@@ -18,7 +18,7 @@ type measure struct {
 	window Window
 }
 
-// apply does the operation o on the counts of the key k. The script of [Redis] does the same.
+// apply does the operation o on the counts of the key k. The script of [Redis] does the same operations.
 func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 	switch o.Kind {
 	case Reserve:

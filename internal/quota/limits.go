@@ -33,9 +33,9 @@ type Limit struct {
 // Key is a key of the API, with its user and its limits.
 type Key struct {
 	ID            string   // names the key in its file, in lists and logs
-	Account       string   // identifies its counts, at all nodes
-	User          string   // whose key it is; several keys may have the same user
-	Models        []string // the models that it may use, as clients name them; nil: all
+	Account       string   // identifies the counts of the key, at all nodes
+	User          string   // the owner of the key; several keys may have the same user
+	Models        []string // the models that the key may use, as clients name them; nil: all
 	MaxConcurrent int      // how many turns may run at the same time; 0: any number
 	Limits        []Limit  // no two of the same unit and window
 }
@@ -113,7 +113,7 @@ type ExceededError struct {
 	Resets time.Time // when the request can succeed; zero: never, since it needs more than Max
 }
 
-// Error names the limit, and what is used and wanted of it.
+// Error names the limit, and says how much is used and how much more is wanted.
 func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%d of %d %s in a window of %s are used, and %d more wanted", e.Used, e.Limit.Max, e.Limit.Unit, e.Limit.Window, e.Wanted)
 }

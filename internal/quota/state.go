@@ -6,7 +6,7 @@ import "time"
 type State struct {
 	Limit
 	Used   int64     // including reserved tokens
-	Resets time.Time // when the whole limit is free again if nothing more is used; zero: it is free now
+	Resets time.Time // when the whole limit is free again if nothing more is used; zero: the whole limit is free now
 }
 
 // Remaining returns how much of the limit is left.

@@ -27,11 +27,11 @@ type Disk struct {
 type boltFile struct {
 	path string
 	db   *bbolt.DB // nil: the file is not open
-	file *os.File  // of db
+	file *os.File  // the open file of db
 	load func(transaction, map[string]*metadata) error
 
 	beginMu sync.Mutex            // held while a transaction begins
-	damage  atomic.Pointer[error] // why the file is not used any more; nil: it is used
+	damage  atomic.Pointer[error] // why the file is not used any more; nil: the file is used
 	failed  atomic.Bool           // the last change failed
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Engine keeps entries of users. The id of an entry has at most 64 lower-case letters, digits and
-// `_`, and no id begins with another one. An entry has three parts, and each part has numbered
+// `_`, and no id begins with another id. An entry has three parts, and each part has numbered
 // records, see [Part].
 //
 // An Engine is safe for concurrent use. Each method happens as a whole or not at all, even if
@@ -52,8 +52,8 @@ type Part string
 // The parts of an entry.
 const (
 	Value  Part = "v" // one record
-	Items  Part = "i" // as old as the entry
-	Events Part = "e" // kept until EventsTime after the last one was added
+	Items  Part = "i" // kept as long as the entry
+	Events Part = "e" // kept until EventsTime after the last event was added
 )
 
 // Put is what [Engine].Put stores.
@@ -67,8 +67,8 @@ type Put struct {
 	Keep bool
 
 	Owner string        // who stores the entry
-	Lease time.Duration // how long the owner then owns the entry, if it does not renew the lease
-	Begin bool          // true: the entry gets this owner; false: it keeps its present owner, if any
+	Lease time.Duration // how long the owner then owns the entry without renewing the lease
+	Begin bool          // true: the entry gets this owner; false: the entry keeps its owner, if any
 }
 
 // Append is what [Engine].Append adds.
@@ -123,7 +123,7 @@ const (
 	RecordOverhead = 64
 	// entryOverhead is the memory of an entry besides its records, in bytes.
 	entryOverhead = 512
-	// EventsTime is how long the events of an entry are kept after the last one.
+	// EventsTime is how long the events of an entry are kept after the last event.
 	EventsTime = time.Hour
 	// WatchTime bounds the time until the channel of [Engine].Watch is closed.
 	WatchTime = 2 * time.Second

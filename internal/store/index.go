@@ -46,7 +46,7 @@ func (x *index) put(user, id string, size int64, stored, now time.Time) (dropped
 	}
 	k := x.byID[id]
 	if k != nil && (k.share.name != user || !k.stored.Equal(stored)) {
-		x.remove(k) // stored anew: its age or its user differs
+		x.remove(k) // the entry was stored anew: its age or its user differs
 		k = nil
 	}
 	if k == nil {

@@ -15,13 +15,13 @@ import (
 // entries, see [index].
 type Local struct {
 	shelf    shelf
-	maxEntry int64 // bytes of an entry; 0: no bound but that of all entries
+	maxEntry int64 // the most bytes of an entry; 0: only all entries together are bounded
 	now      func() time.Time
 
 	mu sync.Mutex // guards the fields below; held during each change of the shelf
 	index
 	leased map[string]bool      // the ids of entries whose owner is in this process
-	events map[string]time.Time // by the ids of the entries that have events: when the last one was added
+	events map[string]time.Time // by the ids of the entries that have events: when the last event was added
 }
 
 // shelf keeps records for a [Local].
@@ -29,7 +29,7 @@ type shelf interface {
 	// view runs a function that reads. An error that is not one of this package wraps ErrUnavailable.
 	view(func(transaction) error) error
 	// update runs a function that changes records. If the function fails, nothing is changed. The
-	// errors are as those of view.
+	// errors are the same as those of view.
 	update(func(transaction) error) error
 	// fails reports whether the last change failed.
 	fails() bool
@@ -45,7 +45,7 @@ type transaction interface {
 	// keep returns a record from get in a form that stays valid after the transaction.
 	keep(record []byte) []byte
 	put(id string, part Part, n int64, record []byte) error
-	// drop deletes all records of parts.
+	// drop deletes all records of these parts of an entry.
 	drop(id string, parts ...Part) error
 }
 

@@ -32,7 +32,7 @@ type RedisOptions struct {
 type Redis struct {
 	client    redis.UniversalClient        // of the URLs
 	cluster   func() redis.UniversalClient // of the cluster to which the only URL belongs
-	isCluster atomic.Bool                  // the server has said that it belongs to a cluster: cluster is used, not client
+	isCluster atomic.Bool                  // the server is known to belong to a cluster: cluster is used, not client
 	prefix    string
 	maxAge    time.Duration
 	maxBytes  int64
@@ -40,7 +40,7 @@ type Redis struct {
 	logger    *slog.Logger
 	watchers  *watchers
 	state     atomic.Int32              // at the last check: works, refusesWrites or down
-	worksFrom atomic.Pointer[time.Time] // when the server worked again after an outage; nil: there was none
+	worksFrom atomic.Pointer[time.Time] // when the server worked again after an outage; nil: no outage
 	limits    *quota.Limits
 
 	mu   sync.Mutex
@@ -75,7 +75,7 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	return r
 }
 
-// tokensAhead is how many tokens a turn reserves when it begins, besides those of its input. Most
+// tokensAhead is how many tokens a turn reserves when it begins, besides the tokens of its input. Most
 // answers need no more.
 const tokensAhead = 1024
 
@@ -128,7 +128,7 @@ const (
 // The states of a Redis server.
 const (
 	works         = int32(iota)
-	refusesWrites // it can be read, but it is full, a replica, or cannot write to its disk
+	refusesWrites // the server can be read, but is full, a replica, or cannot write to its disk
 	down
 )
 
@@ -267,7 +267,7 @@ func (r *Redis) Put(ctx context.Context, user, id string, p *Put) error {
 	}
 	defer release()
 	if p.Keep {
-		size = MaxEntry // the script computes the size, up to this one
+		size = MaxEntry // the script computes the size, which is MaxEntry at most
 	}
 	args := []any{id, r.maxBytes, p.Owner, p.Lease.Milliseconds(), p.Begin, p.Keep, r.maxAge.Milliseconds(), size, p.About, p.Link, p.Value}
 	_, err = r.change(ctx, either(p.Keep, "update", "put"), putScript, user, appendRecords(args, p.Items)...)

@@ -42,7 +42,7 @@ func (o *userShares) addBytes(share *userShare, bytes int64) {
 	delete(o.byName, share.name)
 }
 
-// hasOther reports whether a user other than this one has entries.
+// hasOther reports whether any other user has entries.
 func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }

@@ -88,8 +88,8 @@ type Account struct {
 	ToolCalls         ToolCalls     `json:"tool_calls"`
 	ToolBufferMetrics ToolBuffers   `json:"tool_buffer_metrics"`
 	ByModel           []ModelTotals `json:"by_model"`
-	ByHour            []TimeTotals  `json:"by_hour"`           // those of the last 48 hours that had turns
-	ByDay             []TimeTotals  `json:"by_day"`            // those of the last 62 days (UTC) that had turns
+	ByHour            []TimeTotals  `json:"by_hour"`           // of the last 48 hours, those that had turns
+	ByDay             []TimeTotals  `json:"by_day"`            // of the last 62 days (UTC), those that had turns
 	ByUser            []UserTotals  `json:"by_user,omitempty"` // only for Everybody
 }
 

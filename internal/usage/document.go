@@ -38,8 +38,8 @@ func (b *Book) Document(since uint64) (any, uint64) {
 	return d, b.changes
 }
 
-// Restore implements [quota.Book]. It adds the counts of a document to those of the book. So
-// if the document was made from this book, its turns count twice.
+// Restore implements [quota.Book]. It adds the counts of a document to the counts of the
+// book. So if the document was made from this book, its turns count twice.
 func (b *Book) Restore(content []byte) error {
 	var d document
 	if err := json.Unmarshal(content, &d); err != nil {

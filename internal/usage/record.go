@@ -22,17 +22,17 @@ type Record struct {
 	User        string            // empty: not known
 	Key         string            // the id of the key, if the key is from a file; otherwise empty
 	Choice      int               // the choice's index
-	Model       string            // as the client named it; it may be of any length
+	Model       string            // as the client named the model, of any length
 	CodexModel  string            // Codex's name of the model
 	Mode        turn.Mode         // the form of tool calls
 	Stop        turn.StopMode     // when calls end the turn
 	Stream      bool              // the client asked for a stream
-	Status      int               // the HTTP status; that of apierror.ClientGone if the client left
+	Status      int               // the HTTP status; if the client left, the status of apierror.ClientGone
 	Code        apierror.Code     // the code of the error; empty: neither the turn nor its request failed, or the error has no code
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
 	Estimated   bool              // a part of Usage is estimated, since the turn was interrupted
 	Price       turn.Price        // of the turn, as far as the provider reports it
-	Finish      turn.FinishReason // why the turn ended; empty: it failed
+	Finish      turn.FinishReason // why the turn ended; empty: the turn failed
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
 	NotStored   string             // what could not be stored, as in the header X-Codex-Not-Stored; empty: nothing

@@ -34,7 +34,7 @@ type TimeTotals struct {
 	Totals
 }
 
-// series holds the totals of hours or days in order, without those that have no turns.
+// series holds the totals of hours or days in order. Hours or days without turns are left out.
 type series []TimeTotals
 
 // add adds t to the part that contains timestamp, unless that part is too old to be kept.

@@ -106,12 +106,12 @@ func (s *Shared) nextBatch() bool {
 // sharedAccount is an account in Redis, as JSON.
 type sharedAccount struct {
 	*account
-	Since   int64            `json:"since"`   // when counting began, in Unix seconds; 0: it has not
+	Since   int64            `json:"since"`   // when counting began, in Unix seconds; 0: nothing was counted
 	Batches map[string]int64 `json:"batches"` // by nodeID: the batchID of the node's last batch, kept for a day
 }
 
 // store adds an account of the batch to the user's account in Redis. It does nothing if an earlier call,
-// whose answer was lost, has done so.
+// whose answer was lost, has already added the account.
 func (s *Shared) store(ctx context.Context, user string, a *account) error {
 	var entries []any
 	if user == Everybody {
@@ -131,7 +131,7 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 		}
 		for _, parts := range [...]series{a.Hours, a.Days} {
 			for i := range parts {
-				parts[i].Start = min(parts[i].Start, now) // a part in the future would displace those of all nodes
+				parts[i].Start = min(parts[i].Start, now) // a part in the future would displace the parts of all nodes
 			}
 		}
 		sum.add(a, now)
@@ -176,14 +176,14 @@ func (s *Shared) call(ctx context.Context, args ...any) (text string, now int64,
 // Account returns what a user has used at all nodes. For [Everybody], it returns what all users have used
 // together, with the totals of each user.
 func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
-	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
+	_ = s.Store(ctx) // if Store fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	a, _, now, err := s.read(ctx, user)
 	return a.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
-// Raw returns the entries of a user, or all entries for [Everybody], among the last ones of all nodes.
+// Raw returns the entries of a user, or all entries for [Everybody], among the last entries of all nodes.
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
