@@ -38,6 +38,7 @@ func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	}()
 }
 
+// probeUntilEnd does the work of Monitor.
 func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()

@@ -94,6 +94,7 @@ func (c *Conn) answer(o outgoing) {
 	}
 }
 
+// writeLoop writes one message after another until the connection ends.
 func (c *Conn) writeLoop() {
 	defer c.loops.Done()
 	for {

@@ -185,7 +185,7 @@ func (l *Log) End() {
 	defer s.mu.Unlock()
 	l.hasEnded = true
 	l.wakeReaders()
-	if s.byID[l.id] != l {
+	if s.byID[l.id] != l { // the log was removed
 		return
 	}
 	s.ended = append(s.ended, l)

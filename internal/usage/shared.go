@@ -196,7 +196,7 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 		return Raw{}, err
 	}
 	all := new(Book)
-	all.account(user).Buffers = account.ToolBufferMetrics
+	all.account(user).Buffers = account.ToolBufferMetrics // for all.Raw
 	texts, _ := answer.([]any)
 	for _, text := range slices.Backward(texts) {
 		var e Entry
