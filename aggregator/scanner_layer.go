@@ -348,8 +348,8 @@ func (l *layer) emitText(end int) {
 	}
 }
 
-// takePending removes the first size pending bytes and returns them. Bytes of the piece are not copied;
-// held bytes are.
+// takePending removes the first size pending bytes and returns them. Only text that
+// begins in held bytes is copied.
 func (l *layer) takePending(size int) string {
 	start := l.pendingStart
 	l.pendingStart += size

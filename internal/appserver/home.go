@@ -197,8 +197,8 @@ func unquoted(value string) string {
 
 // copyVariables copies the lines of the operator's .env file that set variables which an app-server may
 // have. Codex adds the variables of the copy to its environment. copyVariables also adds them to
-// h.variables. NO_PROXY is only added there, not copied: noProxyVariables reads it and, if there is a
-// proxy, sets it for Codex.
+// h.variables. NO_PROXY is only added there: Codex prefers its .env file, so a copy would replace what
+// noProxyVariables sets.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {

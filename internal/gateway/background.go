@@ -108,7 +108,7 @@ func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	return &responder{g: g, ex: ex, answer: req.answer, events: events, log: log, claim: g.newAnswerClaim(ex.user)}
 }
 
-// logEvents passes events to a log.
+// logEvents adds events to the log of a response.
 type logEvents struct {
 	quiet
 	log   *objects.Log

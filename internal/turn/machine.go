@@ -116,8 +116,8 @@ func (m *Machine) GraceOver() []Output {
 	return m.out.batch
 }
 
-// Fail ends the turn with a failure that is no event, such as a lost connection. If only the usage is
-// missing, the turn ends without a failure. If the turn has ended already, Fail returns nothing.
+// Fail ends the turn with a failure that is no event, such as a lost connection. A truncated
+// turn, which lacks only its usage, ends without one. If the turn has ended already, Fail returns nothing.
 func (m *Machine) Fail(err error) []Output {
 	m.out.startBatch()
 	switch {
