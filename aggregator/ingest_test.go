@@ -445,6 +445,7 @@ func TestCompleteTextsRank(t *testing.T) {
 		"item over fragments":           {[]string{itemAdded(0, 0, "i", "call_1", "f"), argumentsDelta(1, 0, "i", "part"), rawItem("call_1", "f", "item")}, "item"},
 		"message over fragments":        {[]string{itemAdded(0, 0, "i", "call_1", "f"), argumentsDelta(1, 0, "i", "part"), `{"message":` + message + `}`}, "message"},
 		"item over message":             {[]string{`{"message":` + message + `}`, rawItem("call_1", "f", "item")}, "item"},
+		"longer item over message":      {[]string{`{"message":` + message + `}`, rawItem("call_1", "f", "message, longer")}, "message, longer"},
 		"message does not replace item": {[]string{rawItem("call_1", "f", "item"), `{"message":` + message + `}`}, "item"},
 		"an empty text replaces none":   {[]string{rawItem("call_1", "f", "item"), itemDone(9, 0, "i", "call_1", "f", "")}, "item"},
 	} {
