@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -49,8 +50,8 @@ func TestModelPlaceholders(t *testing.T) {
 // TestModelEfforts checks that an alias may have each effort that a request may name.
 func TestModelEfforts(t *testing.T) {
 	for _, o := range option.Of(new(prompt.Alias)) {
-		if o.Name == "effort" && o.Syntax != strings.Join(prompt.Efforts, "|") {
-			t.Errorf("the efforts of an alias are %s, those of a request %q", o.Syntax, prompt.Efforts)
+		if o.Name == "effort" && o.Syntax != strings.Join(codexrpc.Efforts, "|") {
+			t.Errorf("the efforts of an alias are %s, those of a request %q", o.Syntax, codexrpc.Efforts)
 		}
 	}
 }

@@ -97,6 +97,10 @@ type Config struct {
 // effort, see [TurnStartParams].
 const EffortSetting = "model_reasoning_effort"
 
+// Efforts lists the reasoning efforts (ReasoningEffort in OpenAI's API), the lowest first. Codex's "ultra"
+// is missing: with it, a model delegates to agents.
+var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
 // Effort returns the reasoning effort; empty: the model's default.
 func (c Config) Effort() string {
 	effort, _ := c.Own[EffortSetting].(string)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -273,7 +272,7 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)
-	for _, effort := range prompt.Efforts {
+	for _, effort := range codexrpc.Efforts {
 		for _, a := range accepted {
 			if a.Effort == effort {
 				least, most = cmp.Or(least, effort), effort

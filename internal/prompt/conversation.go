@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -143,15 +144,11 @@ func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// Efforts lists the values of reasoning_effort (ReasoningEffort in OpenAI's API), the lowest first.
-// Codex's "ultra" is missing: with it, a model delegates to agents, which are switched off here.
-var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-
 var verbosities = []string{"low", "medium", "high"}
 
 // ReadReasoningEffort reads the field reasoning_effort, or reasoning.effort.
 func (c *Conversation) ReadReasoningEffort(v wirejson.Value) *field.Error {
-	return field.OneOf(&c.Effort, Efforts, v)
+	return field.OneOf(&c.Effort, codexrpc.Efforts, v)
 }
 
 // ReadVerbosity reads the field verbosity, or text.verbosity.

@@ -12,7 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
@@ -252,7 +252,7 @@ func TestWarmup(t *testing.T) {
 	instructions := e2e.Fields{"role": "system", "content": "You are a bird."}
 	history := []any{instructions, e2e.Fields{"role": "user", "content": "What?"}, e2e.Fields{"role": "assistant", "content": "This."}, e2e.Fields{"role": "user", "content": "say:Hello"}}
 	for _, model := range []string{"gpt-5", s.CatalogueModel(t)} {
-		for _, effort := range append([]string{""}, prompt.Efforts...) {
+		for _, effort := range append([]string{""}, codexrpc.Efforts...) {
 			body := e2e.Fields{"model": model, "messages": history, "tools": []any{e2e.Tool("localSearch")}}
 			if effort != "" {
 				body["reasoning_effort"] = effort
