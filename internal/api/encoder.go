@@ -104,10 +104,11 @@ func (e *Events) Over() bool { return e.over }
 // Take returns empty memory in which the next event is built, see [Events.Send].
 func (e *Events) Take() []byte { return e.buf.Take() }
 
-// Send emits an event whose data were built in the memory of [Events.Take].
+// Send emits an event of a stream, whose data were built in the memory of [Events.Take]. It can be inlined.
 func (e *Events) Send(event string, data []byte) {
-	e.buf.Keep(data)
-	e.Emit(event, data)
+	if e.buf.Keep(data); e.err == nil {
+		e.err = e.emit(event, data)
+	}
 }
 
 // Emit emits an event. It does nothing if the answer is one body, or if emit has failed.

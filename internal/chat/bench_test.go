@@ -44,7 +44,8 @@ func BenchmarkRequestSmall(b *testing.B) { benchmarkRequest(b, smallRequest) }
 func BenchmarkRequestLong(b *testing.B) { benchmarkRequest(b, longRequest()) }
 
 func BenchmarkStreamDelta(b *testing.B) {
-	s := newStream(testMeta, func([]byte) error { return nil })
+	s := NewEncoder(testMeta)
+	s.Begin(func(string, []byte) error { return nil })
 	out := turn.Output{Kind: turn.OutputText, Text: " token"}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -118,24 +118,17 @@ func (e *Encoder) Write(choice int, out turn.Output) error {
 		e.finishChoice(choice, &out)
 	case c.content != nil:
 		c.content.add(&out, &e.meta)
-	default:
-		e.sendOutput(choice, &out)
-	}
-	return e.Err()
-}
-
-func (e *Encoder) sendOutput(choice int, out *turn.Output) {
-	switch out.Kind {
-	case turn.OutputText, turn.OutputReasoning:
-		e.sendPiece(choice, openingForText, out)
-	case turn.OutputCall:
-		e.sendCall(choice, out)
-	case turn.OutputAnnotations:
-		if all := annotations(out); all != nil {
+	case out.Kind == turn.OutputText || out.Kind == turn.OutputReasoning:
+		e.sendPiece(choice, openingForText, &out)
+	case out.Kind == turn.OutputCall:
+		e.sendCall(choice, &out)
+	case out.Kind == turn.OutputAnnotations:
+		if all := annotations(&out); all != nil {
 			e.openChoice(choice, openingForText)
 			e.sendChunk(choice, encodeDelta(message{Annotations: all}), "")
 		}
 	}
+	return e.Err()
 }
 
 // sendCall sends the chunks of a call. In the older form of tools, functions, it sends only the first call
