@@ -11,7 +11,7 @@ import (
 
 // readTools reads functions, the tools that Anthropic has designed and the client runs, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
-	var names map[string]bool
+	names := make(map[string]bool) // on the stack
 	if f := field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		return r.readTool(v, &names)
 	}); f != nil {

@@ -138,7 +138,7 @@ func readSuffix(r *Request, v wirejson.Value) *field.Error {
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools = nil
-	var names map[string]bool
+	names := make(map[string]bool) // on the stack
 	return field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		var kind, function wirejson.Value
 		if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("function", &function)); f != nil {

@@ -70,7 +70,10 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 	instructions, rest := SplitInstructions(c.Messages)
 	history, input := splitInput(rest)
 	model, effort := c.resolveModel(opts)
-	summary := cmp.Or(c.Summary, opts.Summary, "auto")
+	var summary any = "auto" // boxed without an allocation, as no variable is
+	if s := cmp.Or(c.Summary, opts.Summary); s != "" {
+		summary = s
+	}
 	if opts.NoReasoning {
 		summary = "none"
 	}
@@ -107,7 +110,7 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 	return p, nil
 }
 
-func (c *Conversation) threadConfig(effort, summary string) codexrpc.Config {
+func (c *Conversation) threadConfig(effort string, summary any) codexrpc.Config {
 	config := map[string]any{summaryKey: summary, "web_search": "disabled", "tools": toolSettings}
 	if effort != "" {
 		config[effortKey] = effort
