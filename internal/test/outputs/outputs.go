@@ -45,8 +45,8 @@ func randomText(r *rand.Rand) (s string) {
 	return s
 }
 
-// Random returns a turn that says anything that a turn may say, in any order. It calls the tools; most
-// arguments are objects.
+// Random returns a turn that says anything that a turn may say, in any order. It calls the
+// tools, if there are some; most arguments are objects.
 func Random(r *rand.Rand, tools ...string) (outs []turn.Output) {
 	calls := 0
 	for range r.IntN(20) {
@@ -64,6 +64,9 @@ func Random(r *rand.Rand, tools ...string) (outs []turn.Output) {
 		case 6:
 			outs = append(outs, turn.Output{Kind: turn.OutputReasoningEnd, ID: id, Text: strings.ToValidUTF8(randomText(r), "")})
 		case 7:
+			if len(tools) == 0 {
+				continue
+			}
 			arguments := `{"input":"` + string(rune(0xa0+r.IntN(900))) + `"}`
 			if r.IntN(8) == 0 {
 				arguments = randomText(r)
