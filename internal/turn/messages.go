@@ -13,10 +13,9 @@ const maxMessages = 1024
 // The client gets the deltas, and from the whole text what was missing in them. Messages are identified by
 // their item's id, not by their text, so that repeated text is kept.
 type messages struct {
-	seed      maphash.Seed
-	byItem    map[string]*message // by the id of their item
-	lastFound *message            // the message that the method message found or made last; nil: there is no message yet
-	lastItem  string              // id of the item that the last text belongs to
+	seed     maphash.Seed
+	all      []message // as they began: the next text is nearly always the last one's
+	lastItem string    // id of the item that the last text belongs to
 
 	differs    bool // the client got other text than Codex has
 	incomplete int  // number of messages that had deltas, but not yet their whole text
@@ -97,22 +96,20 @@ func (t *messages) gapBefore(item string) string {
 
 // message returns the message of an item, which it makes if needed, or nil if there are maxMessages others.
 func (t *messages) message(id string) *message {
-	if t.lastFound != nil && t.lastFound.id == id {
-		return t.lastFound
-	}
-	m := t.byItem[id]
-	if m == nil {
-		if len(t.byItem) >= maxMessages {
-			return nil
+	for i := len(t.all) - 1; i >= 0; i-- {
+		if t.all[i].id == id {
+			return &t.all[i]
 		}
-		if t.byItem == nil {
-			t.seed, t.byItem = maphash.MakeSeed(), make(map[string]*message)
-		}
-		m = &message{id: id}
-		m.hash.SetSeed(t.seed)
-		t.byItem[id] = m
 	}
-	t.lastFound = m
+	if len(t.all) >= maxMessages {
+		return nil
+	}
+	if t.all == nil {
+		t.seed = maphash.MakeSeed()
+	}
+	t.all = append(t.all, message{id: id})
+	m := &t.all[len(t.all)-1]
+	m.hash.SetSeed(t.seed)
 	return m
 }
 
