@@ -34,20 +34,25 @@ func (o *Opener) Open(ctx context.Context, lease Lease, r Request) (*Turn, error
 			t.closeThread(t.current.onClose)
 		}
 	}()
-	f := turnFailure{opening: &opening{lease: lease, useSpare: true}}
+	first := opening{lease: lease, useSpare: true} // on the stack, as nearly every turn starts at once
+	var err error
 	if !t.startOnKept(ctx, lease) {
-		f.err = t.startOnLeastBusy(ctx, f.opening)
+		err = t.startOnLeastBusy(ctx, &first)
+	}
+	if err != nil {
+		f := turnFailure{err: err, opening: new(first)}
 		for started := true; started && f.err != nil && ctx.Err() == nil; {
 			started, f.err = t.tryRemedies(ctx, &f)
 		}
+		err = f.err
 	}
-	if f.err == nil {
+	if err == nil {
 		t.prepareToRun()
 	}
 	if opened = t.current.thread != nil; !opened {
-		return nil, f.err
+		return nil, err
 	}
-	return t, f.err
+	return t, err
 }
 
 // opening describes how Open starts a turn. The remedies for a turn that could not be started need it.
