@@ -71,10 +71,11 @@ type pool struct {
 	fleet *fleet
 	keys  []string
 
-	mu      sync.Mutex
-	members []*process
-	next    int
-	holders int // the configuration and requests that have not picked a process yet
+	mu       sync.Mutex
+	members  []*process
+	next     int
+	holders  int  // the configuration and requests that have not picked a process yet
+	released bool // the last holder has gone, though a late request may hold the pool again
 }
 
 func (f *fleet) pool(keys []string) *pool {
@@ -100,13 +101,15 @@ func (p *pool) Lease() (conversation.Lease, error) {
 	})}, nil
 }
 
-// release releases the processes with the last holder.
+// release releases the processes with the last holder, once: a request that came before a reload may take
+// its lease after it.
 func (p *pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.holders--; p.holders > 0 {
+	if p.holders--; p.holders > 0 || p.released {
 		return
 	}
+	p.released = true
 	for i, m := range p.members {
 		p.fleet.letGo(p.keys[i], m)
 	}
