@@ -191,8 +191,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// completeFile returns the file with all certificates of the store, and its content. The content is nil if
-// a directory has a certificate that is not in the file, or more than maxCertificates to read.
+// completeFile returns the file with all authorities of the store, and its content. The content is nil if
+// a directory has an authority that is not in the file, or more than maxCertificates to read. Debian's
+// ssl-cert adds a certificate to the directory that is no authority: no server of OpenAI's has that one.
 func (s *trustStore) completeFile() (file string, content []byte) {
 	for _, file = range s.files {
 		if read, err := readBounded(file, maxConfig); err == nil {
@@ -216,13 +217,19 @@ func (s *trustStore) completeFile() (file string, content []byte) {
 				return "", nil
 			}
 			for block := range certificatesOf(read) {
-				if !known[string(block.Bytes)] {
+				if !known[string(block.Bytes)] && mayIssue(block) {
 					return "", nil
 				}
 			}
 		}
 	}
 	return file, content
+}
+
+// mayIssue reports whether a certificate may be an authority's. Before version 3, none says so.
+func mayIssue(block *pem.Block) bool {
+	c, err := x509.ParseCertificate(block.Bytes)
+	return err != nil || c.IsCA || c.Version < 3
 }
 
 // firstAuthority returns the first certificate that Codex surely accepts as an authority's, or nil.

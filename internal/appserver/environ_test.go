@@ -190,10 +190,11 @@ func certificatesIn(t *testing.T, path string) (found []string) {
 	return found
 }
 
-// TestCertificates checks that Codex gets the system's file if that has all
-// certificates, an empty directory, and one certificate of the file.
+// TestCertificates checks that Codex gets the system's file if that has all authorities,
+// though not all certificates, an empty directory, and one certificate of the file.
 func TestCertificates(t *testing.T) {
 	s := newTrustStore(t)
+	writeNested(t, filepath.Join(s.dir, "snakeoil.pem"), newCertificate(t, "no authority", false))
 	got := s.chosen(t, []string{"codex", "app-server"}, []string{"PATH=/bin"}, &providerConfig{})
 	if got[certFileVariable] != s.bundle {
 		t.Errorf("the file is %q, want that of the system", got[certFileVariable])
