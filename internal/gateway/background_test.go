@@ -95,13 +95,13 @@ func idIn(t *testing.T, answer string) string {
 
 func ended(t *testing.T, url string) (status, body string) {
 	t.Helper()
-	eventually(t, func() bool {
+	must.Happen(t, "the response ends", func() bool {
 		code, answer := call(t, http.MethodGet, url, "", -1)
 		if status, body = gjson.Get(answer, "status").String(), answer; status == "" || code != http.StatusOK {
 			t.Fatal(code, answer)
 		}
 		return status != "in_progress"
-	}, func() string { return "the response does not end" })
+	})
 	return status, body
 }
 

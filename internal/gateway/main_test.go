@@ -121,16 +121,6 @@ func (w *witness) underWay() int {
 	return w.open
 }
 
-// eventually waits until a condition holds. what says so if it never does.
-func eventually(t testing.TB, holds func() bool, what func() string) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what())
-		}
-	}
-}
-
 func newGateway(u conversation.Upstream, opts Options) *Gateway {
 	opts.MaxBody, opts.MaxBodyMemory = cmp.Or(opts.MaxBody, 1<<20), cmp.Or(opts.MaxBodyMemory, 1<<30)
 	opts.IdleTimeout = patience

@@ -92,7 +92,7 @@ func (u *fakeUpstream) keepThreads(t *testing.T) {
 
 func (u *fakeUpstream) awaitSpare(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return u.conversations.Stats().Spare > 0 }, func() string { return "no thread is prepared" })
+	must.Happen(t, "a thread is prepared", func() bool { return u.conversations.Stats().Spare > 0 })
 }
 
 // TestSpareThreadThatIsRefused checks that a request is answered on a fresh thread if the
@@ -347,7 +347,7 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 			g.queue.Running(), g.queue.Len(), u.leases.Load(), u.turns.Load(), in.Conn().Threads(), observer.underWay())
 	}
 	const nothing = "0 slots, 0 in the queue, 0 leases, 0 turns, 0 threads, 0 answers"
-	eventually(t, func() bool { return left() == nothing }, func() string { return "left behind: " + left() })
+	must.Happen(t, "nothing is left behind", func() bool { return left() == nothing }, left)
 	if len(observer.turns) == 0 {
 		t.Error("no turn was run")
 	}

@@ -81,7 +81,7 @@ func waitingGateway(t *testing.T, answers int64) *Gateway {
 func checkNothingHeld(t *testing.T, g *Gateway) {
 	t.Helper()
 	waitForAll(t, g)
-	eventually(t, func() bool { return g.Held() == Held{} }, func() string { return fmt.Sprintf("%+v is left", g.Held()) })
+	must.Happen(t, "nothing is held", func() bool { return g.Held() == Held{} }, func() string { return fmt.Sprintf("%+v is left", g.Held()) })
 }
 
 // TestSnapshotHeld checks that the answer to a request for a background response holds its place and
@@ -91,8 +91,8 @@ func TestSnapshotHeld(t *testing.T) {
 	w := newPaused()
 	readAll := w.serve(t, g, largeRequest(`,"background":true`))
 	waitForAll(t, g)
-	eventually(t, func() bool { return g.Held().Turns+g.Held().Codex == 0 && g.Held().Bodies == 0 },
-		func() string { return fmt.Sprintf("the response has ended, and %+v is held", g.Held()) })
+	must.Happen(t, "the response that has ended holds no turn and no body", func() bool { return g.Held().Turns+g.Held().Codex == 0 && g.Held().Bodies == 0 },
+		func() string { return fmt.Sprintf("%+v is held", g.Held()) })
 	if held := g.Held(); held.Places != 1 || held.Answers < instructionsSize || held.Answers > instructionsSize+4096 {
 		t.Errorf("%+v is held for an answer of %d bytes", held, instructionsSize)
 	}
@@ -131,7 +131,7 @@ func TestFollowersShareMemory(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, func() bool { return stuck() >= room }, func() string { return fmt.Sprintf("%d followers got an event", stuck()) })
+	must.Happen(t, fmt.Sprint(room, " followers get an event"), func() bool { return stuck() >= room }, func() string { return fmt.Sprintf("%d followers got one", stuck()) })
 	if held := g.Held(); stuck() != room || held.Answers < room*instructionsSize || held.Answers > room*(instructionsSize+4096) {
 		t.Errorf("%d followers have an event, and %+v is held", stuck(), held)
 	}

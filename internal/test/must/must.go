@@ -14,12 +14,15 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Happen waits until something has happened. It ends the test if that takes longer than it can even
-// on a busy machine.
-func Happen(t testing.TB, what string, happened func() bool) {
+// Happen waits until something has happened. It ends the test, and says what there is instead, if that
+// takes longer than it can even on a busy machine.
+func Happen(t testing.TB, what string, happened func() bool, instead ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
+			for _, describe := range instead {
+				t.Error(describe())
+			}
 			t.Fatal("it never came to this: ", what)
 		}
 	}

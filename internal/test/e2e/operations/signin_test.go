@@ -176,11 +176,8 @@ func TestOneSignInForAHome(t *testing.T) {
 		options += "\napp_server {\ncommand " + e2e.CodexBinary + " app-server\nhome " + s.Home + "\nenv OF " + name + "\n}"
 	}
 	admin := s.Site.WithAdmin(s.Caddyfile(options))
+	e2e.WaitFor(t, "the end of the first configuration's app-server", func() bool { return len(admin.Status().AppServers) == 2 })
 	all := admin.Status().AppServers
-	must.Happen(t, "the app-server of the first configuration ends", func() bool {
-		all = admin.Status().AppServers
-		return len(all) == 2
-	})
 	s.id = all[0].ID
 	s.begin()
 	s.id = all[1].ID
