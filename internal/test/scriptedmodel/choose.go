@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// SummaryText is the answer to a request to compact the conversation. Clients must never get it.
+// SummaryText begins each summary. Clients must never get one that they have not asked for.
 const SummaryText = "SCRIPTED SUMMARY of the conversation so far."
 
 // script returns the script for req, with the defaults for settings that it lacks.
 func (s *Server) script(req Request) Script {
-	script := s.choose(req)
+	script := counted(req, s.choose(req))
 	script.Chunk = cmp.Or(script.Chunk, 16)
 	script.Delay = cmp.Or(script.Delay, s.opts.Delay)
 	return script
@@ -27,10 +27,13 @@ func (s *Server) choose(req Request) Script {
 			return script
 		}
 	}
-	if req.IsCompaction() {
-		return Script{Output: []Output{Say(SummaryText)}}
+	if req.IsCompaction() || req.AsksForSummary() {
+		return Script{Output: []Output{summary(req)}}
 	}
-	prompt := req.UserText()
+	prompt := leadingReminders.ReplaceAllString(req.UserText(), "")
+	if answer, ok := recall(req, prompt); ok {
+		return Script{Output: []Output{answer}}
+	}
 	results := req.ToolResults()
 	directives, plain := splitDirectives(prompt)
 	if len(directives) == 0 {

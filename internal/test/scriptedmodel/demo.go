@@ -46,6 +46,9 @@ func demo(req Request, question string) Output {
 // reminders match what Claude Code and Copilot CLI put before the words of their users.
 var reminders = regexp.MustCompile(`(?s)<(system-reminder|current_datetime)>.*?</(system-reminder|current_datetime)>`)
 
+// leadingReminders match them before directives.
+var leadingReminders = regexp.MustCompile(`(?s)^(\s*<(system-reminder|current_datetime)>.*?</(system-reminder|current_datetime)>)+\s*`)
+
 // longQuestion is the length in bytes from which a question is a program's: agents put their
 // rules, which speak of tools, before what their user says.
 const longQuestion = 500

@@ -12,11 +12,12 @@
 // The first of these that applies chooses the answer:
 //
 //  1. a function that a test has registered with [Server.On];
-//  2. [SummaryText] for a request to compact the conversation, which Codex makes
-//     on its own when the history is long;
-//  3. directives in the user's last message;
-//  4. a quotation of tool results: "The tool said: …";
-//  5. the demo model, which calls an offered tool if it is asked to, or else repeats
+//  2. a summary, which begins with [SummaryText] and repeats all facts (see below), if one is asked for
+//     ([Request.AsksForSummary]), also by Codex on its own when the history is long;
+//  3. facts, if the user's last message has a line RECALL;
+//  4. directives in the user's last message;
+//  5. a quotation of tool results: "The tool said: …";
+//  6. the demo model, which calls an offered tool if it is asked to, or else repeats
 //     the question and says what it is; on "help" it names its directives.
 //
 // # Directives
@@ -72,4 +73,12 @@
 //	say:It is; incomplete:max_output_tokens
 //
 // The answer to an invalid directive is HTTP 400.
+//
+// # Long conversations
+//
+// With [Server.SetWindow] the model counts tokens and those that are cached, and refuses what is too
+// long. "FACT NAME = VALUE", two words, anywhere in what the model is sent is a fact, until a newer
+// one of that name. A line "RECALL NAME" in the user's last message is answered with the value or
+// "unknown NAME", "RECALL ALL" with a line "NAME = VALUE" for each fact. The value of the fact
+// summary_bytes, if there is one, is the least length of summaries.
 package scriptedmodel

@@ -26,9 +26,15 @@ func (r Request) lastUser() int {
 	return -1
 }
 
+// codexSummary begins the message with Codex's own summary of what was said before.
+const codexSummary = "Another language model started to solve this problem"
+
 // byCodex reports whether Codex has added a message of role user with this text.
 func byCodex(text string) bool {
 	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, codexSummary) {
+		return true
+	}
 	for _, tag := range []string{"environment_context", "turn_aborted", "user_instructions"} {
 		if strings.HasPrefix(text, "<"+tag+">") && strings.HasSuffix(text, "</"+tag+">") {
 			return true

@@ -24,6 +24,9 @@ type Request struct {
 	Body json.RawMessage `json:"-"`
 	// Delivery is how the request was received.
 	Delivery `json:"-"`
+	// Window, if it is not 0, is the largest allowed number of Tokens, of which the first Cached were
+	// sent before ([Server.SetWindow]).
+	Window, Tokens, Cached int `json:"-"`
 
 	Model        string          `json:"model"`
 	Stream       bool            `json:"stream"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"io"
 	"net/http"
 	"slices"
@@ -31,6 +32,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	log     *recorder
+	counter counter
 	sockets socketSet
 
 	mu      sync.Mutex
@@ -48,6 +50,7 @@ type scriptFunc struct {
 // New returns a Server. Close it to end its streams.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, log: &recorder{limit: keptRequests, changed: make(chan struct{})}}
+	s.counter.seed = maphash.MakeSeed()
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -143,6 +146,9 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 // receive decodes a request and keeps it, also one that cannot be decoded.
 func (s *Server) receive(header http.Header, body []byte, how Delivery) (Request, error) {
 	req, err := decode(header, body, how)
+	if err == nil {
+		s.counter.count(&req)
+	}
 	s.log.add(&req)
 	return req, err
 }
