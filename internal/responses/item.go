@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -21,6 +22,7 @@ type inputItem struct {
 	answeredCallID  string         // if the item is an output: the id of its call
 	message         prompt.Message // the item in the form for the model
 	hiddenFromModel bool           // the model does not get the message
+	effort          string         // the reasoning effort that the item sets; empty: none
 }
 
 const (
@@ -32,6 +34,7 @@ const (
 	typeToolSearch       = "tool_search_call"
 	typeToolSearchOutput = "tool_search_output"
 	typeAdditionalTools  = "additional_tools"
+	typeConfigUpdate     = "configuration_update"
 )
 
 type itemType struct {
@@ -50,6 +53,7 @@ var itemTypes = map[string]itemType{
 	typeToolSearch:               {"tsc", (*inputItem).readCall},
 	typeToolSearchOutput:         {"tso", (*inputItem).readToolSearchOutput},
 	typeAdditionalTools:          {"at", (*inputItem).readAdditionalTools},
+	typeConfigUpdate:             {"cu", (*inputItem).readConfigUpdate},
 
 	typeShellCall:             {"sh", (*inputItem).readCall},
 	typePatchCall:             {"apc", (*inputItem).readCall},
@@ -99,7 +103,7 @@ type itemFields struct {
 	kind, id, role, content                    wirejson.Value
 	callID, name, namespace, arguments, output wirejson.Value
 	input, tools, encrypted, summary, phase    wirejson.Value
-	action, operation, status                  wirejson.Value
+	action, operation, status, reasoning       wirejson.Value
 }
 
 func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
@@ -111,7 +115,8 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 		wirejson.Into("input", &in.input), wirejson.Into("tools", &in.tools),
 		wirejson.Into("encrypted_content", &in.encrypted), wirejson.Into("summary", &in.summary),
 		wirejson.Into("phase", &in.phase), wirejson.Into("action", &in.action),
-		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status))
+		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status),
+		wirejson.Into("reasoning", &in.reasoning))
 	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f
@@ -142,6 +147,23 @@ func (i *inputItem) readReference(_ *Request, fields itemFields) *field.Error {
 func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Error {
 	i.hiddenFromModel = true
 	return r.readInputTools(fields.tools).In("tools")
+}
+
+func (i *inputItem) readConfigUpdate(_ *Request, fields itemFields) *field.Error {
+	i.hiddenFromModel = true
+	return field.Members(fields.reasoning, i, configUpdateReaders).In("reasoning")
+}
+
+var configUpdateReaders = field.Readers[*inputItem]{
+	"effort": func(i *inputItem, v wirejson.Value) *field.Error { return field.OneOf(&i.effort, codexrpc.Efforts, v) },
+}
+
+// lastEffort returns the reasoning effort that is set by the last of items that sets one; empty: none does.
+func lastEffort(items []inputItem) (effort string) {
+	for i := range items {
+		effort = cmp.Or(items[i].effort, effort)
+	}
+	return effort
 }
 
 // readVerbatim passes the item on to Codex as it is, but with the provider's own id if the id contains one.

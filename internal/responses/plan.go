@@ -58,8 +58,10 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 }
 
 // buildMessages sets r.Messages to the instructions, the messages of earlierItems, and the input.
-// Instructions of earlier responses are not included, as in OpenAI's API.
+// Instructions of earlier responses are not included, as in OpenAI's API. It also sets r.Effort to the
+// newest effort: that of an item of the input, of the request itself, or of an earlier item.
 func (r *Request) buildMessages(earlierItems []inputItem) {
+	r.Effort = cmp.Or(lastEffort(r.input), r.Effort, lastEffort(earlierItems))
 	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
 		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.instructions, Size: len(r.instructions)})

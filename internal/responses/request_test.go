@@ -67,6 +67,8 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withInput(`{"type":"reasoning","encrypted_content":3}`):                                                                                    "input[0].encrypted_content invalid_type",
 		withInput(`{"type":"reasoning","encrypted_content":"E"}`):                                                                                  "input[0].summary missing_required_parameter",
 		withInput(`{"type":"item_reference","id":"msg_1"}`):                                                                                        "input[0].id not_found",
+		withInput(`{"type":"configuration_update","reasoning":{"effort":"huge"}}`):                                                                 "input[0].reasoning.effort invalid_value",
+		withInput(`{"type":"configuration_update","reasoning":"low"}`):                                                                             "input[0].reasoning invalid_type",
 		withInput(`{"type":"additional_tools","tools":[{"type":"web_search"}]}`):                                                                   "input[0].tools[0].type unsupported_parameter",
 
 		withMember(`"tools":[{"type":"web_search"}]`):                                                                "tools[0].type unsupported_parameter",
@@ -301,6 +303,45 @@ func TestResponseResolve(t *testing.T) {
 		if apiErr == nil || apiErr.Param != param {
 			t.Errorf("%s: %v", body, apiErr)
 		}
+	}
+}
+
+// TestConfigurationUpdate: the last effort that an item sets applies. The model does not get the item.
+func TestConfigurationUpdate(t *testing.T) {
+	update := func(effort string) string {
+		return `{"type":"configuration_update","reasoning":` + effort + `,"new":1}`
+	}
+	low, high := update(`{"effort":"low","new":1}`), update(`{"effort":"high"}`)
+	const own, hi = `,"reasoning":{"effort":"medium"}}`, `{"role":"user","content":"hi"}`
+	for _, c := range []struct{ earlier, body, want string }{
+		{"", withInput(hi + "," + low), "low"},
+		{"", withInput(low + "," + hi + "," + high + "," + update(`{}`) + "," + update("null")), "high"},
+		{"", withInput(hi + "," + low)[:len(withInput(hi+","+low))-1] + own, "low"},
+		{high, withInput(hi + "," + low), "low"},
+		{high, withInput(hi), "high"},
+		{high, withInput(hi)[:len(withInput(hi))-1] + own, "medium"},
+	} {
+		r, apiErr := Decode([]byte(c.body))
+		var earlier []json.RawMessage
+		if c.earlier != "" {
+			earlier = append(earlier, json.RawMessage(c.earlier))
+		}
+		if apiErr == nil {
+			apiErr = r.Resolve(earlier, nil)
+		}
+		if apiErr != nil {
+			t.Errorf("%s: %v", c.body, apiErr)
+			continue
+		}
+		p, _ := r.Plan(prompt.Options{})
+		if p.Thread.Config.Effort() != c.want || len(p.History) != 0 || len(p.Turn.Input) != 1 {
+			t.Errorf("after %s, %s: effort %q, history %s, input %v", c.earlier, c.body, p.Thread.Config.Effort(), p.History, p.Turn.Input)
+		}
+		plancheck.Check(t, p)
+	}
+	r := responseOf(t, withInput(hi+","+low))
+	if items := r.InputItems(testSuffix); len(items) != 2 || string(items[1]) != `{"id":"cu_`+testSuffix+`_i1",`+low[1:] {
+		t.Errorf("it is stored as %s", items)
 	}
 }
 

@@ -2,6 +2,7 @@
 package codexhome
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 
 // Options configure how Codex uses the model server.
 type Options struct {
+	// Name is the name of the provider; empty: scripted. With "OpenAI", Codex uses what only OpenAI has.
+	Name string
 	// StreamRetries is how often Codex retries a stream that was cut.
 	StreamRetries int
 	// WebSockets lets Codex use WebSockets, as with OpenAI's server, instead of HTTP.
@@ -32,13 +35,13 @@ check_for_update_on_startup = false
 enabled = false
 
 [model_providers.scripted]
-name = "scripted"
+name = %q
 base_url = %q
 wire_api = "responses"
 requires_openai_auth = false
 supports_websockets = %t
 request_max_retries = 0
 stream_max_retries = %d
-`, opts.More, baseURL, opts.WebSockets, opts.StreamRetries)
+`, opts.More, cmp.Or(opts.Name, "scripted"), baseURL, opts.WebSockets, opts.StreamRetries)
 	return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600)
 }

@@ -159,3 +159,21 @@ func CheckNothingOfTheHost(t testing.TB, request scriptedmodel.Request) {
 		}
 	}
 }
+
+// EffortOf returns a request's effort, or that of the last update in its input, as OpenAI gets it.
+func EffortOf(t testing.TB, effort string, input []json.RawMessage) string {
+	t.Helper()
+	for _, raw := range input {
+		var item struct {
+			Type      string
+			Reasoning scriptedmodel.Reasoning
+		}
+		if err := json.Unmarshal(raw, &item); item.Type == "configuration_update" {
+			if err != nil {
+				t.Error(err)
+			}
+			effort = item.Reasoning.Effort
+		}
+	}
+	return effort
+}

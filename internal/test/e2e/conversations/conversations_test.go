@@ -282,7 +282,7 @@ func testAnotherEffort(t *testing.T) {
 				t.Fatalf("the model was asked %d times", len(requests))
 			}
 			for i := range requests {
-				if got := effortOf(t, requests[i].Reasoning.Effort, prompts[i].Input); got != efforts[i] {
+				if got := e2e.EffortOf(t, requests[i].Reasoning.Effort, prompts[i].Input); got != efforts[i] {
 					t.Errorf("request %d has the effort %q", i, got)
 				}
 				if i == 0 {
@@ -325,26 +325,9 @@ func testAnotherEffortWhileParked(t *testing.T) {
 		t.Errorf("got %+v", end)
 	}
 	requests, prompts := s.Model.Requests(), s.Prompts()
-	if last := len(requests) - 1; last != 1 || effortOf(t, requests[last].Reasoning.Effort, prompts[last].Input) != "high" {
+	if last := len(requests) - 1; last != 1 || e2e.EffortOf(t, requests[last].Reasoning.Effort, prompts[last].Input) != "high" {
 		t.Errorf("the model was asked %d times, in the end %s", len(requests), requests[last].Body)
 	}
-}
-
-// effortOf returns a request's effort, or that of the last update in its input, as OpenAI gets it.
-func effortOf(t *testing.T, effort string, input []json.RawMessage) string {
-	for _, raw := range input {
-		var item struct {
-			Type      string
-			Reasoning scriptedmodel.Reasoning
-		}
-		if err := json.Unmarshal(raw, &item); item.Type == "configuration_update" {
-			if err != nil {
-				t.Error(err)
-			}
-			effort = item.Reasoning.Effort
-		}
-	}
-	return effort
 }
 
 // manyParked and fewParked are how many turns wait at the same time.

@@ -70,6 +70,30 @@ func testCodexConversation(t *testing.T) {
 	s.OneThread(6)
 }
 
+// TestCodexUpdates: with a provider that is named OpenAI, the CLI ends the input of each turn with a
+// configuration_update. The turns go on in one thread, each with its effort.
+func TestCodexUpdates(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	home, dir := codexHome(s, codexhome.Options{Name: "OpenAI"}), t.TempDir()
+	efforts := []string{"low", "high", "low"}
+	for i, effort := range efforts {
+		arguments := []string{"--model", "gpt-6.1-terra", "--config", "model_reasoning_effort=" + effort}
+		if i > 0 {
+			arguments = append(arguments, "resume", "--last")
+		}
+		if output, err := codexExecIn(s, home, dir, append(arguments, "say:All done.")...); err != nil || !strings.Contains(output, "All done.") {
+			t.Errorf("%v\n%s", err, output)
+		}
+	}
+	s.OneThread(len(efforts))
+	requests, prompts := s.Model.Requests(), s.Prompts()
+	for i, effort := range efforts {
+		if got := e2e.EffortOf(t, requests[i].Reasoning.Effort, prompts[i].Input); got != effort {
+			t.Errorf("request %d has the effort %q", i+1, got)
+		}
+	}
+}
+
 // TestCodexAsClient: the CLI has tools by model: functions, custom tools, or a script in the input.
 func TestCodexAsClient(t *testing.T) {
 	s := e2e.NewSite(t, "")
