@@ -272,7 +272,10 @@ func messageBodies() map[string]string {
 		"calls without results": conversing(userMessage + `,{"role":"assistant","content":[«` + call + `»]}`),
 		"signatures":            conversing(userMessage + `,{"role":"assistant","content":[«{"type":"thinking","thinking":"t","signature":"codex-1.a.b"}»]}`),
 		"notes":                 conversing(userMessage + `,«{"role":"system","content":"s"}»`),
-		"system texts":          withMember(`"system":[«{"type":"text","text":"s"}»]`),
+		"edited uses and reasoning": `{"model":"m","context_management":{"edits":[{"type":"clear_thinking_20251015"},{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":1},` +
+			`"clear_at_least":{"type":"input_tokens","value":50000000},"exclude_tools":["g"]}]},"messages":[` + userMessage + `,«{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"codex-1.a.b"},` + call +
+			`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c№","content":"r"}]}»]}`,
+		"system texts": withMember(`"system":[«{"type":"text","text":"s"}»]`),
 		"deferred tools and references": `{"model":"m","tools":[«{"name":"t№","input_schema":{},"defer_loading":true}»],"messages":[` + userMessage +
 			`,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t1","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[` +
 			`«{"type":"tool_reference","tool_name":"t1"}»]}]}]}`,

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -72,5 +73,17 @@ func countTokens(c api.Call) ([]byte, *apierror.Error) {
 		return nil, apiErr
 	}
 	count, apiErr := c.Estimate(decoded.EstimateTokens)
-	return TokenCount(count), apiErr
+	return decoded.tokenCount(count), apiErr
+}
+
+// tokenCount returns BetaMessageTokensCount. n are the tokens that the edits of context_management have left.
+func (r *Request) tokenCount(n int) []byte {
+	if r.applied == nil {
+		return fmt.Appendf(nil, `{"input_tokens":%d}`, n)
+	}
+	original := n
+	for _, edit := range r.applied {
+		original += edit.Tokens
+	}
+	return fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, original)
 }

@@ -24,6 +24,9 @@ func FuzzDecode(f *testing.F) {
 		"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"codex-1.a.b"},{"type":"tool_use","id":"a","name":"X","input":{}}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"tool_reference","tool_name":"X"}]}]},{"role":"system","content":[{"type":"tool_addition","tool":{"name":"X"}}]}]}`))
 	f.Add([]byte(ask(`{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://a.example/x"}},{"type":"document","title":"T","source":{"type":"content","content":"d"}},{"type":"search_result","title":"T","source":"s","content":[]}]}`, `"stop_sequences":["x"],"temperature":0`)))
+	f.Add([]byte(managed(`{"role":"user","content":"q"},`+used("a", "f", `{}`, "r")+`,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"codex-1.a.b"}]},{"role":"user","content":"r"}`,
+		`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}},{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":1},"keep":{"type":"tool_uses","value":0},`+
+			`"clear_at_least":{"type":"input_tokens","value":0},"exclude_tools":["g"],"clear_tool_inputs":["f"]},{"type":"compact_20260112"}`, "")))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
 		r, apiErr := Decode(body)

@@ -81,8 +81,3 @@ func Models(names []string, created time.Time, query url.Values) ([]byte, *apier
 	}
 	return wirejson.Append(nil, all), nil
 }
-
-// TokenCount returns the body of an answer to POST /v1/messages/count_tokens.
-func TokenCount(n int) []byte {
-	return append(strconv.AppendInt([]byte(`{"input_tokens":`), int64(n), 10), '}')
-}

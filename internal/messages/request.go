@@ -27,8 +27,10 @@ type Request struct {
 	thinkingBudget   int    // budget_tokens of the field thinking; 0: it is not given
 	thinkingDisabled bool   // the field thinking has the type disabled; false: it has another type or is not given
 
+	applied []appliedEdit // the edits of context_management that have left something out; nil: the field is not given
+
 	// The values of the members that are read after all others.
-	system, messages, tools, toolChoice wirejson.Value
+	system, messages, tools, toolChoice, contextManagement wirejson.Value
 }
 
 // Thinking is the form of the model's reasoning in an answer.
@@ -69,11 +71,12 @@ var readers = field.Readers[*Request]{
 	"top_k":       unusedField("top_k", "", wirejson.KindNumber),
 	"compaction":  unusedField("compaction", "", wirejson.KindObject),
 
-	"metadata":           unusedField("", "", wirejson.KindObject),
-	"service_tier":       unusedField("", "", wirejson.KindString),
-	"inference_geo":      unusedField("", "", wirejson.KindString),
-	"cache_control":      unusedField("", "", wirejson.KindObject),
-	"context_management": unusedField("", "", wirejson.KindObject),
+	"context_management": func(r *Request, v wirejson.Value) *field.Error { r.contextManagement = v; return nil },
+
+	"metadata":      unusedField("", "", wirejson.KindObject),
+	"service_tier":  unusedField("", "", wirejson.KindString),
+	"inference_geo": unusedField("", "", wirejson.KindString),
+	"cache_control": unusedField("", "", wirejson.KindObject),
 
 	"fallbacks":             nil,
 	"fallback_credit_token": nil,
@@ -124,6 +127,9 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		return f
 	}
 	if f := r.readChoice(r.toolChoice).In("tool_choice"); f != nil {
+		return f
+	}
+	if f := r.editContext(r.contextManagement).In("context_management"); f != nil {
 		return f
 	}
 	r.chooseEffort()

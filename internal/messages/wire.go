@@ -17,6 +17,8 @@ type Meta struct {
 	CallsInText bool   // the text contains the calls, so there are no tool_use blocks
 	Priority    bool   // the request asks the provider for the service tier priority
 	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream and for a turn without a usage
+
+	applied []appliedEdit // see [Request]
 }
 
 // Meta returns the Meta of the answer. id becomes the id of the message.
@@ -24,6 +26,7 @@ func (r *Request) Meta(id string) Meta {
 	return Meta{
 		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.functionName,
 		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.EstimateTokens(0)),
+		applied: r.applied,
 	}
 }
 
@@ -37,10 +40,12 @@ type message struct {
 	ending
 	Container json.RawMessage `json:"container"` // always null
 	Usage     usage           `json:"usage"`
+
+	Management contextManagement `json:"context_management,omitzero"`
 }
 
 func (m *Meta) message(content []block, end ending, u usage) message {
-	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u}
+	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u, contextManagement{m.applied}}
 }
 
 // usage is Anthropic's Usage. An input token counts in one of Input, CacheWrite and CacheRead.

@@ -7,7 +7,8 @@ import (
 
 const (
 	messageTokens = 4 // an estimate of the tokens that surround each message, call or tool
-	bytesPerToken = 4 // an estimate for a conversation without a sample
+	// BytesPerToken is an estimate for a conversation without a sample.
+	BytesPerToken = 4
 
 	countedBetweenPauses = 64 << 10 // bytes, whose count takes some 40 ms
 )
@@ -36,7 +37,7 @@ func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
 
 // EstimateTokens estimates what [Conversation.CountTokens] returns: it counts the tokens of the first
 // sample bytes, and assumes the same ratio for all other bytes. If sample is 0, it divides the bytes by
-// [bytesPerToken], which takes almost no time. Beyond the sample, the bytes of JSON escapes count, too.
+// [BytesPerToken], which takes almost no time. Beyond the sample, the bytes of JSON escapes count, too.
 func (c *Conversation) EstimateTokens(sample int) int {
 	sampled, further, n, frames := 0, 0, 0, 0 // sampled and further are bytes
 	add := func(text string) {
@@ -52,7 +53,7 @@ func (c *Conversation) EstimateTokens(sample int) int {
 		}
 	}, add, &frames)
 	if sampled == 0 {
-		return further/bytesPerToken + frames*messageTokens
+		return further/BytesPerToken + frames*messageTokens
 	}
 	return n + int(float64(further)*float64(n)/float64(sampled)) + frames*messageTokens
 }
