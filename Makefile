@@ -24,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak bench bench-compare differ lines release deps modules screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak marathon bench bench-compare differ lines release deps modules screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -93,6 +93,12 @@ fuzz:
 SOAK :=
 soak: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/soak $(if $(LOGIN),-login=false) -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log $(SOAK)
+
+# marathon lets real clients push millions of tokens through a model's context window, and prints
+# what failed, was forgotten or was not cached: `make marathon MARATHON='-client claude -nodes 2'`.
+MARATHON :=
+marathon: $(CADDY) $(CODEX) $(CLIENTS)
+	@go run ./internal/test/cmd/marathon -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -log build/marathon.log $(MARATHON)
 
 # bench measures what Caddy costs beside the least program that does the same, and with
 # the real Codex: `make bench BENCH='-repeat 15 -window 3s -streams 10000'`.

@@ -36,11 +36,11 @@ func NewModel(webSockets bool) (*Model, error) {
 	})
 }
 
-// NewPlan starts a model behind the back end of a plan, with a login for it. codex is the
-// program whose models it lists. The caller closes it.
-func NewPlan(codex string) (*Model, error) {
+// NewPlan starts a model behind the back end of a plan, with a login for it, that Codex asks over
+// WebSockets or HTTP. codex is the program whose models it lists. The caller closes it.
+func NewPlan(codex string, webSockets bool) (*Model, error) {
 	return newModel(func(m *Model) (err error) {
-		if m.Plan, err = planbackend.Listen(planbackend.Options{Codex: codex, Model: m.Server}); err != nil {
+		if m.Plan, err = planbackend.Listen(planbackend.Options{Codex: codex, Model: m.Server, HTTP: !webSockets}); err != nil {
 			return err
 		}
 		m.Login = m.Plan.AddLogin(planbackend.LoginOptions{})
@@ -48,10 +48,10 @@ func NewPlan(codex string) (*Model, error) {
 	})
 }
 
-// NewModelFor is [NewPlan] with a login, and [NewModel] over HTTP without one.
+// NewModelFor is [NewPlan] over WebSockets with a login, and [NewModel] over HTTP without one.
 func NewModelFor(codex string, login bool) (*Model, error) {
 	if login {
-		return NewPlan(codex)
+		return NewPlan(codex, true)
 	}
 	return NewModel(false)
 }

@@ -100,7 +100,7 @@ func (c *counter) sum(value gjson.Result) (sum uint64) {
 // size returns how many bytes a text counts as.
 func size(name, text string) int {
 	switch name {
-	case "type", "role", "call_id":
+	case "type", "role":
 		return 0
 	case "encrypted_content":
 		return len(text) / 6
@@ -111,10 +111,10 @@ func size(name, text string) int {
 }
 
 // eachText calls do for each string below a value, and the name of its member. It leaves out what a
-// model does not read: identities, and what Codex adds for itself.
+// model does not read: identities, also of calls, and what Codex adds for itself.
 func eachText(name string, value gjson.Result, do func(name, text string)) {
 	switch {
-	case name == "id" || name == "status" || name == "internal_chat_message_metadata_passthrough":
+	case name == "id" || name == "call_id" || name == "status" || name == "internal_chat_message_metadata_passthrough":
 	case value.Type == gjson.String:
 		do(name, value.Str)
 	case value.Type == gjson.JSON:

@@ -75,6 +75,9 @@ func summary(req Request) Say {
 		const filler = "\nThen more was done, which is not worth many words."
 		text += strings.Repeat(filler, (min(least, maxSummary)-len(text)+len(filler)-1)/len(filler))
 	}
+	if strings.Contains(req.UserText(), "<summary>") {
+		text = "<summary>\n" + text + "\n</summary>" // otherwise Claude Code asks again
+	}
 	return Say(text)
 }
 

@@ -19,11 +19,12 @@ func TestFacts(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"RECALL one": "11", "Hello.\n RECALL tool-3": "three", "RECALL four": "unknown four", "RECALL one two": "You said: “RECALL one two”. A real model would",
 		"RECALL ALL": "one = 11\nrule = strict\ntool-3 = three\ntwo = 2",
-		"<system-reminder>RECALL four</system-reminder>\nRECALL two":       "2",
-		"<system-reminder>Be brief.</system-reminder>\nsay:A; reason:B":    "A",
-		"You are performing a CONTEXT CHECKPOINT COMPACTION. Create":       SummaryText + "\nFACT one = 11\n",
-		"Your task is to create a detailed summary of the conversation so": SummaryText + "\nFACT one = 11\n",
-		GatewaySummary + " for yourself.":                                  SummaryText + "\nFACT one = 11\n",
+		"<system-reminder>RECALL four</system-reminder>\nRECALL two":                             "2",
+		"<system-reminder>Be brief.</system-reminder>\nsay:A; reason:B":                          "A",
+		"You are performing a CONTEXT CHECKPOINT COMPACTION. Create":                             SummaryText + "\nFACT one = 11\n",
+		"Your task is to create a detailed summary of the conversation so":                       SummaryText + "\nFACT one = 11\n",
+		"Your task is to create a detailed summary of the conversation so far in <summary> tags": "<summary>\n" + SummaryText + "\nFACT one = 11\n",
+		GatewaySummary + " for yourself.":                                                        SummaryText + "\nFACT one = 11\n",
 	} {
 		if got := ask(prompt); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %q, want %q", prompt, got, want)

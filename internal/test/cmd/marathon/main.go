@@ -1,0 +1,120 @@
+// Command marathon lets real clients push millions of tokens through a model's context window, by way
+// of the built Caddy and the real Codex with a login. The scripted model counts the tokens, refuses what
+// is too long, and answers questions for facts from what it was sent:
+//
+//	go run ./internal/test/cmd/marathon -client claude,codex -tokens 2000000 -window 272000
+//
+// In the middle it reloads the configuration, kills the app-server and, with -nodes 2, lets another Caddy
+// go on. It prints a table, and exits with 1 if a session has failed, forgotten something, or too little
+// of its input would have been cached.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/marathon"
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
+)
+
+// What a cache must have, in percent of the input: of a session between two summaries, of summaries.
+const (
+	leastCached        = 95
+	leastSummaryCached = 90
+)
+
+// options are the command's flags.
+type options struct {
+	rig.Programs
+	clients     []string
+	codexClient string
+	sdks        string
+	webSockets  bool
+	window      int
+	nodes       int
+	verbose     bool
+	log         string
+	marathon.Options
+}
+
+func main() {
+	var o options
+	var clients, transport string
+	flag.StringVar(&clients, "client", "all", "of "+strings.Join(marathon.Names, ", ")+", with commas between them")
+	flag.StringVar(&o.codexClient, "codex-client", "", "the Codex CLI that is a client; by default that of -codex")
+	flag.StringVar(&o.sdks, "sdks", "internal/test/e2e/clients", "where the other clients are")
+	flag.StringVar(&transport, "transport", "websocket", "how Codex asks: websocket or http")
+	flag.IntVar(&o.Tokens, "tokens", 2_000_000, "how many tokens are added to each session in all")
+	flag.IntVar(&o.window, "window", 272_000, "how many tokens the model can read")
+	flag.IntVar(&o.Step, "step", 5_000, "how many tokens a call adds")
+	flag.IntVar(&o.Calls, "calls", 6, "how many calls a turn makes")
+	flag.IntVar(&o.Summary, "summary", 20_000, "how long summaries are, in bytes")
+	flag.IntVar(&o.nodes, "nodes", 1, "how many Caddys there are; with 2 they share a Redis")
+	flag.BoolVar(&o.verbose, "v", false, "print a line after each turn")
+	flag.StringVar(&o.log, "log", "", "a file for what Caddy says")
+	rig.Main("marathon", func(ctx context.Context, programs rig.Programs) (err error) {
+		o.Programs, o.webSockets = programs, transport == "websocket"
+		if o.clients = strings.Split(clients, ","); clients == "all" {
+			o.clients = marathon.Names
+		}
+		if o.codexClient == "" {
+			o.codexClient = programs.Codex
+		}
+		if !o.webSockets && transport != "http" {
+			return fmt.Errorf("the transport %q is neither websocket nor http", transport)
+		}
+		if o.sdks, err = filepath.Abs(o.sdks); err != nil {
+			return err
+		}
+		return run(ctx, o)
+	})
+}
+
+// run runs the sessions one after the other, and prints the table.
+func run(ctx context.Context, o options) error {
+	var bad []string
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "client\ttokens\trequests\tsummaries\tlargest\tcached\tof summaries\trefused\tforgotten\tfailures\ttime")
+	for _, name := range o.clients {
+		if !slices.Contains(marathon.Names, name) {
+			return fmt.Errorf("there is no client %q", name)
+		}
+		report, err := session(ctx, o, name)
+		if err != nil {
+			report.Failures = append(report.Failures, err.Error())
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%.1f%%\t%.1f%%\t%d\t%d\t%d\t%s\n", name, report.Pushed, report.Requests, report.Summaries, report.Largest,
+			report.CachedShare(), report.SummaryShare(), report.Refused, len(report.Forgotten), len(report.Failures), report.Took.Round(time.Second))
+		for _, failure := range report.Failures {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", name, failure)
+		}
+		if len(report.Forgotten) > 0 {
+			fmt.Fprintf(os.Stderr, "%s has forgotten %q\n", name, report.Forgotten)
+		}
+		if !good(o, name, report) {
+			bad = append(bad, name)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(bad) > 0 {
+		return errors.New("not as it should be: " + strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// good reports whether a session was as it should be. The Codex CLI asks for its own summaries without
+// tools, so no cache has the history before.
+func good(o options, name string, r marathon.Report) bool {
+	return len(r.Failures)+len(r.Forgotten)+r.Refused == 0 && r.Summaries >= o.Tokens/o.window-1 &&
+		r.CachedShare() >= leastCached && (r.SummaryShare() >= leastSummaryCached || name == "codex")
+}
