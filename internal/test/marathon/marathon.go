@@ -17,8 +17,9 @@ import (
 
 // Options say how long a session is.
 type Options struct {
-	// Model is the model behind the gateway. It has a window.
-	Model *scriptedmodel.Server
+	// Model is the model behind the gateway, Window that which it has.
+	Model  *scriptedmodel.Server
+	Window int
 	// Front is before the gateway; its refusals count as failures.
 	Front *Front
 	// Dir is where the client's tool runs.

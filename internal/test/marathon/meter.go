@@ -3,7 +3,6 @@ package marathon
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -88,16 +87,4 @@ func (m *meter) add(r scriptedmodel.Request) {
 		m.previous, m.begun = r.Tokens, true
 	}
 	c.Largest = max(c.Largest, r.Tokens)
-}
-
-// Report is what became of a session.
-type Report struct {
-	Counts
-	// Turns are the prompts.
-	Turns int
-	Took  time.Duration
-	// Failures are what the client complained about, wrong answers, and refusals of the gateway.
-	Failures []string
-	// Forgotten are the facts that were asked for and not known.
-	Forgotten []string
 }

@@ -43,7 +43,7 @@ func session(ctx context.Context, o options, name string) (report marathon.Repor
 		return report, err
 	}
 	client, err := marathon.Open(name, marathon.Place{
-		URL: s.front.URL, Dir: work, Home: home, Window: o.window, Codex: o.codexClient, Clients: o.sdks, WebSockets: o.webSockets,
+		URL: s.front.URL, Dir: work, Home: home, Window: o.Window, Codex: o.codexClient, Clients: o.sdks, WebSockets: o.webSockets,
 	})
 	if err != nil {
 		return report, err
@@ -61,10 +61,10 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 	if s.model, err = rig.NewPlan(o.Codex, o.webSockets); err != nil {
 		return s, err
 	}
-	if err := s.model.Plan.SetWindow(o.window); err != nil {
+	if err := s.model.Plan.SetWindow(o.Window); err != nil {
 		return s, err
 	}
-	s.model.SetWindow(o.window)
+	s.model.SetWindow(o.Window)
 	if s.log, err = os.OpenFile(cmp.Or(o.log, os.DevNull), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return s, err
 	}
