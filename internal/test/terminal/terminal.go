@@ -112,9 +112,13 @@ func (term *Terminal) Gone(text string) string {
 // failure. It looks after each output; so it can miss what a program shows only for a moment.
 func (term *Terminal) Until(what string, ok func(screen string) bool) string {
 	term.t.Helper()
-	late := time.NewTimer(deadline)
-	defer late.Stop()
-	for {
+	return term.until(what, deadline, ok)
+}
+
+// until is [Terminal.Until], which also looks at least once in every interval.
+func (term *Terminal) until(what string, interval time.Duration, ok func(screen string) bool) string {
+	term.t.Helper()
+	for end := time.Now().Add(deadline); ; {
 		term.mu.Lock()
 		screen, changed := term.screen.String(), term.changed
 		term.mu.Unlock()
@@ -125,12 +129,15 @@ func (term *Terminal) Until(what string, ok func(screen string) bool) string {
 		case <-changed:
 			continue
 		case <-term.done:
-		case <-late.C:
+			if screen = term.Screen(); ok(screen) { // the last output
+				return screen
+			}
+			term.t.Fatalf("the program has ended before %s:\n%s", what, screen)
+		case <-time.After(min(interval, time.Until(end))):
 		}
-		if screen = term.Screen(); ok(screen) { // the last output
-			return screen
+		if time.Now().After(end) {
+			term.t.Fatalf("waited in vain for %s on this screen:\n%s", what, screen)
 		}
-		term.t.Fatalf("waited in vain for %s on this screen:\n%s", what, screen)
 	}
 }
 
@@ -148,6 +155,23 @@ func (term *Terminal) Enter(line string) {
 	term.Send(line)
 	term.Wait(line)
 	term.Send(KeyEnter)
+}
+
+// Press presses a key again and again, until the screen shows a text: some programs ignore keys for a moment
+// after a question has appeared.
+func (term *Terminal) Press(key, text string) {
+	term.t.Helper()
+	next := time.Now()
+	term.until("the text "+text, time.Second/2, func(screen string) bool {
+		if strings.Contains(screen, text) {
+			return true
+		}
+		if !time.Now().Before(next) {
+			term.Send(key)
+			next = time.Now().Add(time.Second / 2)
+		}
+		return false
+	})
 }
 
 // WaitEnd waits until the program has ended.

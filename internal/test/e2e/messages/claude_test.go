@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,29 +19,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
-	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 type claude struct {
+	*e2e.Claude
 	t     *testing.T
-	path  string
-	dir   string // where it works
-	home  string
 	judge *judge
-	env   []string // more of its environment
 }
 
 // newClaude returns a Claude Code that talks to a site, and to nobody else.
 func newClaude(t *testing.T, s *e2e.Site, env ...string) *claude {
 	t.Helper()
-	path, err := filepath.Abs("../clients/node_modules/@anthropic-ai/claude-code-linux-x64/claude")
-	if err == nil {
-		_, err = exec.LookPath(path)
-	}
-	if err != nil {
-		needs.Missing(t, "Claude Code is not installed for this system: run `make deps`")
-	}
-	return &claude{t: t, path: path, dir: t.TempDir(), home: t.TempDir(), judge: newJudge(t, s), env: env}
+	j := newJudge(t, s)
+	return &claude{e2e.NewClaude(t, j.url, env...), t, j}
 }
 
 // result is what Claude Code prints in the end.
@@ -60,8 +49,7 @@ func (c *claude) run(prompt string, args ...string) result {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
 	args = append([]string{"-p", prompt, "--output-format", "json", "--allowedTools", "Bash,Write,Edit,Read,Glob,Grep,Agent,Task,WebSearch,ToolSearch,Skill"}, args...)
-	cmd := exec.CommandContext(ctx, c.path, args...)
-	cmd.Dir, cmd.Env = c.dir, c.environ()
+	cmd := c.Command(ctx, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -82,8 +70,8 @@ func (c *claude) session(prompts []string) []string {
 	must.OK(c.t, err)
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*e2e.Deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.EncodeJSON(prompts))
-	cmd.Dir, cmd.Env = c.dir, c.environ()
+	cmd := exec.CommandContext(ctx, "node", script, c.Path, c.judge.url, e2e.EncodeJSON(prompts))
+	cmd.Dir, cmd.Env = c.Dir, c.Env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -91,16 +79,6 @@ func (c *claude) session(prompts []string) []string {
 		c.t.Fatalf("%v: %s%s", err, out, &stderr)
 	}
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
-}
-
-// environ returns an environment in which Claude Code can reach the site alone.
-func (c *claude) environ() []string {
-	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CLAUDE_CONFIG_DIR=" + filepath.Join(c.home, "claude"),
-		"ANTHROPIC_BASE_URL=" + c.judge.url, "ANTHROPIC_AUTH_TOKEN=unused", "IS_SANDBOX=1",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
-		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost", // nothing is there
-	}, c.env...)
 }
 
 // judge stands between Claude Code and a site, and reads all answers strictly.

@@ -57,7 +57,7 @@ func use(name, format string, args ...any) scriptedmodel.Call {
 func TestClaudeCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := newClaude(t, s)
-	file := filepath.Join(c.dir, "grüße.txt")
+	file := filepath.Join(c.Dir, "grüße.txt")
 	const text = "héllo \\\"wörld\\\" \\u2028 😀 <use_tool> \\\\n"
 	// Codex itself answers a call that is no JSON, and may ask again before the turn is cut.
 	unheard := map[string]scriptedmodel.Script{"failed to parse function arguments": saying("Nobody hears this.")}
@@ -91,10 +91,10 @@ func TestClaudeCodeReads(t *testing.T) {
 	var picture bytes.Buffer
 	must.OK(t, png.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 40, 40))))
 	for name, content := range map[string][]byte{"a.png": picture.Bytes(), "a.pdf": []byte(smallPDF)} {
-		must.OK(t, os.WriteFile(filepath.Join(c.dir, name), content, 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(c.Dir, name), content, 0o600))
 	}
 	says(t, s, nil,
-		calling(use("Read", `{"file_path":%q}`, filepath.Join(c.dir, "a.png")), use("Read", `{"file_path":%q}`, filepath.Join(c.dir, "a.pdf"))),
+		calling(use("Read", `{"file_path":%q}`, filepath.Join(c.Dir, "a.png")), use("Read", `{"file_path":%q}`, filepath.Join(c.Dir, "a.pdf"))),
 		saying("Read."),
 	)
 	if r := c.run("Read them."); r.IsError || r.Result != "Read." {
