@@ -24,6 +24,9 @@ const (
 	leastSummaryCached = 90
 )
 
+// summarisesItself are the clients that ask for summaries in their own words, and say with what history.
+var summarisesItself = map[string]bool{"codex": true, "claude": true, "agent": true}
+
 // Check returns all that is wrong with the session of a client that had these options.
 func (r Report) Check(client string, o Options) error {
 	var errs []error
@@ -43,8 +46,7 @@ func (r Report) Check(client string, o Options) error {
 	if r.CachedShare() < leastCached {
 		wrong("only %.1f%% of its input was sent before", r.CachedShare())
 	}
-	// The Codex CLI asks for its own summaries without tools, so no cache has the history before.
-	if r.SummaryShare() < leastSummaryCached && client != "codex" {
+	if r.SummaryShare() < leastSummaryCached && !summarisesItself[client] {
 		wrong("only %.1f%% of the input for summaries was sent before", r.SummaryShare())
 	}
 	return errors.Join(errs...)

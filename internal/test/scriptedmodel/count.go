@@ -36,14 +36,16 @@ func (s *Server) SetWindow(tokens int) {
 }
 
 // count counts the tokens of a request, if there is a window: a quarter of the bytes of its texts.
-// It compares the instructions, all tools, and each item with those of recent requests.
+// It compares the instructions, all tools, and each item with those of recent requests that have the
+// same prompt_cache_key, since others may be asked of another machine with another cache.
 func (c *counter) count(req *Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if req.Window = c.window; c.window == 0 {
 		return
 	}
-	texts, hash := 0, uint64(0)
+	body := gjson.ParseBytes(req.Body)
+	texts, hash := 0, c.sum(body.Get("prompt_cache_key"))
 	var hashes []uint64
 	add := func(part gjson.Result) {
 		eachText("", part, func(name, text string) { texts += size(name, text) })
@@ -53,7 +55,6 @@ func (c *counter) count(req *Request) {
 			req.Cached = texts / textsPerToken
 		}
 	}
-	body := gjson.ParseBytes(req.Body)
 	add(body.Get("instructions"))
 	add(body.Get("tools"))
 	items, sentItems := 0, len(req.Input)-req.NewItems

@@ -50,6 +50,10 @@ func TestCounts(t *testing.T) {
 	if got := ask(message("user", long+"!"), thought); got != [2]int{216, 100} {
 		t.Errorf("another one has %v", got)
 	}
+	s.prompt("", object{"prompt_cache_key": "another", "instructions": long, "input": []object{first}})
+	if got := s.counts(); got != [2]int{200, 0} {
+		t.Errorf("with another key %v", got)
+	}
 	if got := ask(first, object{"type": "message", "role": "user", "content": []object{{"type": "input_image", "image_url": "data:"}}}); got != [2]int{1200, 200} {
 		t.Errorf("an image has %v", got)
 	}

@@ -96,7 +96,7 @@ const kinds = {
   agent: () => {
     let session;
     return async (prompt) => {
-      const options = { pathToClaudeCodeExecutable: claude, resume: session, allowedTools: ['Bash'] };
+      const options = { pathToClaudeCodeExecutable: claude, model, resume: session, allowedTools: ['Bash'] };
       for await (const message of query({ prompt, options })) {
         if (message.type !== 'result') continue;
         session = message.session_id;
