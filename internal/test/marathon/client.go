@@ -40,7 +40,7 @@ type Place struct {
 }
 
 // Names are the clients that Open knows.
-var Names = []string{"codex", "codex-openai", "claude", "agent", "openai", "openai-stored", "openai-compact", "anthropic"}
+var Names = []string{"codex", "codex-openai", "claude", "agent", "openai", "openai-stored", "openai-socket", "openai-compact", "anthropic"}
 
 // Open begins a session of a client:
 //
@@ -50,6 +50,7 @@ var Names = []string{"codex", "codex-openai", "claude", "agent", "openai", "open
 //	agent           the Agent SDK with Claude Code
 //	openai          OpenAI's SDK with the whole history and context_management
 //	openai-stored   OpenAI's SDK with previous_response_id and context_management
+//	openai-socket   the same over WebSockets
 //	openai-compact  OpenAI's SDK with responses.compact
 //	anthropic       Anthropic's SDK with the edit compact_20260112
 func Open(name string, p Place) (Client, error) {

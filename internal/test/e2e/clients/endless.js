@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { query } from '@anthropic-ai/claude-agent-sdk';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
+import { ResponsesWS } from 'openai/resources/responses/ws';
 import { apiKey } from './shared.js';
 
 const [kind, gateway, limit, claude] = process.argv.slice(2);
@@ -21,7 +22,7 @@ const run = ({ command }) => execSync(command, { encoding: 'utf8' });
 
 // responses asks with new items until no call is left, by way of a step that keeps the history.
 function responses(begin) {
-  const client = new OpenAI({ baseURL: `${gateway}/v1`, apiKey, maxRetries: 0 }).responses;
+  const client = new OpenAI({ baseURL: `${gateway}/v1`, apiKey, maxRetries: 0 });
   const common = { model, tools: [{ type: 'function', name, description, parameters: schema, strict: false }] };
   const step = begin(client, common);
   return async (prompt) => {
@@ -35,6 +36,25 @@ function responses(begin) {
   };
 }
 
+// overSocket asks over a WebSocket of its own, and returns the whole response.
+async function overSocket(client, body) {
+  const socket = new ResponsesWS(client);
+  try {
+    socket.send({ type: 'response.create', ...body });
+    for await (const { type, message, error } of socket.stream()) {
+      if (type === 'error') throw error;
+      if (['response.completed', 'response.failed', 'response.incomplete'].includes(message?.type)) {
+        const { response } = message;
+        const texts = response.output.flatMap(({ content }) => content ?? []);
+        return { ...response, output_text: texts.map(({ text }) => text ?? '').join('') };
+      }
+    }
+    throw new Error('the socket was closed');
+  } finally {
+    socket.close();
+  }
+}
+
 const context_management = [{ type: 'compaction', compact_threshold: threshold }];
 
 const kinds = {
@@ -44,7 +64,7 @@ const kinds = {
       let history = [];
       return async (items) => {
         history.push(...items);
-        const response = await client.stream({ ...common, context_management, store: false, input: history }).finalResponse();
+        const response = await client.responses.stream({ ...common, context_management, store: false, input: history }).finalResponse();
         const summary = response.output.findLastIndex(({ type }) => type === 'compaction');
         history = summary < 0 ? [...history, ...response.output] : response.output.slice(summary);
         return response;
@@ -55,7 +75,17 @@ const kinds = {
     responses((client, common) => {
       let previous_response_id;
       return async (input) => {
-        const response = await client.create({ ...common, context_management, input, previous_response_id });
+        const response = await client.responses.create({ ...common, context_management, input, previous_response_id });
+        previous_response_id = response.id;
+        return response;
+      };
+    }),
+
+  'openai-socket': () =>
+    responses((client, common) => {
+      let previous_response_id;
+      return async (input) => {
+        const response = await overSocket(client, { ...common, context_management, input, previous_response_id });
         previous_response_id = response.id;
         return response;
       };
@@ -66,9 +96,9 @@ const kinds = {
       let history = [];
       let used = 0;
       return async (items) => {
-        if (used > threshold) history = (await client.compact({ model, input: history })).output;
+        if (used > threshold) history = (await client.responses.compact({ model, input: history })).output;
         history.push(...items);
-        const response = await client.create({ ...common, store: false, input: history });
+        const response = await client.responses.create({ ...common, store: false, input: history });
         history.push(...response.output);
         used = response.usage.total_tokens;
         return response;
