@@ -32,6 +32,7 @@ var (
 	tooSlow         = apierror.NewClass("codex_too_slow", http.StatusGatewayTimeout, 0)
 	noPictures      = apierror.NewClass("images_unavailable", http.StatusForbidden, apierror.Never)
 	noPicture       = apierror.NewClass("image_not_generated", http.StatusBadRequest, 0)
+	noSummary       = apierror.NewClass("no_summary", http.StatusBadRequest, 0)
 	moderated       = apierror.NewClass("moderation_blocked", http.StatusBadRequest, 0)
 	internal        = apierror.NewClass("internal_error", http.StatusInternalServerError, 0)
 	shuttingDown    = apierror.NewClass("server_shutting_down", http.StatusServiceUnavailable, apierror.Soon)

@@ -26,6 +26,7 @@ var sentinels = []struct {
 	{turn.ErrInventedTool, inventedTool},
 	{turn.ErrInterrupted, interrupted},
 	{turn.ErrNoPictures, noPictures},
+	{turn.ErrNoSummary, noSummary},
 	{turn.ErrShutdown, shuttingDown},
 	{codexrpc.ErrOverloaded, codexOverloaded},
 	{codexrpc.ErrUnresponsive, unresponsive},

@@ -48,6 +48,8 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	switch {
 	case ok:
 		m.finishCut(reason)
+	case m.opts.Summary: // nothing of the failed attempt was an output
+		m.summary.text, m.summary.hasCalls = nil, false
 	case m.out.responseStarted || m.messages.responseHasText:
 		m.fail(err)
 	default:

@@ -130,6 +130,11 @@ const maxCallSilence = 5 * time.Second
 // was silent until refuseAt. next is the time at which refuseCalls has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	m := d.machine
+	if m.summary.suspended && !m.done {
+		m.summary.suspended = false
+		d.source.RefuseCalls()
+		return never
+	}
 	switch {
 	case m.done || !m.structured.hasComplete || m.structured.refused:
 		return never

@@ -10,12 +10,16 @@ type emitter struct {
 	chars            int       // number of characters in the text of the turn so far
 	countsChars      bool      // false: chars stays 0
 	responseStarted  bool      // there was an output of the current model response
+	onlySummary      bool      // the only outputs are a summary and the end of the turn
 }
 
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds the pending reasoning items and then an output to the batch.
 func (e *emitter) emit(o Output) {
+	if e.onlySummary && o.Kind < OutputSummary {
+		return
+	}
 	e.responseStarted = true
 	if len(e.pendingReasoning) > 0 {
 		e.batch = append(e.batch, e.pendingReasoning...)

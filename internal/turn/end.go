@@ -27,6 +27,10 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 			m.failWithoutPicture()
 			return
 		}
+		if m.opts.Summary {
+			m.finishSummary()
+			return
+		}
 		m.finish(true)
 	case codexrpc.StatusInterrupted:
 		m.failWith(usetool.AbortInterrupted, ErrInterrupted)
@@ -44,10 +48,14 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 
 // finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
 // is reason. But if calls were sent, and the cut is not within another call for the client, the
-// finish_reason is FinishToolCalls. A turn for a picture fails.
+// finish_reason is FinishToolCalls. A turn for a picture or a summary fails.
 func (m *Machine) finishCut(reason FinishReason) {
-	if m.opts.Picture {
+	switch {
+	case m.opts.Picture:
 		m.failWithoutPicture()
+		return
+	case m.opts.Summary:
+		m.fail(ErrNoSummary)
 		return
 	}
 	m.flushMessage("")

@@ -30,6 +30,7 @@ type Machine struct {
 	attempt     attempt
 	endedPhase  string // the phase of a message that has ended, whose end waits for annotations; empty: none
 	pictureTool pictureTool
+	summary     summary
 	strays      strayCalls
 	structured  structuredState
 	lastCall    lastCall
@@ -61,7 +62,7 @@ func (l *lastCall) isCut() bool {
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, limits: newTextLimits(opts), runs: newClientRuns(opts)}
 	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]
-	m.out.countsChars = opts.WebSearch
+	m.out.countsChars, m.out.onlySummary = opts.WebSearch, opts.Summary
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
 		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(),
@@ -226,6 +227,11 @@ func (m *Machine) addText(gap, text string) {
 		m.pictureTool.addText(gap + text)
 		return
 	}
+	if m.opts.Summary {
+		m.summary.add(gap + text)
+		m.usage.addText(text)
+		return
+	}
 	if text == "" {
 		return
 	}
@@ -294,6 +300,10 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		m.pictureTool.lastCallID, m.pictureTool.awaited, m.strays.inResponse = e.CallID, true, true
 		return
 	}
+	if m.opts.Summary {
+		m.summary.call()
+		return
+	}
 	name, ok := m.clientName(e.Name)
 	call := aggregator.Input{ID: e.CallID, Item: e.ItemID, Name: name, Text: e.Text, Source: aggregator.SourceItem, Done: true}
 	m.thread.addCall(e, ok)
@@ -348,6 +358,10 @@ func (m *Machine) truncate() {
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.addResponse(e)
 	m.flushMessage("")
+	if m.opts.Summary {
+		m.summaryResponseCompleted()
+		return
+	}
 	if m.structured.hasComplete || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.finish(true)
 	} else if m.strays.inResponse && !m.done {

@@ -134,6 +134,10 @@ type Options struct {
 	// Picture: the turn makes one picture with Codex's tool, and ends with the picture. Text is no output.
 	Picture bool
 
+	// Summary: the text of the turn is a summary of the conversation. It is one output, at the end. The
+	// model's calls are refused.
+	Summary bool
+
 	// StopSequences are at most 4 texts, none of them empty. The text and the turn end before the first of
 	// them that occurs in the text, also in blocks, but not in reasoning or structured calls. A sequence
 	// that spans messages or is interrupted by a structured call does not count. The finish is FinishStop,

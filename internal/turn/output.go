@@ -28,6 +28,8 @@ const (
 	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
 	// prompt from which the picture was made. Transparent may be set.
 	OutputPicture
+	// OutputSummary is the summary of the conversation, in Text. Name is what the client keeps of it, sealed.
+	OutputSummary
 	// OutputFinish is the last output of a turn that did not fail: End is set.
 	OutputFinish
 	// OutputFailure is the last output of a turn that failed: Err is set.
@@ -64,7 +66,8 @@ type Output struct {
 	Part int
 	// Phase is the phase of the message that a Gap ends: commentary or final_answer; empty: unknown.
 	Phase string
-	// Name is the tool's name as the client declared it or, in an OutputPicture, the picture's prompt.
+	// Name is the tool's name as the client declared it. In an OutputPicture or OutputSummary, it is what
+	// the kind says.
 	Name string
 	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End

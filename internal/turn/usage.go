@@ -57,6 +57,14 @@ func (u *usage) addResponse(e *codexrpc.Event) {
 	}
 }
 
+// Context returns how many tokens the model's last complete response has read and written; 0: not known.
+func (m *Machine) Context() int {
+	if last := m.usage.lastResponse; last != nil {
+		return int(last.InputTokens + last.OutputTokens)
+	}
+	return 0
+}
+
 func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usage) {
 	if threadTotal == nil || threadTotal.InputTokens+threadTotal.OutputTokens == 0 {
 		return // not a usage: for a conversation that is too long, Codex reports only the size of the context, as the total
