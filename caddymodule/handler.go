@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -157,6 +158,11 @@ type Handler struct {
 	// or with web_search_options. The provider runs the searches. Default: false.
 	WebSearch bool `json:"web_search,omitempty" option:"on|off"`
 
+	// Whether a conversation that would not fit the model's window is shortened by a summary, in requests
+	// whose API has no form to ask for that: chat completions and Ollama's API. The summary is a turn of its
+	// own, which counts like any other. Default: false; such a request is refused.
+	Shorten bool `json:"shorten,omitempty" option:"on|off"`
+
 	// Whether clients get the summaries of the model's reasoning, as
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty" option:"on|off" default:"on"`
@@ -267,6 +273,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	}
 	opened, start, release := storemodules.Open(h.storeModule, ctx.Slogger())
 	options.Responses = opened.Store
+	options.Sealer = seal.NewSealer(ctx.Storage(), opened.ShareKey, ctx.Slogger())
 	h.sharedUsage = opened.Usage
 	options.Observer = observer{ctx.Logger().Named("turns"), h.sharedUsage}
 	if h.sharedUsage != nil {
@@ -320,6 +327,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Ollama:        h.Ollama,
 		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,
+		Shorten:       h.Shorten,
 		Instructions:  h.Instructions,
 	}
 }

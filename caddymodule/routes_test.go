@@ -78,7 +78,7 @@ func TestMethods(t *testing.T) {
 		"/v1/chat/completions":             {"POST", 400}, // the body is missing
 		"/v1/responses":                    {"POST", 400},
 		"/v1/responses/input_tokens":       {"POST", 400},
-		"/v1/responses/compact":            {"POST", 404},
+		"/v1/responses/compact":            {"POST", 400},
 		"/v1/responses/resp_x":             {"GET, HEAD, DELETE", 404},
 		"/v1/responses/*":                  {"GET, HEAD, DELETE", 404}, // not the pattern
 		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},
@@ -635,7 +635,6 @@ func TestUnusedBody(t *testing.T) {
 		"GET /v1/responses/resp_x?stream=true":             {"", 404, 408},
 		"DELETE /v1/responses/resp_x":                      {"", 404, 408},
 		"POST /v1/responses/resp_x/cancel":                 {"", 404, 408},
-		"POST /v1/responses/compact":                       {"", 404, 408},
 		"DELETE /v1/conversations/conv_x/items/item_x":     {"", 404, 408},
 		"OPTIONS /v1/responses":                            {preflight, 204, 204},
 		"GET /v1/responses":                                {handshake, 101, 408},

@@ -70,6 +70,10 @@ type OpenStore struct {
 	Usage  *usage.Shared  // what all nodes have used; nil: the store counts no usage
 	Limits *quota.Limits  // the limits of keys that all nodes share; nil: the store has none
 
+	// ShareKey returns the key with which all nodes seal what clients keep. The first node's own becomes that
+	// key. Nil: nodes share no key.
+	ShareKey func(ctx context.Context, own string) (string, error)
+
 	engine string       // the name of the engine
 	key    string       // of this store in openStores
 	disk   *store.Disk  // the engine, if it is a disk

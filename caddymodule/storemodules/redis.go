@@ -1,6 +1,7 @@
 package storemodules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -102,7 +103,20 @@ func (s *Redis) key() string { return s.id }
 func (s *Redis) open(o *OpenStore) {
 	o.redis = store.NewRedis(s.options, o.logger)
 	o.Store, o.Limits, o.Usage = objects.NewStore(o.redis, o.logger), o.redis.Limits(), usage.NewShared(o.redis.Run)
+	o.ShareKey = func(ctx context.Context, own string) (string, error) {
+		key, err := o.redis.Run(ctx, shareKeyScript, "seal", own)
+		if err != nil {
+			return "", err
+		}
+		text, _ := key.(string)
+		return text, nil
+	}
 }
+
+// shareKeyScript returns the value of a key of Redis, which it sets to ARGV[1] if it does not exist.
+var shareKeyScript = redis.NewScript(`
+	redis.call('SETNX', KEYS[1] .. 'key', ARGV[1])
+	return redis.call('GET', KEYS[1] .. 'key')`)
 
 func (*Redis) start(o *OpenStore) error { return o.redis.Start() }
 

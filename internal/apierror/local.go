@@ -48,7 +48,6 @@ var (
 	OriginNotAllowed  = constructor1[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
 	HostNotAllowed    = constructor1[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
-	NoCompaction  = constructor(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
 	ModelNotFound = constructor1[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
 	ResponseNotFound  = constructor1[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")

@@ -107,6 +107,10 @@ func (r *Request) check() *field.Error {
 	if r.MaxTokens == 0 {
 		r.MaxTokens = r.oldMaxTokens
 	}
+	if r.Shortening.Above > 0 { // a body of the Responses API has asked for what a chat completion cannot show
+		r.Ignore("truncation")
+	}
+	r.Shortening = prompt.Shortening{Hidden: true}
 	if f := r.CheckRemoteImages(); f != nil {
 		return f.In(r.ConversationField())
 	}

@@ -40,7 +40,7 @@ func (t *Turn) recordOutputs(outputs []turn.Output) {
 // announce announces that the thread will soon be kept, if it can be kept. announce is called before the
 // client gets the end of the answer, since the client's next request may follow at once.
 func (t *Turn) announce() {
-	if t.current.threads == nil || t.answer.mixed || t.chain == nil {
+	if t.current.threads == nil || t.answer.mixed || t.chain == nil || t.request.Options.Summary {
 		return
 	}
 	t.historyHash = t.chain.After(&t.answer)
@@ -59,7 +59,7 @@ func (t *Turn) keep() {
 	kept := &keptThread{
 		hash: t.historyHash, user: t.request.User, size: t.chain.Size + t.answer.size,
 		thread: current.thread, place: current.place, usage: current.usageBefore.Add(t.usage),
-		pendingCalls: state.PendingCalls, schema: t.schema, effort: t.effort, request: t.request.Live.Request(),
+		context: t.request.Machine.Context(), pendingCalls: state.PendingCalls, schema: t.schema, effort: t.effort, request: t.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
 	current.threads.keepWhenIdle(kept, t.withdraw)

@@ -24,6 +24,7 @@ type keptThread struct {
 	user         string         // the owner of the conversation
 	size         int            // of the history, in bytes
 	usage        codexrpc.Usage // the tokens of all turns so far
+	context      int            // the tokens that the model read and wrote last; 0: not known
 	pendingCalls []string       // the ids of the calls whose results the parked turn waits for; empty: it is not parked
 	schema       string         // the JSON Schema of the answer of the last turn; empty: none
 	effort       string         // the reasoning effort of the last turn; empty: the model's default

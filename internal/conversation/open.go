@@ -68,7 +68,7 @@ type opening struct {
 // there.
 func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := t.request.Plan
-	if plan.Choices != 1 || len(plan.History) == 0 {
+	if plan.Choices != 1 || len(plan.History) == 0 || t.request.Chain != nil {
 		return false
 	}
 	var kept *keptThread

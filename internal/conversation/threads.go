@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,6 +255,20 @@ func (t *Threads) claim(ctx context.Context, links []Link) (kept *keptThread, li
 		}
 	}
 	return nil, Link{}
+}
+
+// find returns how many tokens are in the thread that claim would return, and link. If there is no such
+// thread, or that is not known, it returns 0.
+func (t *Threads) find(ctx context.Context, links []Link) (tokens int, link Link) {
+	t.awaitAnnounced(ctx, links)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, link := range slices.Backward(links) {
+		if e := t.byHash[link.Hash]; e != nil {
+			return e.Value.(*keptThread).context, link
+		}
+	}
+	return 0, Link{}
 }
 
 // push appends a thread to the list, and drops it after the time life. The caller holds the lock.

@@ -35,6 +35,9 @@ type Opener struct {
 // Request is the request for a turn.
 type Request struct {
 	Plan *prompt.Plan
+	// Chain has the hashes of the conversation for which the thread stands; nil: of the conversation in Plan.
+	// With a Chain, the plan has that conversation in a shorter form, so the turn starts on a thread of its own.
+	Chain *Chain
 	// Host and User identify the owner of the conversation.
 	Host, User string
 	// Live is the request's entry in the list of running requests.
@@ -309,17 +312,41 @@ func (t *Turn) historyChain(lease Lease) *Chain {
 	if t.chainComputed {
 		return t.chain
 	}
-	t.chainComputed = true
-	plan := t.request.Plan
-	t.request.Compute(func() {
-		id := Identity{Site: strings.ToLower(t.request.Host), User: t.request.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}
-		chain, err := NewChain(id, plan.History, plan.Turn.Input)
-		if err != nil {
-			t.opener.Logger.Warn("a conversation is not kept", "error", err)
-		}
-		t.chain = chain
-	})
+	t.chainComputed, t.chain = true, t.request.Chain
+	if t.chain == nil {
+		t.request.Compute(func() { t.chain = t.opener.Chain(lease, &t.request) })
+	}
 	return t.chain
+}
+
+// Chain returns the hashes of the history in the plan of a request; nil: they cannot be computed.
+func (o *Opener) Chain(lease Lease, r *Request) *Chain {
+	plan := r.Plan
+	id := Identity{Site: strings.ToLower(r.Host), User: r.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}
+	chain, err := NewChain(id, plan.History, plan.Turn.Input)
+	if err != nil {
+		o.Logger.Warn("a conversation is not kept", "error", err)
+	}
+	return chain
+}
+
+// Kept returns about how many tokens the model would read if a request with this plan and chain went on in
+// the kept thread that has the longest part of its history. found is false if there is no such thread.
+func (o *Opener) Kept(ctx context.Context, lease Lease, plan *prompt.Plan, chain *Chain) (tokens int, found bool) {
+	_, _, _ = lease.Resume(func(all *Threads) bool {
+		kept, link := all.find(ctx, chain.Links)
+		if found = kept > 0; found {
+			tokens = kept
+			for _, item := range plan.History[link.Items:] {
+				tokens += len(item) / prompt.BytesPerToken
+			}
+			for i := range plan.Turn.Input {
+				tokens += len(plan.Turn.Input[i].Text) / prompt.BytesPerToken
+			}
+		}
+		return false // the thread stays where it is
+	})
+	return tokens, found
 }
 
 // awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan

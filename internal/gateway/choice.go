@@ -26,12 +26,17 @@ type choice struct {
 	// What is needed to charge the turn to its key.
 	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	outputChars int          // characters of the answer so far
+	usedBefore  turn.End     // the usage of the request's turns before this one, see [shortening]
 	modelAsked  bool         // the model was probably asked: missing counts are estimated even without an output
 }
 
 // Consume passes outputs to the responder, except a failure, which Turn.Run returns. After an error of the
 // request, it passes nothing on, and returns this error.
 func (c *choice) Consume(outputs []turn.Output) error {
+	outputs, err := c.run.shorten(c, outputs)
+	if err != nil || len(outputs) == 0 {
+		return err
+	}
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
 	}
@@ -97,8 +102,8 @@ func (c *choice) Committed() {
 	run := c.run
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if run.restartable--; run.restartable > 0 {
-		return
+	if run.restartable--; run.restartable > 0 || run.req.shorter != nil {
+		return // a further turn may need all of it
 	}
 	plan := run.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}

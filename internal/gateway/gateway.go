@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -53,6 +54,8 @@ type Options struct {
 	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
+	Shorten      bool                       // conversations that are too long are shortened, also if the API has no form for that
+	Sealer       seal.Sealer                // seals the summaries that clients keep; nil: seal.OfProcess
 	Instructions conversation.Instructions  // where Codex puts the instructions of a conversation; empty: InstructionsAuto
 	Responses    *objects.Store             // stores responses; nil: none are stored
 	Running      *objects.Running           // the responses under way, shared by the gateways before and after a reload; nil: not shared
@@ -104,6 +107,9 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	opts.Instructions = cmp.Or(opts.Instructions, conversation.InstructionsAuto)
 	if opts.Observer == nil {
 		opts.Observer = unobserved{}
+	}
+	if opts.Sealer == nil {
+		opts.Sealer = seal.OfProcess
 	}
 	opts.Running = cmp.Or(opts.Running, objects.NewRunning())
 	opts.Live = cmp.Or(opts.Live, new(status.Set))

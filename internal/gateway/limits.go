@@ -105,7 +105,7 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 		used.InputTokens += c.run.req.input
 		used.TotalTokens = used.InputTokens + used.OutputTokens
 	}
-	return used, estimated
+	return used.Add(c.usedBefore.Usage), estimated || c.usedBefore.Estimated
 }
 
 // settleAll counts the tokens of all turns of a request that has ended. err is why the request failed, or

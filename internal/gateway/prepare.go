@@ -20,6 +20,9 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 		return apiErr
 	}
 	asked := decoded.Asked()
+	if apiErr = g.openSummaries(ex, asked); apiErr != nil {
+		return apiErr
+	}
 	if apiErr = g.fetchImages(ex.ctx, req.body, asked); apiErr != nil {
 		return apiErr
 	}
@@ -39,7 +42,7 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 	if req.endCopy, apiErr = g.waitToCopy(ex, req.body.Size()); apiErr != nil {
 		return apiErr
 	}
-	g.compute(ex, req.body.Size(), func() { req.plan, apiErr = decoded.Plan(g.planOptions) })
+	g.compute(ex, req.body.Size(), func() { apiErr = g.plan(ex, req, decoded) })
 	if apiErr != nil {
 		return apiErr
 	}

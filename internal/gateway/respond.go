@@ -50,6 +50,9 @@ func (ex *exchange) setHeaders(req *request) {
 	header, values := ex.w.Header(), &ex.prealloc.headers
 	values[0], values[1] = string(req.options.OutputMode), string(req.options.StopAfterTools)
 	header[modeHeader], header[stopHeader] = values[0:1:1], values[1:2:2]
+	if req.shorter != nil && req.shorter.begun {
+		header.Set(shortenedHeader, "true")
+	}
 	if len(req.plan.Ignored) > 0 {
 		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}

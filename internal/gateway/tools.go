@@ -38,6 +38,9 @@ func (o *Options) turnOptions(r *http.Request, request *prompt.Conversation, pla
 		StopSequences: plan.StopSequences,
 		MaxTokens:     plan.MaxTokens,
 	}
+	if options.Summary = plan.Summary; options.Summary { // what limits an answer does not limit the summary
+		options.StopSequences, options.MaxTokens = nil, 0
+	}
 	teachesBlocks := request.InstructionsContain(toolBlockStart)
 	var apiErr *apierror.Error
 	if options.OutputMode, apiErr = outputMode(o.Tools.OutputMode, r, teachesBlocks && !request.DeclaresTools()); apiErr != nil {

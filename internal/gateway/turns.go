@@ -41,7 +41,9 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 	}
 	ex.releaseOnClose(run)
 	err := run.forEachChoice(ctx, (*runningRequest).startChoice)
-	lease.Release() // each turn holds its own process now
+	if req.shorter == nil {
+		lease.Release() // each turn holds its own process now
+	}
 	req.endCopy()
 	return run, err
 }
@@ -103,7 +105,7 @@ func (run *runningRequest) modelAndVersion() (model, version string) {
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err error) {
 	g, ex, req := run.g, run.ex, run.req
 	request := conversation.Request{
-		Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Consumer: c, Machine: &c.machine, Options: c.options,
+		Plan: req.plan, Chain: req.shorter.stands(), Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Consumer: c, Machine: &c.machine, Options: c.options,
 		Compute:     func(f func()) { g.compute(ex, req.body.Size(), f) },
 		BeforeStart: func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, c.index) },
 		OnInput:     ex.memory.choiceDone(c.index), Memory: ex.memory,
@@ -116,6 +118,9 @@ func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err erro
 // other error is the reason why the client did not get the answer.
 func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	failure, err := c.turn.Run(ctx)
+	for run.req.shorter.goesOn(c, failure, err) {
+		failure, err = run.runNext(ctx, c)
+	}
 	if failure == nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func DecodeGenerate(body []byte) (*Request, *apierror.Error) {
 
 func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Error) {
 	r := &Request{generate: generate}
-	r.Stream, r.EffortField = true, "think"
+	r.Stream, r.EffortField, r.Shortening.Hidden = true, "think", true
 	return field.Body(body, r, func(r *Request, root wirejson.Value) *field.Error {
 		r.Body = root
 		if f := field.Members(root, r, readers); f != nil {

@@ -24,15 +24,16 @@ import (
 // and [Conversation.Plan] turns it into requests to Codex.
 type Conversation struct {
 	Settings
-	Messages []Message
-	Elements int // how many elements the messages have, see [MaxItems]
-	Tools    []Tool
-	Choice   ToolChoice
-	Search   *WebSearch // nil: the model may not search the web
-	Picture  bool       // the turn makes one picture with Codex's own tool, and ends with it
-	Format   Format
-	Effort   string // the reasoning effort that the request asks for; empty: it asks for no particular effort
-	Summary  string // the form of the summaries of the model's reasoning: auto, concise, detailed; empty: it asks for none
+	Messages   []Message
+	Elements   int // how many elements the messages have, see [MaxItems]
+	Tools      []Tool
+	Choice     ToolChoice
+	Search     *WebSearch // nil: the model may not search the web
+	Picture    bool       // the turn makes one picture with Codex's own tool, and ends with it
+	Format     Format
+	Shortening Shortening
+	Effort     string // the reasoning effort that the request asks for; empty: it asks for no particular effort
+	Summary    string // the form of the summaries of the model's reasoning: auto, concise, detailed; empty: it asks for none
 
 	Body    wirejson.Value // the body of the request; most values of the conversation are parts of it
 	Earlier string         // the field that refers to messages which are not in the body; empty: there are none

@@ -20,6 +20,8 @@ const (
 	RoleFunction  Role = "function" // the same as tool, from clients that only know functions
 	// RoleItem stands for an item of the Responses API that Codex gets as it is.
 	RoleItem Role = "item"
+	// RoleSealed stands for a summary that this server has sealed, see [Conversation.OpenSummaries].
+	RoleSealed Role = "sealed"
 )
 
 func (r Role) isInstruction() bool { return r == RoleSystem || r == RoleDeveloper }
@@ -41,7 +43,7 @@ type Message struct {
 	Content []Part         // the content if it is a list of parts
 	Calls   []Call         // the calls of an assistant
 	CallID  wirejson.Value // the id of the call, if the message is a tool's result
-	Item    wirejson.Value // the item, if the role is RoleItem
+	Item    wirejson.Value // the item, if the role is RoleItem; the JSON string of a sealed summary, if it is RoleSealed
 	Phase   string         // of an assistant's message: commentary, final_answer, or empty
 	Size    int            // how many bytes the message has in the request's body
 }

@@ -38,6 +38,7 @@ type Plan struct {
 
 	WebSearch   bool   // the model may search the web
 	Picture     bool   // the turn makes one picture with Codex's own tool, and ends with it
+	Summary     bool   // the turn writes a summary of the conversation
 	ServiceTier string // the service_tier of the answer
 }
 
@@ -68,6 +69,10 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 	offered := c.Choice.offeredTools(c.Tools)
 	names := newToolNames(c.Tools, offered)
 	instructions, rest := SplitInstructions(c.Messages)
+	schema := c.Format.schema
+	if c.Shortening.Summary {
+		rest, schema = c.forSummary(rest), nil
+	}
 	history, input := splitInput(rest)
 	model, effort := c.resolveModel(opts)
 	var summary any = "auto" // boxed without an allocation, as no variable is
@@ -98,12 +103,13 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 		History: historyItems(history, names),
 		Turn: codexrpc.TurnStartParams{
 			Input:        input,
-			OutputSchema: c.Format.schema,
+			OutputSchema: schema,
 		},
 		Settings:    c.Settings,
 		Tools:       names,
 		WebSearch:   c.maySearch(),
 		Picture:     c.Picture,
+		Summary:     c.Shortening.Summary,
 		ServiceTier: c.ServiceTier(),
 	}
 	p.Choices, p.SerialTools = c.Choices(), serial

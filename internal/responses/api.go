@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -16,7 +15,7 @@ var API = api.API{
 		{Path: "/v1/responses", Methods: api.Post, Turn: api.Decoder(Decode), Socket: api.Decoder(DecodeCreate)},
 		// Counting occupies a slot for turns, since it can take as long as a turn.
 		{Path: "/v1/responses/input_tokens", Methods: api.Post, Turn: api.Decoder(Decode), Count: InputTokens},
-		{Path: "/v1/responses/compact", Methods: api.Post, NoBody: true, Plain: api.Refusal(apierror.NoCompaction)},
+		{Path: "/v1/responses/compact", Methods: api.Post, Turn: api.Decoder(DecodeCompact)},
 	},
 }
 

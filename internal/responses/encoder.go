@@ -2,6 +2,7 @@ package responses
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ import (
 //     item without a summary is shown only if the client wants its encrypted content.
 //   - A call becomes an item. If calls are part of the text, there are no such items.
 //   - Each web search becomes an item.
+//   - A summary of the conversation becomes an item, whose content this server alone can read.
 type Encoder struct {
 	api.Events
 	meta       Meta
@@ -57,7 +59,16 @@ func (s *Encoder) Form() api.Form {
 
 // NameFields implements [api.Answer].
 func (s *Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {
-	return s.meta.request.nameFields(apiErr)
+	e := s.meta.request.nameFields(apiErr)
+	if e == nil || e.Status < http.StatusInternalServerError || !s.meta.summary {
+		return e
+	}
+	// The summary has failed. Codex, as a client, would send the whole conversation 15 times again if the status
+	// said that the server is at fault. It shows the text of a 400.
+	wrong := *e
+	wrong.Status, wrong.Type, wrong.RetryAfter, wrong.ShouldRetry = http.StatusBadRequest, apierror.TypeInvalidRequest, 0, new(bool) // false
+	wrong.Message = "The conversation could not be summarised, so it stays as it is. " + e.Message
+	return &wrong
 }
 
 // JSON returns the whole Response, or nil if the response has not ended.
@@ -99,6 +110,10 @@ func (s *Encoder) Write(_ int, out turn.Output) error {
 		s.endItem(statusCompleted)
 	case turn.OutputAnnotations:
 		s.annotate(&out)
+	case turn.OutputSummary:
+		if out.Name != "" { // otherwise the model wrote none, and the answer follows without
+			s.addSummary(&out)
+		}
 	case turn.OutputFinish:
 		s.finish(&out)
 	}

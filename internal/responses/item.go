@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -35,6 +36,8 @@ const (
 	typeToolSearchOutput = "tool_search_output"
 	typeAdditionalTools  = "additional_tools"
 	typeConfigUpdate     = "configuration_update"
+	typeCompaction       = "compaction"
+	typeTrigger          = "compaction_trigger"
 )
 
 type itemType struct {
@@ -61,7 +64,9 @@ var itemTypes = map[string]itemType{
 	typePatchCall + "_output": {"apco", (*inputItem).readClientOutput},
 
 	typeWebSearch: {"ws", (*inputItem).readVerbatim},
-	"compaction":  {"item", (*inputItem).readVerbatim},
+
+	typeCompaction: {"cmp", (*inputItem).readCompaction},
+	typeTrigger:    {"", (*inputItem).readTrigger},
 }
 
 // insteadOf says, for the tools and items of OpenAI that are refused here, what does the same.
@@ -172,6 +177,25 @@ func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	if source, ok := responseid.Source(i.id); ok {
 		i.message.Item = wirejson.Value(i.storedJSON(source))
 	}
+	return nil
+}
+
+// readCompaction reads a summary of the conversation. One that this server has not sealed is the provider's.
+func (i *inputItem) readCompaction(r *Request, fields itemFields) *field.Error {
+	if f := field.NonEmpty(fields.encrypted); f != nil {
+		return f.In("encrypted_content")
+	}
+	if !seal.IsSealed(fields.encrypted.Text()) {
+		return i.readVerbatim(r, fields)
+	}
+	i.message.Role, i.message.Item = prompt.RoleSealed, fields.encrypted
+	return nil
+}
+
+// readTrigger reads the item that asks for a summary instead of an answer.
+func (i *inputItem) readTrigger(r *Request, _ itemFields) *field.Error {
+	i.hiddenFromModel = true
+	r.Shortening.Summary, r.Shortening.UsersStay = true, true
 	return nil
 }
 

@@ -29,6 +29,9 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	taken := make(map[string]bool, len(r.input))
 	for i := range r.input {
 		item := &r.input[i]
+		if item.kind == typeTrigger {
+			continue // it asks for something once
+		}
 		id := item.id
 		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != typeReasoning {
 			id = responseid.Item(itemTypes[item.kind].idPrefix, suffix, "i"+strconv.Itoa(i))

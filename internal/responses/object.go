@@ -74,6 +74,8 @@ func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	case typeCustomCall:
 		input := prompt.CustomInput(arguments)
 		w.Namespace, w.Name, w.Input = i.tool.namespace, i.tool.name, &input
+	case typeCompaction:
+		w.Status, w.Encrypted = "", &i.encryptedContent
 	case typeWebSearch:
 		w.Action = searchAction(arguments)
 	case typeShellCall, typePatchCall:
@@ -92,6 +94,9 @@ var responseCodes = map[string]string{
 // keepResponse returns the JSON of the Response, and passes it to Meta.Keep. If Keep returns false, the
 // JSON has "store":false.
 func (s *Encoder) keepResponse() []byte {
+	if s.meta.request.compact {
+		return s.compactedJSON()
+	}
 	object := s.responseJSON()
 	if s.meta.Keep == nil || s.meta.Keep(api.Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil}) {
 		return object

@@ -33,6 +33,7 @@ type Request struct {
 	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool
+	compact      bool             // the request came to POST /v1/responses/compact
 	Encrypted    bool             // include asks for the reasoning's encrypted content
 	isCodex      bool             // the client is Codex itself
 	echoed       responseSettings // what the Response repeats of the request
@@ -78,7 +79,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 }
 
 var readers = field.Readers[*Request]{
-	"model":                (*Request).ReadModel,
+	"model":                (*Request).readModel,
 	"input":                (*Request).readInput,
 	"instructions":         (*Request).readInstructions,
 	"previous_response_id": func(r *Request, v wirejson.Value) *field.Error { return readID(&r.PreviousID, v) },
@@ -109,7 +110,7 @@ var readers = field.Readers[*Request]{
 	"safety_identifier":      echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.SafetyIdentifier }, wirejson.KindString),
 	"prompt_cache_key":       echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.PromptCacheKey }, wirejson.KindString),
 	"user":                   echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.User }, wirejson.KindString),
-	"context_management":     unusedField("context_management", "[]", wirejson.KindArray),
+	"context_management":     (*Request).readContextManagement,
 	"moderation":             unusedField("moderation", "", wirejson.KindObject),
 	"prompt_cache_retention": unusedField("", "", wirejson.KindString),
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
@@ -146,8 +147,18 @@ func (r *Request) check() *field.Error {
 	case r.skippedToolError != nil && !r.isCodex:
 		return r.skippedToolError
 	}
+	if i := r.triggerIndex(); i >= 0 && i < len(r.input)-1 {
+		return field.Invalid("must be the last item").At(i).In("input")
+	}
 	r.Ignored = append(r.Ignored, r.skippedTools...)
 	return nil
+}
+
+func (r *Request) readModel(v wirejson.Value) *field.Error {
+	if r.compact && !v.Given() {
+		return nil
+	}
+	return r.ReadModel(v)
 }
 
 func (r *Request) readInstructions(v wirejson.Value) *field.Error {
@@ -189,8 +200,8 @@ func (r *Request) readMaxTokens(v wirejson.Value) *field.Error {
 
 func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 	f := field.OneOf(&r.echoed.Truncation, []string{"auto", "disabled"}, v)
-	if r.echoed.Truncation == "auto" {
-		r.Ignore("truncation")
+	if r.echoed.Truncation == "auto" && r.Shortening.Above == 0 {
+		r.Shortening.Above = prompt.FullWindow
 	}
 	return f
 }
@@ -257,8 +268,8 @@ func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
 	case typeReference:
 		return field.Unsupported("is not supported here: %s", notStoredReason).In("id")
-	case typeToolSearch, typeToolSearchOutput, typeAdditionalTools, typeShellCall, typePatchCall:
-		return field.Unsupported("'%s' is not supported here: a chat completion has no such calls; use POST /v1/responses", i.kind).In("type")
+	case typeToolSearch, typeToolSearchOutput, typeAdditionalTools, typeShellCall, typePatchCall, typeTrigger:
+		return field.Unsupported("'%s' is not supported here: a chat completion has no such items; use POST /v1/responses", i.kind).In("type")
 	}
 	return nil
 }

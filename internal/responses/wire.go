@@ -102,7 +102,7 @@ type conversation struct {
 type outputJSON struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
-	Status string `json:"status"`
+	Status string `json:"status,omitempty"` // a summary has none
 
 	Phase   string     `json:"phase,omitempty"`
 	Role    string     `json:"role,omitempty"`
@@ -172,13 +172,19 @@ type Meta struct {
 	CallsInText bool
 
 	request      *Request
-	settingsJSON []byte // the members that never change, as an object
+	settingsJSON []byte            // the members that never change, as an object
+	summary      bool              // the response is a summary of the conversation
+	userMessages []json.RawMessage // of the conversation; only for POST /v1/responses/compact
 }
 
 // Meta returns the Meta of the response. The caller sets all exported fields except ID. suffix is a part of
 // the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
-	return Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON()}
+	m := Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON(), summary: r.Shortening.Summary}
+	if r.compact {
+		m.userMessages = r.userMessages()
+	}
+	return m
 }
 
 // settingsJSON returns the responseSettings as JSON. Members that the request lacks have OpenAI's defaults.

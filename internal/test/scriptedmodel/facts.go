@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 var (
@@ -24,12 +26,9 @@ const (
 	maxSummary   = 1 << 20
 )
 
-// GatewaySummary begins the message with which the gateway asks for a summary of a conversation.
-const GatewaySummary = "Summarise this conversation"
-
 // summaryRequests are in the messages that ask for a summary: of the gateway, Codex, Claude Code.
 var summaryRequests = []string{
-	GatewaySummary, "CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
+	prompt.SummaryRequest, "CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
 }
 
 // AsksForSummary reports whether the user's last message asks for a summary of the conversation.

@@ -3,6 +3,8 @@ package scriptedmodel
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // TestFacts: facts come from all that the model was sent, the newest first, also by way of summaries.
@@ -13,10 +15,10 @@ func TestFacts(t *testing.T) {
 		message("user", "FACT one = 1\nFACT two = 2 and so on"),
 		{"type": "function_call_output", "call_id": "c", "output": `{"text":"FACT tool-3 = three\nFACT one = 11"}`},
 	}
-	ask := func(prompt string) string {
-		return s.prompt("", object{"input": append(history, message("user", prompt))}).text
+	ask := func(text string) string {
+		return s.prompt("", object{"input": append(history, message("user", text))}).text
 	}
-	for prompt, want := range map[string]string{
+	for asked, want := range map[string]string{
 		"RECALL one": "11", "Hello.\n RECALL tool-3": "three", "RECALL four": "unknown four", "RECALL one two": "You said: “RECALL one two”. A real model would",
 		"RECALL ALL": "one = 11\nrule = strict\ntool-3 = three\ntwo = 2",
 		"<system-reminder>RECALL four</system-reminder>\nRECALL two":                             "2",
@@ -24,18 +26,18 @@ func TestFacts(t *testing.T) {
 		"You are performing a CONTEXT CHECKPOINT COMPACTION. Create":                             SummaryText + "\nFACT one = 11\n",
 		"Your task is to create a detailed summary of the conversation so":                       SummaryText + "\nFACT one = 11\n",
 		"Your task is to create a detailed summary of the conversation so far in <summary> tags": "<summary>\n" + SummaryText + "\nFACT one = 11\n",
-		GatewaySummary + " for yourself.":                                                        SummaryText + "\nFACT one = 11\n",
+		prompt.SummaryRequest + " for yourself.":                                                 SummaryText + "\nFACT one = 11\n",
 	} {
-		if got := ask(prompt); !strings.HasPrefix(got, want) {
-			t.Errorf("%q: %q, want %q", prompt, got, want)
+		if got := ask(asked); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q, want %q", asked, got, want)
 		}
 	}
-	text := ask(GatewaySummary)
+	text := ask(prompt.SummaryRequest)
 	history = []object{message("assistant", text), message("user", "FACT summary_bytes = 5000")}
 	if got := ask("RECALL tool-3"); got != "three" {
 		t.Errorf("after the summary %q", got)
 	}
-	if text = ask(GatewaySummary); len(text) < 5000 || len(text) > 5100 || !strings.Contains(text, "FACT tool-3 = three\n") {
+	if text = ask(prompt.SummaryRequest); len(text) < 5000 || len(text) > 5100 || !strings.Contains(text, "FACT tool-3 = three\n") {
 		t.Errorf("the long summary has %d bytes: %.500s", len(text), text)
 	}
 }

@@ -1,0 +1,86 @@
+package responses
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// readContextManagement reads context_management: a list with at most one entry, of the type compaction. The
+// answer then begins with a summary if the conversation has more tokens than compact_threshold.
+func (r *Request) readContextManagement(v wirejson.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	return field.Elements(v, 1, "entries", func(_ int, v wirejson.Value) *field.Error {
+		var kind, threshold wirejson.Value
+		if f := field.Typed(&kind, v, wirejson.Into("compact_threshold", &threshold)); f != nil {
+			return f
+		}
+		if !kind.Is(typeCompaction) {
+			return field.Invalid("must be compaction").In("type")
+		}
+		f := field.Limit(&r.Shortening.Above, threshold).In("compact_threshold")
+		r.Shortening.Above = cmp.Or(r.Shortening.Above, prompt.FullWindow)
+		return f
+	})
+}
+
+// triggerIndex returns the index of the first item that asks for a summary, or -1.
+func (r *Request) triggerIndex() int {
+	return slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeTrigger })
+}
+
+// DecodeCompact reads and checks the body of POST /v1/responses/compact (CompactResponseMethodPublicBody). It
+// also takes the fields of a response that clients send there. Without a model, the default one is asked.
+func DecodeCompact(body []byte) (*Request, *apierror.Error) {
+	return field.Body(body, newRequest(), func(r *Request, root wirejson.Value) *field.Error {
+		r.compact, r.Model = true, prompt.DefaultModel
+		f := r.read(root)
+		r.Store, r.Stream, r.Background = false, false, false
+		r.Shortening = prompt.Shortening{Summary: true, UsersStay: true}
+		return f
+	})
+}
+
+// compactedJSON returns the body of the answer to POST /v1/responses/compact (CompactedResponse): the user's
+// messages, and then the summary.
+func (s *Encoder) compactedJSON() []byte {
+	output := s.meta.userMessages
+	for _, i := range s.items {
+		output = append(output, wirejson.Append(nil, i.asJSON(true)))
+	}
+	return wirejson.Append(nil, struct {
+		ID        string            `json:"id"`
+		Object    string            `json:"object"`
+		CreatedAt int64             `json:"created_at"`
+		Output    []json.RawMessage `json:"output"`
+		Usage     usage             `json:"usage"`
+	}{s.state.ID, "response.compaction", s.state.CreatedAt, output, s.state.Usage})
+}
+
+// userMessages returns the user's messages of the whole conversation, as items with ids.
+func (r *Request) userMessages() (items []json.RawMessage) {
+	for i := range r.Messages {
+		if m := r.Messages[i]; m.Role == prompt.RoleUser {
+			item := inputItem{kind: typeMessage, message: m}
+			items = append(items, item.storedJSON(responseid.Item("msg", r.Suffix, "i"+strconv.Itoa(i))))
+		}
+	}
+	return items
+}
+
+// addSummary adds the item with a summary of the conversation.
+func (s *Encoder) addSummary(out *turn.Output) {
+	s.beginItem(typeCompaction, &outputItem{encryptedContent: strings.Clone(out.Name)})
+	s.endItem(statusCompleted)
+}
