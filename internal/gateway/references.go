@@ -9,7 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // resolve adds the earlier responses that the request continues, and the items that the request refers
@@ -32,6 +34,14 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 		}
 	}
 	stored := objects.NewReader(kept, ex.user, a.g.opts.MaxBody, body.Grow)
+	stored.Ends = func(items []json.RawMessage) bool {
+		sealed, found := responses.LastSummary(items)
+		if !found {
+			return false
+		}
+		opened, err := a.g.opts.Sealer.Open(ex.ctx, ex.user, sealed)
+		return err == nil && prompt.ReplacesAll(opened)
+	}
 	if a.session != nil {
 		stored.With(a.session.lastID, a.session.entry)
 	}

@@ -177,12 +177,12 @@ type request struct {
 	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
 	options   turn.Options // of the first choice; each other choice has a copy
 	answer    api.Answer
-	form      api.Form    // of answer
-	overrides []string    // see [Gateway.toolOverrides]
-	shorter   *shortening // nil: the conversation is not shortened
-	wants     prompt.Shortening
-	input     int64  // estimated tokens of the input of each turn
-	endCopy   func() // see [Gateway.waitToCopy]; further calls do nothing
+	form      api.Form                    // of answer
+	overrides []string                    // see [Gateway.toolOverrides]
+	shorter   *shortening                 // nil: the conversation is not shortened
+	sealed    func(summary string) []byte // what is sealed of a summary that is the answer
+	input     int64                       // estimated tokens of the input of each turn
+	endCopy   func()                      // see [Gateway.waitToCopy]; further calls do nothing
 }
 
 // receive reads and decodes a request, and waits until its turns may run. It does not read the body if

@@ -54,37 +54,44 @@ const shortenedHeader = "X-Codex-Shortened"
 // plan makes the plan of the first turn of a request, and finds out whether further turns may be needed.
 func (g *Gateway) plan(ex *exchange, req *request, decoded api.Request) (apiErr *apierror.Error) {
 	asked := decoded.Asked()
-	wants, window := &asked.Shortening, 0
-	req.wants = *wants
+	wants := &asked.Shortening
 	if wants.Summary || wants.Above > 0 || wants.Hidden && g.opts.Shorten && asked.Choices() == 1 {
-		window = g.window(asked.Model)
+		req.shorter = g.newShortening(decoded)
 	}
-	if window == 0 {
-		g.compute(ex, req.body.Size(), func() { req.plan, apiErr = decoded.Plan(g.planOptions) })
-		return apiErr
+	if wants.Summary {
+		req.sealed = asked.SealedSummary()
 	}
-	s := &shortening{g: g, decoded: decoded, fits: int(fullShare * float64(window)), tokens: asked.EstimateTokens(prompt.SampleBytes)}
-	above := min(cmp.Or(wants.Above, math.MaxInt), s.fits)
-	wants.Summary = wants.Summary || wants.Pause && s.tokens > above
-	s.alone = wants.Summary
-	if s.alone {
-		above = s.fits
-	}
-	s.begun = s.tokens > above
-	if s.tokens > above/2 { // otherwise the conversation fits for certain
-		req.shorter = s
-	}
-	if s.begun && !wants.Hidden {
+	s := req.shorter
+	if s != nil && s.begun && !wants.Hidden {
 		return s.next(ex, req)
 	}
 	g.compute(ex, req.body.Size(), func() { req.plan, apiErr = decoded.Plan(g.planOptions) })
-	if apiErr != nil || !s.begun {
+	if apiErr != nil || s == nil || !s.begun {
 		return apiErr
 	}
 	if s.begun = !s.fitsKept(ex, req); s.begun {
 		return s.next(ex, req)
 	}
 	return nil
+}
+
+// newShortening returns the shortening of a request that wants it, or nil if its conversation fits for certain.
+func (g *Gateway) newShortening(decoded api.Request) *shortening {
+	asked := decoded.Asked()
+	wants := &asked.Shortening
+	s := &shortening{g: g, decoded: decoded, fits: math.MaxInt, tokens: asked.EstimateTokens(prompt.SampleBytes)}
+	if window := g.window(asked.Model); window > 0 {
+		s.fits = int(fullShare * float64(window))
+	}
+	above := min(cmp.Or(wants.Above, math.MaxInt), s.fits)
+	wants.Summary = wants.Summary || wants.Pause && s.tokens > above
+	if s.alone = wants.Summary; s.alone {
+		above = s.fits
+	}
+	if s.begun = s.tokens > above; s.tokens <= above/2 {
+		return nil
+	}
+	return s
 }
 
 // fitsKept reports whether the request goes on in a kept thread, in which the conversation has been
@@ -202,7 +209,7 @@ func (run *runningRequest) writeSummary(c *choice, content []byte) (failure, err
 		run.g.opts.Logger.LogAttrs(run.ex.ctx, slog.LevelInfo, "a conversation was shortened by a summary",
 			slog.String("request_id", requestID(run.ex.r)), slog.String("model", run.req.plan.Model), slog.Int("tokens", s.tokens))
 	}
-	if run.req.wants.Hidden {
+	if run.req.shorter.decoded.Asked().Shortening.Hidden {
 		return nil, nil
 	}
 	out := turn.Output{Kind: turn.OutputSummary, Text: s.summary, End: &turn.End{Usage: c.usedBefore.Usage, Estimated: c.usedBefore.Estimated}}
@@ -236,7 +243,7 @@ func (run *runningRequest) shorten(c *choice, outputs []turn.Output) ([]turn.Out
 			s.summary = outputs[0].Text
 			return nil, nil
 		}
-		sealed, err := run.seal(run.req.wants.SealedSummary(outputs[0].Text))
+		sealed, err := run.seal(run.req.sealed(outputs[0].Text))
 		if err != nil {
 			return nil, err
 		}

@@ -49,6 +49,10 @@ type Reader struct {
 	copyLeft    int64 // bytes of items that may still be copied
 	claimMemory func(bytes int64) bool
 
+	// Ends reports whether the items of a response replace all that came before; then the chain begins with
+	// them. Nil: none do.
+	Ends func(items []json.RawMessage) bool
+
 	extraID    string // see With
 	extraEntry *Entry
 }
@@ -115,7 +119,13 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
-		chain, id = append(chain, links...), next
+		for _, items := range links {
+			if chain = append(chain, items); r.Ends != nil && r.Ends(items) {
+				next = ""
+				break
+			}
+		}
+		id = next
 	}
 	slices.Reverse(chain)
 	return slices.Concat(chain...), nil

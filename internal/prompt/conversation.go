@@ -25,6 +25,7 @@ import (
 type Conversation struct {
 	Settings
 	Messages   []Message
+	Repeated   int // how many of the first messages the client sends with each request, apart from the conversation
 	Elements   int // how many elements the messages have, see [MaxItems]
 	Tools      []Tool
 	Choice     ToolChoice

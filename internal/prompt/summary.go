@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -43,71 +44,96 @@ const summaryHead = "What follows is your own summary of the conversation up to 
 // NewSummary returns the message with which the model reads a summary.
 func NewSummary(text string) Message {
 	m := Message{Text: wirejson.AppendString(nil, summaryHead+text)}
-	return itemMessage(m.appendMessage(nil, "user", "input_text"))
+	item := m.appendMessage(nil, "user", "input_text")
+	return Message{Role: RoleItem, Item: item, Size: len(item)}
 }
 
-func itemMessage(item json.RawMessage) Message {
-	return Message{Role: RoleItem, Item: wirejson.Value(item), Size: len(item)}
-}
-
-// sealedContent is what is sealed for the client: the messages in place of the conversation up to there.
+// sealedContent is what is sealed for the client: messages in the place of those of the conversation so far.
 type sealedContent struct {
-	UsersStay bool              `json:"users_stay,omitempty"`
-	Items     []json.RawMessage `json:"items"` // messages of the Responses API
+	UsersStay bool            `json:"users_stay,omitempty"` // the client sends the user's messages, and instructions, beside it
+	Messages  []sealedMessage `json:"messages"`
 }
 
-// SealedSummary returns what is sealed of a summary that is the whole answer.
-func (s *Shortening) SealedSummary(text string) []byte {
-	return wirejson.Append(nil, sealedContent{s.UsersStay, []json.RawMessage{json.RawMessage(NewSummary(text).Item)}})
+type sealedMessage struct {
+	Role Role   `json:"role"`
+	Text string `json:"text"`
 }
 
-// maxKeptQuestion is how many bytes the last message of the user may have to stay beside a summary. The
-// summary says what is in a longer one.
-const maxKeptQuestion = 32 << 10
+// roleSummary is the role of a summary in a sealedContent.
+const roleSummary Role = "summary"
+
+func (s *sealedContent) add(messages []Message) {
+	for i := range messages {
+		var texts []string
+		for p := range messages[i].Parts() {
+			texts = append(texts, p.Text.Text())
+		}
+		s.Messages = append(s.Messages, sealedMessage{messages[i].Role, strings.Join(texts, "\n\n")})
+	}
+}
+
+// sealed returns the content with a summary.
+func (s sealedContent) sealed(summary string) []byte {
+	s.Messages = append(slices.Clip(s.Messages), sealedMessage{roleSummary, summary})
+	return wirejson.Append(nil, s)
+}
+
+// SealedSummary returns a function that returns what is sealed of a summary that is the whole answer.
+func (c *Conversation) SealedSummary() func(text string) []byte {
+	content := sealedContent{UsersStay: c.Shortening.UsersStay}
+	if !content.UsersStay {
+		content.add(instructionsOf(c.Messages[c.Repeated:]))
+	}
+	return content.sealed
+}
 
 // Shorten puts a summary in the place of the first covered messages. Instructions stay. If all messages are
-// covered, the user's last message also stays, after the summary if it has no answer yet, else before it.
-// sealed is what is sealed of that for the client; nil: messages follow that are not covered.
+// covered, the user's last message stays, too: after the summary, since it has no answer yet or, if results
+// of calls follow it, before. sealed is what is sealed of that for the client; nil: messages follow that
+// are not covered.
 func (c *Conversation) Shorten(covered int, text string) (sealed []byte) {
-	summary := NewSummary(text)
 	shorter, rest := instructionsOf(c.Messages[:covered]), c.Messages[covered:]
+	if len(rest) > 0 {
+		c.Messages = append(append(shorter, NewSummary(text)), rest...)
+		return nil
+	}
+	var content sealedContent
+	content.add(shorter[c.Repeated:])
 	last := len(c.Messages) - 1
 	question := last
 	for question >= 0 && c.Messages[question].Role != RoleUser {
 		question--
 	}
 	switch {
-	case len(rest) > 0:
-		c.Messages = append(append(shorter, summary), rest...)
-		return nil
 	case question == last:
-		shorter = append(shorter, summary, c.Messages[last])
-	case question >= 0 && c.Messages[question].isShort():
-		shorter = append(shorter, c.Messages[question], summary)
-	default:
-		shorter = append(shorter, summary)
-	}
-	var content sealedContent
-	for i := range shorter {
-		switch m := &shorter[i]; {
-		case m.Role == RoleItem:
-			content.Items = append(content.Items, json.RawMessage(m.Item))
-		case m.Role == RoleUser && m.isShort():
-			content.Items = append(content.Items, m.appendMessage(nil, "user", "input_text"))
+		c.Messages = append(shorter, NewSummary(text), c.Messages[last])
+		if sealed = content.sealed(text); c.Messages[len(c.Messages)-1].isShort() {
+			content.Messages = append(content.Messages, sealedMessage{roleSummary, text})
+			content.add(c.Messages[len(c.Messages)-1:])
+			sealed = wirejson.Append(nil, content)
 		}
+		return sealed
+	case question >= 0 && c.Messages[question].isShort():
+		shorter = append(shorter, c.Messages[question])
+		content.add(c.Messages[question : question+1])
 	}
-	c.Messages = shorter
-	return wirejson.Append(nil, content)
+	c.Messages = append(shorter, NewSummary(text))
+	return content.sealed(text)
 }
 
-// isShort reports whether a message of the user may stay beside a summary: it is short, and has no image.
+// maxKeptQuestion is how many bytes a message of the user may have to stay beside a summary, which says what is
+// in a longer one.
+const maxKeptQuestion = 32 << 10
+
+// isShort reports whether a message of the user may stay beside a summary: a short text.
 func (m *Message) isShort() bool {
+	parts := 0
 	for p := range m.Parts() {
-		if p.URL != nil {
+		if parts++; p.URL != nil {
 			return false
 		}
 	}
-	return m.Size <= maxKeptQuestion
+	return parts == 1 && m.Size <= maxKeptQuestion
 }
 
 func instructionsOf(messages []Message) (found []Message) {
@@ -184,9 +210,9 @@ func (m *Message) hasOpenCalls(answered map[string]bool) bool {
 // ones: some 64,000 tokens, as many as Codex sends beside a summary.
 const maxKeptUsers = 256 << 10
 
-// OpenSummaries replaces the newest sealed summary by its content, which open returns, and removes what it
-// has replaced: all messages before it, except instructions, the user's messages if they stay, and calls
-// that still wait for a result, which follow the summary.
+// OpenSummaries replaces the newest sealed summary by its content, which open returns, and removes what it has
+// replaced: all messages before it, except those that the client repeats, instructions and the user's messages
+// if they stay, and calls that still wait for a result, which then follow the summary.
 func (c *Conversation) OpenSummaries(open func(sealed string) ([]byte, error)) *apierror.Error {
 	newest := len(c.Messages) - 1
 	for newest >= 0 && c.Messages[newest].Role != RoleSealed {
@@ -208,9 +234,17 @@ func (c *Conversation) OpenSummaries(open func(sealed string) ([]byte, error)) *
 		return c.at(sealed, field.Invalid("the summary cannot be read: %s", err)).APIError()
 	}
 	before, after := c.Messages[:newest], c.Messages[newest+1:]
-	c.Messages = keptBeside(before, content.UsersStay)
-	for _, item := range content.Items {
-		c.Messages = append(c.Messages, itemMessage(item))
+	c.Messages = slices.Clone(before[:c.Repeated])
+	if content.UsersStay {
+		c.Messages = keptBeside(before)
+	}
+	for _, m := range content.Messages {
+		if m.Role == roleSummary {
+			c.Messages = append(c.Messages, NewSummary(m.Text))
+		} else {
+			text := wirejson.AppendString(nil, m.Text)
+			c.Messages = append(c.Messages, Message{Role: m.Role, Text: text, Size: len(text)})
+		}
 	}
 	answered := answeredCalls(before)
 	for i := range before {
@@ -222,17 +256,21 @@ func (c *Conversation) OpenSummaries(open func(sealed string) ([]byte, error)) *
 	return nil
 }
 
-// keptBeside returns the instructions, and the newest of the user's messages if they stay.
-func keptBeside(messages []Message, usersStay bool) (kept []Message) {
+// ReplacesAll reports whether nothing before a sealed summary with this content matters any more.
+func ReplacesAll(opened []byte) bool {
+	content := sealedContent{UsersStay: true}
+	return json.Unmarshal(opened, &content) == nil && !content.UsersStay
+}
+
+// keptBeside returns the instructions, and the newest of the user's messages.
+func keptBeside(messages []Message) (kept []Message) {
 	size := 0
 	for _, m := range slices.Backward(messages) {
-		switch {
-		case m.Role.isInstruction():
+		if m.Role == RoleUser {
+			size += m.textSize()
+		}
+		if m.Role.isInstruction() || m.Role == RoleUser && size <= maxKeptUsers {
 			kept = append(kept, m)
-		case usersStay && m.Role == RoleUser && size+m.textSize() <= maxKeptUsers:
-			kept, size = append(kept, m), size+m.textSize()
-		case m.Role == RoleUser:
-			usersStay = false // no older ones, either
 		}
 	}
 	slices.Reverse(kept)

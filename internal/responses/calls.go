@@ -70,16 +70,21 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 }
 
 // checkOutputs checks that one output follows each call, and that each output follows its call. Otherwise
-// Codex would silently invent or drop outputs. earlierItems are the items before the input.
+// Codex would silently invent or drop outputs. earlierItems are the items before the input. The call of an
+// output before a summary may be missing, since the model gets neither of them.
 func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of the calls for which no output was read
+	summarised := lastSummary(earlierItems)
+	if last := lastSummary(r.input); last >= 0 {
+		summarised = len(earlierItems) + last
+	}
 	for i := range earlierItems {
-		if f := checkOutput(&earlierItems[i], pendingCalls); f != nil {
+		if f := checkOutput(&earlierItems[i], pendingCalls, i < summarised); f != nil {
 			return f.In(r.earlierParam())
 		}
 	}
 	for i := range r.input {
-		if f := checkOutput(&r.input[i], pendingCalls); f != nil {
+		if f := checkOutput(&r.input[i], pendingCalls, len(earlierItems)+i < summarised); f != nil {
 			return f.At(i).In("input")
 		}
 	}
@@ -93,7 +98,17 @@ func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	return field.Invalid("there is no output for the call %.64q in the items before the input", first).In("input")
 }
 
-func checkOutput(item *inputItem, pendingCalls map[string]bool) *field.Error {
+// lastSummary returns the index of the newest summary that this server has sealed, or -1.
+func lastSummary(items []inputItem) int {
+	for i := len(items) - 1; i >= 0; i-- {
+		if items[i].message.Role == prompt.RoleSealed {
+			return i
+		}
+	}
+	return -1
+}
+
+func checkOutput(item *inputItem, pendingCalls map[string]bool, summarised bool) *field.Error {
 	switch {
 	case item.callID != "":
 		if pendingCalls[item.callID] {
@@ -101,7 +116,7 @@ func checkOutput(item *inputItem, pendingCalls map[string]bool) *field.Error {
 		}
 		pendingCalls[item.callID] = true
 	case item.answeredCallID != "":
-		if !pendingCalls[item.answeredCallID] {
+		if !pendingCalls[item.answeredCallID] && !summarised {
 			return field.Invalid("there is no call %.64q before that waits for an output", item.answeredCallID).In("call_id")
 		}
 		delete(pendingCalls, item.answeredCallID)

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -83,4 +85,19 @@ func (r *Request) userMessages() (items []json.RawMessage) {
 func (s *Encoder) addSummary(out *turn.Output) {
 	s.beginItem(typeCompaction, &outputItem{encryptedContent: strings.Clone(out.Name)})
 	s.endItem(statusCompleted)
+}
+
+// LastSummary returns the newest summary in stored items that this server has sealed.
+func LastSummary(items []json.RawMessage) (sealed string, found bool) {
+	for _, item := range slices.Backward(items) {
+		if !bytes.HasPrefix(item, []byte(`{"id":"cmp_`)) { // quicker than reading each item
+			continue
+		}
+		var kind, encrypted wirejson.Value
+		wirejson.Value(item).Pick(wirejson.Into("type", &kind), wirejson.Into("encrypted_content", &encrypted))
+		if kind.Is(typeCompaction) && encrypted.Kind() == wirejson.KindString && seal.IsSealed(encrypted.Text()) {
+			return encrypted.Text(), true
+		}
+	}
+	return "", false
 }

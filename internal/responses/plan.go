@@ -65,6 +65,7 @@ func (r *Request) buildMessages(earlierItems []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
 		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.instructions, Size: len(r.instructions)})
+		r.Repeated = 1
 	}
 	for _, items := range [][]inputItem{earlierItems, r.input} {
 		for i := range items {

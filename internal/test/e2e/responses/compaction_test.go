@@ -47,3 +47,59 @@ func testCodexCompacts(t *testing.T) {
 		})
 	}
 }
+
+// TestCompactThreshold: above a threshold the answer begins with a summary. A client may go on by the response's
+// id, with all items, or with those from the summary on: the model knows the same, in the same thread.
+func TestCompactThreshold(t *testing.T) { e2e.OverBoth(t, testCompactThreshold) }
+
+func testCompactThreshold(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Model.SetWindow(20_000)
+	long := strings.Repeat("some words that take room ", 1000)
+	for _, way := range []string{"stored", "all items", "from the summary on"} {
+		t.Run(way, func(t *testing.T) {
+			s := s.At(t)
+			fields := e2e.Fields{
+				"instructions": "Be kind.", "context_management": []any{e2e.Fields{"type": "compaction", "compact_threshold": 3000}}, "store": way == "stored",
+			}
+			items := []any{e2e.Says("developer", "FACT rule = strict"), e2e.Says("user", "FACT secret = 4711 say:Fine.")}
+			r := s.Respond(e2e.Asks(items, fields), nil)
+			summaries := 0
+			ask := func(text string) {
+				t.Helper()
+				next := e2e.Says("user", text)
+				if way == "stored" {
+					fields["previous_response_id"], items = r.ID, nil
+				} else {
+					for _, item := range r.Output {
+						switch item.Type {
+						case "compaction":
+							if way == "from the summary on" {
+								items = nil
+							}
+							items = append(items, e2e.Fields{"type": item.Type, "id": item.ID, "encrypted_content": item.Encrypted})
+						case "message":
+							items = append(items, e2e.Says("assistant", item.Content[0].Text))
+						}
+					}
+				}
+				items = append(items, next)
+				r = s.Respond(e2e.Asks(items, fields), nil)
+				if strings.HasPrefix(r.Types(), "compaction") {
+					summaries++
+				}
+			}
+			for range 4 {
+				ask("say:Next. " + long)
+			}
+			for fact, want := range map[string]string{"secret": "4711", "rule": "strict"} {
+				if ask("RECALL " + fact); r.Text() != want {
+					t.Errorf("%s: %q", fact, r.Text())
+				}
+			}
+			if summaries < 2 {
+				t.Errorf("%d summaries", summaries)
+			}
+		})
+	}
+}
