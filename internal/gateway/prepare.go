@@ -42,8 +42,7 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 	if req.endCopy, apiErr = g.waitToCopy(ex, req.body.Size()); apiErr != nil {
 		return apiErr
 	}
-	g.compute(ex, req.body.Size(), func() { apiErr = g.plan(ex, req, decoded) })
-	if apiErr != nil {
+	if apiErr = g.plan(ex, req, decoded); apiErr != nil {
 		return apiErr
 	}
 	req.overrides = g.toolOverrides(ex.r, req.plan)

@@ -334,6 +334,16 @@ func TestLongCount(t *testing.T) {
 	}
 }
 
+// TestOneProcessorSuffices checks that a large request occupies one processor at a time.
+func TestOneProcessorSuffices(t *testing.T) {
+	g := newGateway(saying(t, textPart("Hello")), Options{MaxConcurrent: 2})
+	g.processors = newProcessors(1)
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", largeRequestSize/5))
+	if w := post(g, chatPath, body); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestComputeInTurn checks that large requests take turns, and that small ones do not.
 func TestComputeInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
