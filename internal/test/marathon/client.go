@@ -127,8 +127,7 @@ func (*codex) Call(command string) string { return call("client_exec_command", "
 func (*codex) Close() error { return nil }
 
 func call(tool, argument, command string) string {
-	arguments, _ := json.Marshal(map[string]string{argument: command})
-	return fmt.Sprintf("tool:1 %s %s", tool, arguments)
+	return fmt.Sprintf("tool:1 %s {%q:%q}", tool, argument, command)
 }
 
 // claude is Claude Code, which is started for each prompt.

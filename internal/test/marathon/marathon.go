@@ -124,16 +124,13 @@ func (r *runner) plant(ctx context.Context) map[string]string {
 	return planted
 }
 
-// lineBytes is the length of a line that the tool prints, with its end.
-const lineBytes = 8
-
-// turn lets the session call its tool.
+// turn lets the session call its tool, which prints words: their tokens are easier to estimate than those
+// of numbers.
 func (r *runner) turn(ctx context.Context, n int) {
-	lines := r.Step * 4 / lineBytes
 	var prompt strings.Builder
 	for call := range r.Calls {
-		first := 1_000_000 + (n*r.Calls+call)*lines
-		fmt.Fprintf(&prompt, "%s; then; ", r.client.Call(fmt.Sprintf("seq %d %d", first, first+lines-1)))
+		command := fmt.Sprintf("echo %d-%d && yes and so on, as it was written before | head -c %d", n, call, 4*r.Step)
+		prompt.WriteString(r.client.Call(command) + "; then; ")
 	}
 	want := fmt.Sprintf("Turn %d is done.", n)
 	r.ask(ctx, prompt.String()+"say:"+want, want)

@@ -24,8 +24,9 @@ const (
 	leastSummaryCached = 90
 )
 
-// summarisesItself are the clients that ask for summaries in their own words, and say with what history.
-var summarisesItself = map[string]bool{"codex": true, "claude": true, "agent": true}
+// uncached are the clients whose requests for summaries begin otherwise than the ones before: the Codex CLI
+// and responses.compact leave the tools out, and Claude Code may go back behind the last call.
+var uncached = map[string]bool{"codex": true, "claude": true, "agent": true, "openai-compact": true}
 
 // Check returns all that is wrong with the session of a client that had these options.
 func (r Report) Check(client string, o Options) error {
@@ -46,7 +47,7 @@ func (r Report) Check(client string, o Options) error {
 	if r.CachedShare() < leastCached {
 		wrong("only %.1f%% of its input was sent before", r.CachedShare())
 	}
-	if r.SummaryShare() < leastSummaryCached && !summarisesItself[client] {
+	if r.SummaryShare() < leastSummaryCached && !uncached[client] {
 		wrong("only %.1f%% of the input for summaries was sent before", r.SummaryShare())
 	}
 	return errors.Join(errs...)

@@ -51,8 +51,8 @@ func (r Request) Facts() map[string]string {
 }
 
 // recall answers the message RECALL, or returns false if the user's last message is none.
-func recall(req Request, prompt string) (answer Say, ok bool) {
-	match := recallPattern.FindStringSubmatch(prompt)
+func recall(req Request, question string) (answer Say, ok bool) {
+	match := recallPattern.FindStringSubmatch(question)
 	if match == nil {
 		return "", false
 	}

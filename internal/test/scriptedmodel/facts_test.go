@@ -1,6 +1,7 @@
 package scriptedmodel
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -42,11 +43,13 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestGoesOn: behind a summary of Codex's own the model goes on with what the user has asked for.
+// TestGoesOn: behind a summary of Codex's or the gateway's the model goes on with what the user has asked for.
 func TestGoesOn(t *testing.T) {
 	s := start(t)
-	history := []object{message("user", "say:Going on."), message("user", codexSummary+" and produced a summary:\nsay:Wrong.")}
-	if got := s.prompt("", object{"input": history}).text; got != "Going on." {
-		t.Errorf("%q", got)
+	for _, summary := range []any{message("user", codexSummary+" and produced a summary:\nsay:Wrong."), json.RawMessage(prompt.NewSummary("say:Wrong.").Item)} {
+		history := []any{message("user", "say:Going on."), summary}
+		if got := s.prompt("", object{"input": history}).text; got != "Going on." {
+			t.Errorf("%q", got)
+		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // UserText returns the text of the user's last message, or "" if there is none. It skips messages
@@ -26,13 +30,16 @@ func (r Request) lastUser() int {
 	return -1
 }
 
-// codexSummary begins the message with Codex's own summary of what was said before.
+// codexSummary begins the message with Codex's own summary of what was said before, gatewaySummary that with
+// the gateway's.
 const codexSummary = "Another language model started to solve this problem"
 
-// byCodex reports whether Codex has added a message of role user with this text.
+var gatewaySummary = gjson.GetBytes(prompt.NewSummary("").Item, "content.0.text").Str
+
+// byCodex reports whether Codex, or the gateway, has added a message of role user with this text.
 func byCodex(text string) bool {
 	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, codexSummary) {
+	if strings.HasPrefix(text, codexSummary) || strings.HasPrefix(text, strings.TrimSpace(gatewaySummary)) {
 		return true
 	}
 	for _, tag := range []string{"environment_context", "turn_aborted", "user_instructions"} {

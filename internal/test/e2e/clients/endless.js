@@ -64,7 +64,7 @@ const kinds = {
       let history = [];
       return async (items) => {
         history.push(...items);
-        const response = await client.responses.stream({ ...common, context_management, store: false, input: history }).finalResponse();
+        const response = await client.responses.create({ ...common, context_management, store: false, input: history });
         const summary = response.output.findLastIndex(({ type }) => type === 'compaction');
         history = summary < 0 ? [...history, ...response.output] : response.output.slice(summary);
         return response;
@@ -96,8 +96,8 @@ const kinds = {
       let history = [];
       let used = 0;
       return async (items) => {
-        if (used > threshold) history = (await client.responses.compact({ model, input: history })).output;
         history.push(...items);
+        if (used > threshold) history = (await client.responses.compact({ model, input: history })).output;
         const response = await client.responses.create({ ...common, store: false, input: history });
         history.push(...response.output);
         used = response.usage.total_tokens;
