@@ -7,42 +7,37 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strings"
 )
 
-// prefix begins every sealed text. The 1 is the version of the form: then comes a nonce of 12 bytes and what
-// AES-256-GCM makes of the content, in base64 for URLs.
+// prefix begins every sealed text. The 1 is the version of the form: then comes, in base64 for URLs, what
+// AES-256-GCM makes of the content, with its nonce.
 const prefix = "codex-sealed-1."
 
-// KeyBytes is the length of a key.
-const KeyBytes = 32
-
-// ErrUnreadable means that a sealed text was changed, belongs to another user, or was sealed with a key that
-// this server does not have.
+// ErrUnreadable means that a sealed text was changed, belongs to another user, or was sealed with another key.
 var ErrUnreadable = errors.New("it was changed, belongs to another user, or was made by a server with another key")
 
-// Sealer seals and opens texts. Its function returns the keys: the first one seals, and all of them open.
-// It is safe for concurrent use if the function is.
-type Sealer func(context.Context) (keys [][]byte, err error)
+// Sealer seals and opens texts. Its function returns the key, of 64 hexadecimal digits.
+type Sealer func(context.Context) (key string, err error)
 
 // IsSealed reports whether a text has the form of a sealed one.
 func IsSealed(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Seal encrypts content for a user, who alone can have it opened. It fails only if there is no key.
+// Seal encrypts content for a user, for whom alone it will be opened. It fails only if there is no key.
 func (s Sealer) Seal(ctx context.Context, user string, content []byte) (string, error) {
-	keys, err := s(ctx)
+	aead, err := s.cipher(ctx)
 	if err != nil {
 		return "", err
 	}
-	sealed := newCipher(keys[0]).Seal(nil, nil, content, []byte(user))
-	return prefix + base64.RawURLEncoding.EncodeToString(sealed), nil
+	return prefix + base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, content, []byte(user))), nil
 }
 
 // Open returns the content of a text that [Sealer.Seal] has made for the same user. The error is
 // ErrUnreadable, or says why there is no key.
 func (s Sealer) Open(ctx context.Context, user, text string) ([]byte, error) {
-	keys, err := s(ctx)
+	aead, err := s.cipher(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,23 +46,25 @@ func (s Sealer) Open(ctx context.Context, user, text string) ([]byte, error) {
 	if !ok || err != nil {
 		return nil, ErrUnreadable
 	}
-	for _, key := range keys {
-		if content, err := newCipher(key).Open(nil, nil, sealed, []byte(user)); err == nil {
-			return content, nil
-		}
+	content, err := aead.Open(nil, nil, sealed, []byte(user))
+	if err != nil {
+		return nil, ErrUnreadable
 	}
-	return nil, ErrUnreadable
+	return content, nil
 }
 
-// newCipher returns the cipher of a key, whose nonces are random. It fails for no key of KeyBytes.
-func newCipher(key []byte) cipher.AEAD {
+func (s Sealer) cipher(ctx context.Context) (cipher.AEAD, error) {
+	text, err := s(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := hex.DecodeString(text)
+	if err != nil || len(key) != keyBytes {
+		return nil, errors.New("the key of summaries is not 64 hexadecimal digits")
+	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		panic(err)
+		return nil, err
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err)
-	}
-	return aead
+	return cipher.NewGCMWithRandomNonce(block)
 }
