@@ -102,12 +102,14 @@ func (c *choice) Committed() {
 	run := c.run
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if run.restartable--; run.restartable > 0 || run.req.shorter != nil {
-		return // a further turn may need all of it
+	if run.restartable--; run.restartable > 0 {
+		return
 	}
 	plan := run.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	run.req.body.Shrink(run.req.kept.forget())
+	if run.req.shorter == nil { // otherwise a further turn may need all of it
+		run.req.body.Shrink(run.req.kept.forget())
+	}
 }
 
 func countCharacters(outputs []turn.Output) (sum int) {

@@ -168,13 +168,15 @@ func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err
 	s, asked := run.req.shorter, run.req.shorter.decoded.Asked()
 	used, estimated := c.machine.Usage()
 	c.usedBefore = turn.End{Usage: c.usedBefore.Usage.Add(used), Estimated: c.usedBefore.Estimated || estimated}
+	c.machine.Reset(c.options) // the usage is counted now
 	c.turn.Close(false)
 	var content []byte
-	s.whole = s.whole || s.covers == len(asked.Messages) // even without a summary
+	all := s.covers == len(asked.Messages)
 	if s.summary != "" {
 		content = asked.Shorten(s.covers, s.summary)
 	}
-	if s.whole && s.covers > 0 {
+	if all && !s.alone {
+		s.whole = true // even without a summary
 		if failure, err = run.writeSummary(c, content); failure != nil || err != nil {
 			return failure, err
 		}
