@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -145,6 +146,8 @@ type Call interface {
 	Estimate(count func(sample int) int) (int, *apierror.Error)
 	// Models returns the models that clients may use.
 	Models() (Models, *apierror.Error)
+	// Plan returns the limits of the plan that would serve a turn now; nil: they are not known.
+	Plan() *codexrpc.RateLimits
 }
 
 // Models are the models that a request may use.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
@@ -15,6 +16,10 @@ type Member struct {
 	Process *appserver.Process
 	Login   *loginstate.Login // several members may have the same login
 	Threads *Threads          // nil: the member keeps no threads
+	// Plan waits for the limits of the login's plan until ctx ends; nil: they are not known.
+	Plan interface {
+		RateLimits(ctx context.Context) *codexrpc.RateLimits
+	}
 	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
 	// other member. It does not change if the login begins to rest later.

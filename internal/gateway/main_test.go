@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -31,7 +32,11 @@ type fakeUpstream struct {
 	leases, turns atomic.Int64
 	conversations *conversation.Threads // nil: nothing is kept
 	login         loginstate.Login
+	limits        *codexrpc.RateLimits // of the plan
 }
+
+// RateLimits implements the Plan of a [conversation.Member].
+func (u *fakeUpstream) RateLimits(context.Context) *codexrpc.RateLimits { return u.limits }
 
 // newFakeUpstream returns an upstream whose app-server, which is ready, plays recordings.
 func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
@@ -65,7 +70,7 @@ func (l *fakeLease) Resume(claim func(*conversation.Threads) bool) (conversation
 }
 
 func (l *fakeLease) Members() []conversation.Member {
-	return []conversation.Member{{Process: l.u.process, Login: &l.u.login, Threads: l.u.conversations}}
+	return []conversation.Member{{Process: l.u.process, Login: &l.u.login, Threads: l.u.conversations, Plan: l.u}}
 }
 
 func (*fakeLease) Len() int { return 1 }

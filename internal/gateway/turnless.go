@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -19,6 +21,8 @@ const (
 	maxReadTime = 10 * time.Minute
 	// pieceSize is how many bytes of a body are written at once. A client has WriteTimeout for each.
 	pieceSize = 64 << 10
+	// planTimeout bounds the wait for the limits of a plan, for which Codex asks its provider.
+	planTimeout = 5 * time.Second
 )
 
 // claimRequestSlot claims a slot until the exchange is closed. It fails if the user can get none now.
@@ -72,6 +76,20 @@ func (c *plainCall) readBody(decode func(body []byte) *apierror.Error) *apierror
 func (c *plainCall) Estimate(count func(sample int) int) (int, *apierror.Error) {
 	n, apiErr := c.g.countTokens(c.ex, c.bodyClaim, func(func() error) (int, error) { return count(prompt.SampleBytes), nil })
 	return n, c.ex.preferExitError(apiErr)
+}
+
+// Plan implements [api.Call].
+func (c *plainCall) Plan() *codexrpc.RateLimits {
+	lease, err := c.g.upstream.Lease()
+	if err != nil {
+		return nil // the server exits
+	}
+	defer lease.Release()
+	next, done := lease.Peek()
+	defer done()
+	ctx, cancel := context.WithTimeout(c.ex.r.Context(), planTimeout)
+	defer cancel()
+	return next.Plan.RateLimits(ctx)
 }
 
 // countTurn counts a request's tokens. It waits for a turn's slot: counting can take as long as a turn.

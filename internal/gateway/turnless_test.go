@@ -12,10 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // stuckWriter is the writer of an answer whose client reads nothing: a write ends with its
@@ -145,5 +147,21 @@ func TestPlaces(t *testing.T) {
 		if w := answerTo(g, getAs(t, user, paths[user]["response"])); w.Code != want {
 			t.Errorf("%s: %d, %s", user, w.Code, w.Body)
 		}
+	}
+}
+
+// TestPlan: a request gets the limits of the plan that would serve a turn, and holds no app-server after it.
+func TestPlan(t *testing.T) {
+	u := newFakeUpstream(t, fakecodex.Options{})
+	g := newGateway(u, Options{MaxConcurrent: 1})
+	for want, limits := range map[string]*codexrpc.RateLimits{`"plan_type":"unknown"`: nil, `"plan_type":"pro"`: {Plan: "pro"}} {
+		u.limits = limits
+		w := answerTo(g, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/backend-api/wham/usage", nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if leases, turns := u.leases.Load(), u.turns.Load(); leases+turns != 0 {
+		t.Errorf("%d leases and %d turns are left", leases, turns)
 	}
 }

@@ -159,7 +159,7 @@ func (l *requestLease) acquireFrom(index int, server *member) (conversation.Memb
 // describe returns the conversation.Member for the member with this index and its process. Threads
 // is nil if the process keeps no threads.
 func (p *Pool) describe(index int, process *Process) conversation.Member {
-	found := conversation.Member{Process: process.Process, Login: process.login.Login}
+	found := conversation.Member{Process: process.Process, Login: process.login.Login, Plan: process}
 	if p.keepsThreads[index] {
 		found.Threads = process.Conversations
 	}

@@ -16,6 +16,8 @@ var API = api.API{
 		// Counting occupies a slot for turns, since it can take as long as a turn.
 		{Path: "/v1/responses/input_tokens", Methods: api.Post, Turn: api.Decoder(Decode), Count: InputTokens},
 		{Path: "/v1/responses/compact", Methods: api.Post, Turn: api.Decoder(DecodeCompact)},
+		{Path: "/backend-api/wham/usage", Methods: api.Get, Plain: planUsage},
+		{Path: "/backend-api/wham/accounts/check", Methods: api.Get, Plain: api.Document([]byte(backendAccount))},
 	},
 }
 

@@ -35,7 +35,6 @@ const (
 	typeToolSearch       = "tool_search_call"
 	typeToolSearchOutput = "tool_search_output"
 	typeAdditionalTools  = "additional_tools"
-	typeConfigUpdate     = "configuration_update"
 	typeCompaction       = "compaction"
 	typeTrigger          = "compaction_trigger"
 )
@@ -56,17 +55,16 @@ var itemTypes = map[string]itemType{
 	typeToolSearch:               {"tsc", (*inputItem).readCall},
 	typeToolSearchOutput:         {"tso", (*inputItem).readToolSearchOutput},
 	typeAdditionalTools:          {"at", (*inputItem).readAdditionalTools},
-	typeConfigUpdate:             {"cu", (*inputItem).readConfigUpdate},
 
 	typeShellCall:             {"sh", (*inputItem).readCall},
 	typePatchCall:             {"apc", (*inputItem).readCall},
 	typeShellCall + "_output": {"sho", (*inputItem).readClientOutput},
 	typePatchCall + "_output": {"apco", (*inputItem).readClientOutput},
 
-	typeWebSearch: {"ws", (*inputItem).readVerbatim},
-
-	typeCompaction: {"cmp", (*inputItem).readCompaction},
-	typeTrigger:    {"", (*inputItem).readTrigger},
+	typeWebSearch:          {"ws", (*inputItem).readVerbatim},
+	typeCompaction:         {"cmp", (*inputItem).readCompaction},
+	typeTrigger:            {"", (*inputItem).readTrigger},
+	"configuration_update": {"cu", (*inputItem).readConfigUpdate},
 }
 
 // insteadOf says, for the tools and items of OpenAI that are refused here, what does the same.

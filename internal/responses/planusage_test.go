@@ -1,0 +1,45 @@
+package responses
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/api"
+)
+
+// planCall is a request that this plan would serve.
+type planCall struct {
+	api.Call
+	limits *codexrpc.RateLimits
+}
+
+func (c planCall) Plan() *codexrpc.RateLimits { return c.limits }
+
+// TestPlanUsage checks the form of each limit: the Codex CLI refuses a window without a number.
+func TestPlanUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it is the year 2000
+		now := time.Now()
+		five := &codexrpc.RateWindow{UsedPercent: 41, Window: 5 * time.Hour, ResetsAt: now.Add(time.Hour)}
+		const fiveJSON = `{"limit_window_seconds":18000,"reset_after_seconds":3600,"reset_at":946688400,"used_percent":41}`
+		for name, c := range map[string]struct {
+			limits *codexrpc.RateLimits
+			want   string
+		}{
+			"no plan": {nil, `{"credits":null,"plan_type":"unknown","rate_limit":null}`},
+			"one window": {&codexrpc.RateLimits{Plan: "pro", Primary: five},
+				`{"credits":null,"plan_type":"pro","rate_limit":{"allowed":true,"limit_reached":false,"primary_window":` + fiveJSON + `,"secondary_window":null}}`},
+			"spent, with credits": {&codexrpc.RateLimits{Plan: "plus", Secondary: five, Allowed: new(false), Credits: &codexrpc.Credits{Has: true, Balance: "12.50"}},
+				`{"credits":{"has_credits":true,"unlimited":false,"balance":"12.50"},"plan_type":"plus","rate_limit":{"allowed":false,"limit_reached":true,"primary_window":null,"secondary_window":` + fiveJSON + `}}`},
+			"no reset": {&codexrpc.RateLimits{Primary: &codexrpc.RateWindow{UsedPercent: 99.9}, Allowed: new(true)},
+				`{"credits":null,"plan_type":"unknown","rate_limit":{"allowed":true,"limit_reached":false,"primary_window":{"limit_window_seconds":0,"reset_after_seconds":0,"reset_at":0,"used_percent":99},"secondary_window":null}}`},
+			"reset before": {&codexrpc.RateLimits{Primary: &codexrpc.RateWindow{ResetsAt: now.Add(-time.Hour)}},
+				`{"credits":null,"plan_type":"unknown","rate_limit":{"allowed":true,"limit_reached":false,"primary_window":{"limit_window_seconds":0,"reset_after_seconds":0,"reset_at":946681200,"used_percent":0},"secondary_window":null}}`},
+		} {
+			if body, apiErr := planUsage(planCall{limits: c.limits}); apiErr != nil || string(body) != c.want {
+				t.Errorf("%s: %s, %v", name, body, apiErr)
+			}
+		}
+	})
+}
