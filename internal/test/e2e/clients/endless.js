@@ -18,12 +18,13 @@ const model = 'gpt-5.5';
 const name = 'run_command';
 const description = 'Runs a command in a shell.';
 const schema = { type: 'object', properties: { command: { type: 'string' } }, required: ['command'], additionalProperties: false };
+const instructions = 'Do what the user asks for. Run commands when that helps.\n'.repeat(400); // as long as an agent's
 const run = ({ command }) => execSync(command, { encoding: 'utf8' });
 
 // responses asks with new items until no call is left, by way of a step that keeps the history.
 function responses(begin) {
   const client = new OpenAI({ baseURL: `${gateway}/v1`, apiKey, maxRetries: 0 });
-  const common = { model, tools: [{ type: 'function', name, description, parameters: schema, strict: false }] };
+  const common = { model, instructions, tools: [{ type: 'function', name, description, parameters: schema, strict: false }] };
   const step = begin(client, common);
   return async (prompt) => {
     for (let items = [{ role: 'user', content: prompt }]; ; ) {
@@ -97,7 +98,7 @@ const kinds = {
       let used = 0;
       return async (items) => {
         history.push(...items);
-        if (used > threshold) history = (await client.responses.compact({ model, input: history })).output;
+        if (used > threshold) history = (await client.responses.compact({ model, instructions, input: history })).output;
         const response = await client.responses.create({ ...common, store: false, input: history });
         history.push(...response.output);
         used = response.usage.total_tokens;
@@ -108,7 +109,8 @@ const kinds = {
   anthropic: () => {
     const { messages } = new Anthropic({ baseURL: gateway, apiKey, maxRetries: 0 }).beta;
     const edits = [{ type: 'compact_20260112', trigger: { type: 'input_tokens', value: threshold } }];
-    const common = { model, max_tokens: 4096, tools: [{ name, description, input_schema: schema }], betas: ['compact-2026-01-12'], context_management: { edits } };
+    const tools = [{ name, description, input_schema: schema }];
+    const common = { model, max_tokens: 4096, system: instructions, tools, betas: ['compact-2026-01-12'], context_management: { edits } };
     let history = [];
     return async (prompt) => {
       for (let content = prompt; ; ) {

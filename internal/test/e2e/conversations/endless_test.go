@@ -23,7 +23,7 @@ func TestEndless(t *testing.T) {
 	s.WaitReady()
 	clients, err := filepath.Abs("../clients")
 	must.OK(t, err)
-	for _, name := range []string{"codex"} {
+	for _, name := range []string{"codex", "codex-openai", "openai", "openai-stored", "openai-compact"} {
 		t.Run(name, func(t *testing.T) {
 			front, err := marathon.NewFront(s.URL)
 			must.OK(t, err)
