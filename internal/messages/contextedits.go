@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"math"
@@ -38,9 +39,10 @@ func (r *Request) editContext(v wirejson.Value) *field.Error {
 
 // edit reads and makes an edit of context_management, and adds it to r.applied if it has left out anything.
 func (r *Request) edit(_ int, v wirejson.Value) *field.Error {
-	var kind, trigger, keep, atLeast, excluded, inputs wirejson.Value
+	var kind, trigger, keep, atLeast, excluded, inputs, pause, instructions wirejson.Value
 	f := field.Typed(&kind, v, wirejson.Into("trigger", &trigger), wirejson.Into("keep", &keep), wirejson.Into("clear_at_least", &atLeast),
-		wirejson.Into("exclude_tools", &excluded), wirejson.Into("clear_tool_inputs", &inputs))
+		wirejson.Into("exclude_tools", &excluded), wirejson.Into("clear_tool_inputs", &inputs),
+		wirejson.Into("pause_after_compaction", &pause), wirejson.Into("instructions", &instructions))
 	if f != nil {
 		return f
 	}
@@ -57,7 +59,12 @@ func (r *Request) edit(_ int, v wirejson.Value) *field.Error {
 			c.excluded.read(excluded).In("exclude_tools"), c.inputs.read(inputs).In("clear_tool_inputs"))
 		done.ToolUses, done.Tokens = r.clearToolUses(&c)
 	case "compact_20260112":
-		r.Ignore("context_management.edits")
+		r.Shortening.Above = 150_000 // Anthropic's default
+		f = cmp.Or(readAmount(trigger, amounts{"input_tokens": &r.Shortening.Above}).In("trigger"),
+			field.Bool(&r.Shortening.Pause, pause).In("pause_after_compaction"), r.readInstructions(instructions))
+		if f == nil && r.Shortening.Above < 50_000 {
+			f = field.Invalid("must be at least 50000").In("value").In("trigger")
+		}
 	default:
 		f = field.Invalid("must be clear_thinking_20251015, clear_tool_uses_20250919 or compact_20260112").In("type")
 	}
@@ -106,7 +113,7 @@ func (r *Request) clearThinking(keep int) (turns, tokens int) {
 	for i, m := range r.Messages {
 		if m.Role == prompt.RoleUser && !begins {
 			begins = r.Messages[i-1].Role != prompt.RoleTool
-		} else if m.Role == prompt.RoleItem && begins {
+		} else if isReasoning(m) && begins {
 			firsts, begins = append(firsts, i), false
 		}
 	}
@@ -115,9 +122,13 @@ func (r *Request) clearThinking(keep int) (turns, tokens int) {
 	}
 	older, newer := r.Messages[:firsts[turns]], r.Messages[firsts[turns]:]
 	tokens = estimate(older)
-	older = slices.DeleteFunc(older, func(m prompt.Message) bool { return m.Role == prompt.RoleItem })
+	older = slices.DeleteFunc(older, isReasoning)
 	r.Messages = append(older, newer...)
 	return turns, tokens - estimate(older)
+}
+
+func isReasoning(m prompt.Message) bool {
+	return bytes.HasPrefix(m.Item, []byte(`{"type":"reasoning"`))
 }
 
 // estimate returns about how many tokens messages have.
@@ -209,4 +220,21 @@ func (r *Request) newUse(call *prompt.Call, result *prompt.Message, emptied tool
 		u.savings += max(0, len(call.Arguments)-len(empty)) / prompt.BytesPerToken
 	}
 	return u, name
+}
+
+// readCompaction reads the field compaction, which asks for a summary in place of an answer.
+func (r *Request) readCompaction(v wirejson.Value) *field.Error {
+	if r.Shortening = (prompt.Shortening{Summary: v.Given()}); !v.Given() {
+		return nil
+	}
+	var kind, instructions wirejson.Value
+	f := field.Typed(&kind, v, wirejson.Into("instructions", &instructions))
+	return cmp.Or(f, field.OneOf(new(string), []string{"summarize"}, kind).In("type"), r.readInstructions(instructions))
+}
+
+// readInstructions reads what the model gets in place of the server's request for a summary.
+func (r *Request) readInstructions(v wirejson.Value) *field.Error {
+	f := field.Text(&r.Shortening.Instructions, v)
+	r.Shortening.Instructions = strings.TrimSpace(r.Shortening.Instructions)
+	return f.In("instructions")
 }

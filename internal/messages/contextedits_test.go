@@ -19,6 +19,9 @@ func used(id, name, input, result string) string {
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%q}]}`, id, name, input, id, result)
 }
 
+// clearEdit is the beginning of an edit.
+const clearEdit = `{"type":"clear_tool_uses_20250919"`
+
 func managed(messages, edits, more string) string {
 	return ask(messages, `"context_management":{"edits":[`+edits+`]}`+more)
 }
@@ -61,7 +64,7 @@ func TestContextEdits(t *testing.T) {
 	}
 	turns := `{"role":"user","content":"q"},` + thinking("a") + `,` + thinking("b") + `,{"role":"assistant","content":"a"},{"role":"user","content":"r"},` + thinking("c") +
 		`,{"role":"assistant","content":"b"},{"role":"user","content":"s"},{"role":"assistant","content":[` + thought + `,{"type":"text","text":"a"}]},{"role":"user","content":"t"}`
-	const clear = `{"type":"clear_tool_uses_20250919"`
+	const clear = clearEdit
 	for name, c := range map[string]struct{ body, left, done string }{
 		"no field":      {ask(uses, ""), `q f{"n":1} A g{"n":2} B f{"n":3} C`, `nil`},
 		"null":          {ask(uses, `"context_management":null`), `q f{"n":1} A g{"n":2} B f{"n":3} C`, `nil`},

@@ -15,12 +15,13 @@ import (
 // a reference becomes a text about the tool.
 type deferredTools struct {
 	functionName string                 // the name of this one function; empty: there are no deferred tools
-	tools        map[string]prompt.Tool // by name; a tool that the conversation already describes is empty
+	tools        map[string]prompt.Tool // by name
+	described    map[string]bool        // the names of the tools that the conversation already describes
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
 	if d.tools == nil {
-		d.tools = make(map[string]prompt.Tool)
+		d.tools, d.described = make(map[string]prompt.Tool), make(map[string]bool)
 	}
 	d.tools[t.Name] = t
 }
@@ -93,10 +94,10 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 // tool has the tool's description and schema, since many results may refer to the same tool.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
-	if !ok || t.Schema == nil {
+	if !ok || d.described[name] {
 		return "The tool " + name + " can be called now."
 	}
-	d.tools[name] = prompt.Tool{}
+	d.described[name] = true
 	text := "The tool " + name + " can be called now, with " + d.functionName + "."
 	if t.Description != "" {
 		text += "\n\n" + t.Description

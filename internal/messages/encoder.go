@@ -21,6 +21,7 @@ import (
 //   - A call becomes a tool_use block. If calls are part of the text, there are no such blocks.
 //   - A web search becomes a server_tool_use block. The results of searches are known only
 //     from the citations in the text, so the blocks with the results come at the end.
+//   - A summary of the conversation becomes a compaction block.
 //
 // The events are: message_start, with a message without content; the events of the blocks, see beginBlock;
 // message_delta, with stop_reason and usage; message_stop. After a failure, an error is the last event.
@@ -44,6 +45,8 @@ type Encoder struct {
 	reasoningID string         // the id of the reasoning item in the newest thinking block
 	searchIDs   []string       // the ids of the blocks of web searches
 	citedPages  []searchResult // the pages that the text cites
+	summary     *turn.End      // with the usage of the turns for a summary; nil: there was no summary
+	paused      bool           // the newest block is a summary
 }
 
 // NewEncoder returns an encoder. The caller must call Begin.
@@ -101,6 +104,8 @@ func (e *Encoder) add(out *turn.Output) {
 		e.addSearch(out)
 	case turn.OutputAnnotations:
 		e.addAnnotations(out)
+	case turn.OutputSummary:
+		e.addSummary(out)
 	case turn.OutputFinish:
 		e.finish(out)
 	}
@@ -227,11 +232,11 @@ func (e *Encoder) addAnnotations(out *turn.Output) {
 // finish writes the results of the searches, and ends the answer.
 func (e *Encoder) finish(out *turn.Output) {
 	for i, id := range e.searchIDs {
-		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
+		pages := []searchResult{}
 		if i == len(e.searchIDs)-1 { // Codex does not say which search found a page, so the last search gets all pages
-			b.Content = append(b.Content, e.citedPages...)
+			pages = append(pages, e.citedPages...)
 		}
-		e.beginBlock(b)
+		e.beginBlock(block{Type: typeSearchResult, ToolUseID: id, Content: pages})
 	}
 	e.endBlock()
 	e.End()
@@ -240,7 +245,21 @@ func (e *Encoder) finish(out *turn.Output) {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result
 	}
 	e.ending = newEnding(finish, out.End.StopSequence)
-	e.usage = e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs))
+	used, estimated := out.End.Usage, out.End.Estimated
+	if e.paused {
+		e.ending.Reason, e.summary, estimated = new("compaction"), out.End, false
+	}
+	if e.summary != nil {
+		used = used.Sub(e.summary.Usage)
+	}
+	e.usage = e.meta.usage(used, estimated, len(e.searchIDs))
+	if e.summary != nil {
+		s, m := e.meta.usage(e.summary.Usage, false, 0), &e.usage
+		m.Iterations = []iteration{{typeSummary, s.Input, s.CacheWrite, s.CacheRead, s.Output, ""}}
+		if !e.paused {
+			m.Iterations = append(m.Iterations, iteration{"message", m.Input, m.CacheWrite, m.CacheRead, m.Output, e.meta.Model})
+		}
+	}
 	if e.Streams() {
 		data := wirejson.Append(append(e.Take(), `{"type":"message_delta","delta":`...), e.ending)
 		data = wirejson.Append(append(data, `,"usage":`...), e.usage)

@@ -73,21 +73,29 @@ func TestFold(t *testing.T) {
 	stop.End.StopSequence = "END"
 	calls := append(called(0, "ls", `{"a":1}`), called(1, "pwd", " { } ")...)
 	calls = append(calls, called(2, "pwd", "")...)
+	before := turn.End{Usage: codexrpc.Usage{InputTokens: 2}}
+	summary := turn.Output{Kind: turn.OutputSummary, Text: "All \"of\" it.", Name: "codex-sealed-1.x", End: &before}
+	alone, none := summary, summary
+	alone.End, none.Text, none.Name = nil, "", ""
 	for name, c := range map[string]struct {
 		meta Meta
 		outs []turn.Output
 		want string // the blocks, and the end
 	}{
-		"nothing":            {testMeta, []turn.Output{finished(turn.FinishStop)}, "end_turn"},
-		"text":               {testMeta, []turn.Output{said("a"), said(""), said("b"), finished(turn.FinishLength)}, "text ab; max_tokens"},
-		"two messages":       {testMeta, []turn.Output{said("a"), gap, said("b"), gap, finished(turn.FinishStop)}, "text a; text b; end_turn"},
-		"a stop sequence":    {testMeta, []turn.Output{said("a"), stop}, "text a; stop_sequence END"},
-		"a refusal":          {testMeta, []turn.Output{finished(turn.FinishContentFilter)}, `refusal`},
-		"reasoning":          {testMeta, reasoned, "thinking One.\n\nTwo. codex-1.a.enc; thinking Three. ; text So.; end_turn"},
-		"reasoning, omitted": {omitted, reasoned, "thinking  codex-1.a.enc; text So.; end_turn"},
-		"reasoning, off":     {off, reasoned, "text So.; end_turn"},
-		"calls":              {testMeta, append(calls, finished(turn.FinishToolCalls)), `tool_use ls {"a":1}; tool_use pwd {}; tool_use pwd {}; tool_use`},
-		"calls in the text":  {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; end_turn`},
+		"nothing":              {testMeta, []turn.Output{finished(turn.FinishStop)}, "end_turn"},
+		"text":                 {testMeta, []turn.Output{said("a"), said(""), said("b"), finished(turn.FinishLength)}, "text ab; max_tokens"},
+		"two messages":         {testMeta, []turn.Output{said("a"), gap, said("b"), gap, finished(turn.FinishStop)}, "text a; text b; end_turn"},
+		"a stop sequence":      {testMeta, []turn.Output{said("a"), stop}, "text a; stop_sequence END"},
+		"a refusal":            {testMeta, []turn.Output{finished(turn.FinishContentFilter)}, `refusal`},
+		"reasoning":            {testMeta, reasoned, "thinking One.\n\nTwo. codex-1.a.enc; thinking Three. ; text So.; end_turn"},
+		"reasoning, omitted":   {omitted, reasoned, "thinking  codex-1.a.enc; text So.; end_turn"},
+		"reasoning, off":       {off, reasoned, "text So.; end_turn"},
+		"calls":                {testMeta, append(calls, finished(turn.FinishToolCalls)), `tool_use ls {"a":1}; tool_use pwd {}; tool_use pwd {}; tool_use`},
+		"calls in the text":    {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; end_turn`},
+		"a summary":            {testMeta, []turn.Output{alone, finished(turn.FinishStop)}, `compaction "All \"of\" it." codex-sealed-1.x; compaction`},
+		"a summary and more":   {testMeta, []turn.Output{summary, said("So."), finished(turn.FinishStop)}, `compaction "All \"of\" it." codex-sealed-1.x; text So.; end_turn`},
+		"a summary and a call": {testMeta, append(append([]turn.Output{summary}, called(0, "ls", `{"a":1}`)...), finished(turn.FinishToolCalls)), `compaction "All \"of\" it." codex-sealed-1.x; tool_use ls {"a":1}; tool_use`},
+		"no summary":           {testMeta, []turn.Output{none, said("So."), finished(turn.FinishStop)}, `compaction null; text So.; end_turn`},
 		"odd input": {testMeta, append(append(called(0, "f", "[1]"), called(1, "f", `{"a":`)...), finished(turn.FinishToolCalls)),
 			`tool_use f {"__unparsedToolInput":{"raw":"[1]","len":3}}; tool_use f {"__unparsedToolInput":{"raw":"{\"a\":","len":5}}; tool_use`},
 		"input in the form of an odd one": {testMeta, append(called(0, "f", `{"__unparsedToolInput":{"raw":"x"}}`), finished(turn.FinishToolCalls)),
@@ -126,6 +134,11 @@ func shown(m *messagecheck.Message) string {
 			all += "thinking " + b.Thinking + " " + b.Signature
 		case "tool_use", "server_tool_use":
 			all += b.Type + " " + b.Name + " " + string(input)
+		case "compaction":
+			all += "compaction " + string(b.Content)
+			if b.Encrypted != nil {
+				all += " " + *b.Encrypted
+			}
 		default:
 			all += b.Type + " " + string(b.Content)
 		}
@@ -160,6 +173,25 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestSummaryUsage: what a summary has used is not in the usage of the message.
+func TestSummaryUsage(t *testing.T) {
+	all := codexrpc.Usage{InputTokens: 100, CachedInputTokens: 60, OutputTokens: 30, ReasoningOutputTokens: 5}
+	end := finished(turn.FinishStop)
+	end.End.Usage = all
+	summary := turn.Output{Kind: turn.OutputSummary, Text: "S", Name: "codex-sealed-1.x"}
+	m := checkFold(t, testMeta, []turn.Output{summary, end})
+	if u := m.Usage; *u.Input+*u.CacheRead+*u.Output+u.Details.Thinking != 0 || len(u.Iterations) != 1 || u.Iterations[0] != (messagecheck.Iteration{Type: "compaction", Input: 40, CacheRead: 60, Output: 30}) {
+		t.Errorf("alone: %+v", u)
+	}
+	summary.End = &turn.End{Usage: codexrpc.Usage{InputTokens: 80, CachedInputTokens: 55, OutputTokens: 20}}
+	m = checkFold(t, testMeta, []turn.Output{summary, said("a"), end})
+	if u := m.Usage; *u.Input != 15 || *u.CacheRead != 5 || *u.Output != 10 || u.Details.Thinking != 5 || len(u.Iterations) != 2 ||
+		u.Iterations[0] != (messagecheck.Iteration{Type: "compaction", Input: 25, CacheRead: 55, Output: 20}) ||
+		u.Iterations[1] != (messagecheck.Iteration{Type: "message", Input: 15, CacheRead: 5, Output: 10}) {
+		t.Errorf("before the answer: %+v", u)
+	}
+}
+
 // TestEstimatedUsage: an answer that was interrupted before its usage came has the estimate of its
 // input, as the begin of a stream has it.
 func TestEstimatedUsage(t *testing.T) {
@@ -171,11 +203,24 @@ func TestEstimatedUsage(t *testing.T) {
 }
 
 func TestStreamedEqualsWhole(t *testing.T) {
-	outputs.StreamedEqualsWhole(t, 1000, func(r *rand.Rand) outputs.Client[*messagecheck.Message] {
+	random := func(r *rand.Rand) outputs.Client[*messagecheck.Message] {
 		meta := testMeta
 		meta.Thinking, meta.CallsInText = Thinking(r.IntN(3)), r.IntN(4) == 0
+		if r.IntN(4) == 0 {
+			meta.applied = []appliedEdit{{Type: "clear_thinking_20251015", Turns: r.IntN(3)}}[:r.IntN(2)]
+		}
 		return client(meta)
-	}, "f", "call_tool")
+	}
+	outputs.StreamedEqualsWhole(t, 1000, random, "f", "call_tool")
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		outs := outputs.Random(r, "f")
+		summary := turn.Output{Kind: turn.OutputSummary, End: &turn.End{Usage: codexrpc.Usage{InputTokens: 3}}}
+		if r.IntN(3) > 0 {
+			summary.Text, summary.Name = "S "+outs[0].Text, "codex-sealed-1.x"
+		}
+		random(r).CheckCut(t, r, append([]turn.Output{summary}, outs...))
+	}
 }
 
 // TestFailure: an error ends a stream, whose client reads it even before its begin.

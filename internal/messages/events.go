@@ -1,9 +1,12 @@
 package messages
 
 import (
+	"cmp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -11,7 +14,7 @@ import (
 // b. In a stream, b is a content_block_start, any number of content_block_delta, and a content_block_stop.
 func (e *Encoder) beginBlock(b block) {
 	e.endBlock()
-	e.openType = b.Type
+	e.openType, e.paused = b.Type, false
 	if !e.Streams() {
 		e.blocks = append(e.blocks, b)
 		return
@@ -73,6 +76,22 @@ func (e *Encoder) addCitation(c citation) {
 	}
 	data := append(append(e.Take(), e.deltaStart...), `citations_delta","citation":`...)
 	e.Send("content_block_delta", append(wirejson.Append(data, c), "}}"...))
+}
+
+// addSummary adds a summary of the conversation, and what the client keeps of it, sealed. Both are empty if the
+// model wrote no summary.
+func (e *Encoder) addSummary(out *turn.Output) {
+	none, text, sealed := wirejson.OrNull(""), wirejson.OrNull(strings.Clone(out.Text)), wirejson.OrNull(strings.Clone(out.Name))
+	e.beginBlock(block{Type: typeSummary, Content: none, Encrypted: none})
+	if e.Streams() {
+		data := wirejson.Append(append(append(e.Take(), e.deltaStart...), `compaction_delta","content":`...), text)
+		data = wirejson.Append(append(data, `,"encrypted_content":`...), sealed)
+		e.Send("content_block_delta", append(data, "}}"...))
+	} else {
+		e.last().Content, e.last().Encrypted = text, sealed
+	}
+	e.endBlock()
+	e.summary, e.paused = cmp.Or(out.End, new(turn.End)), true
 }
 
 func (e *Encoder) endBlock() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/test/outputs"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -27,6 +28,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(managed(`{"role":"user","content":"q"},`+used("a", "f", `{}`, "r")+`,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"codex-1.a.b"}]},{"role":"user","content":"r"}`,
 		`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}},{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":1},"keep":{"type":"tool_uses","value":0},`+
 			`"clear_at_least":{"type":"input_tokens","value":0},"exclude_tools":["g"],"clear_tool_inputs":["f"]},{"type":"compact_20260112"}`, "")))
+	f.Add([]byte(ask(`{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"compaction","content":"S","encrypted_content":"codex-sealed-1.x"},{"type":"text","text":"a"}]},{"role":"user","content":"r"}`,
+		`"compaction":{"type":"summarize","instructions":"Be brief."}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
 		r, apiErr := Decode(body)
@@ -36,6 +39,9 @@ func FuzzDecode(f *testing.F) {
 		if apiErr == nil {
 			_ = r.Meta("msg_1")
 			_ = r.ImageParam("")
+			apiErr = r.OpenSummaries(func(string) ([]byte, error) { return nil, seal.ErrUnreadable })
+		}
+		if apiErr == nil {
 			var p *prompt.Plan
 			if p, apiErr = r.Plan(prompt.Options{}); apiErr == nil {
 				plancheck.Check(t, p)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -76,6 +77,7 @@ type rawBlock struct {
 	text, content, source, title, context wirejson.Value
 	id, name, input, thinking, signature  wirejson.Value
 	toolUseID, isError, toolName, tool    wirejson.Value
+	encrypted                             wirejson.Value
 }
 
 func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
@@ -84,7 +86,7 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 		wirejson.Into("title", &b.title), wirejson.Into("context", &b.context), wirejson.Into("id", &b.id), wirejson.Into("name", &b.name),
 		wirejson.Into("input", &b.input), wirejson.Into("thinking", &b.thinking), wirejson.Into("signature", &b.signature),
 		wirejson.Into("tool_use_id", &b.toolUseID), wirejson.Into("is_error", &b.isError), wirejson.Into("tool_name", &b.toolName),
-		wirejson.Into("tool", &b.tool))
+		wirejson.Into("tool", &b.tool), wirejson.Into("encrypted_content", &b.encrypted))
 	if f := cmp.Or(field.Expect(wirejson.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
 		return f
 	}
@@ -195,8 +197,30 @@ func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 		return h.readCall(i, b)
 	case "thinking":
 		return h.readThinkingBlock(b)
+	case "compaction":
+		return h.readSummary(b)
 	}
 	return nil // all other blocks are left out: only models of another provider can read them
+}
+
+// readSummary reads a summary of the conversation: no message before it counts any more. One of another server is
+// read as it is. A block without a text is left out: that summary has failed.
+func (h *history) readSummary(b *rawBlock) *field.Error {
+	text, sealed := b.content, b.encrypted
+	if !text.Given() {
+		return nil
+	}
+	if f := cmp.Or(field.NonEmpty(text).In("content"), field.Optional(wirejson.KindString, sealed).In("encrypted_content")); f != nil {
+		return f
+	}
+	r := h.request
+	r.Messages, h.pendingCalls = r.Messages[:r.Repeated], nil
+	clear(r.deferred.described)
+	m := prompt.NewSummary(text.Text())
+	if sealed.Given() && seal.IsSealed(sealed.Text()) {
+		m = prompt.Message{Role: prompt.RoleSealed, Text: text, Item: sealed, Size: len(b.value)}
+	}
+	return h.add(m)
 }
 
 // addAssistantText adds a text of the model. White space alone is skipped, as clients do, too.

@@ -69,7 +69,7 @@ var readers = field.Readers[*Request]{
 	"temperature": unusedField("temperature", "1", wirejson.KindNumber),
 	"top_p":       unusedField("top_p", "1", wirejson.KindNumber),
 	"top_k":       unusedField("top_k", "", wirejson.KindNumber),
-	"compaction":  unusedField("compaction", "", wirejson.KindObject),
+	"compaction":  (*Request).readCompaction,
 
 	"context_management": func(r *Request, v wirejson.Value) *field.Error { r.contextManagement = v; return nil },
 
@@ -123,11 +123,15 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	if f := r.readSystem(r.system).In("system"); f != nil {
 		return f
 	}
+	r.Repeated = len(r.Messages)
 	if f := r.readMessages(r.messages).In("messages"); f != nil {
 		return f
 	}
 	if f := r.readChoice(r.toolChoice).In("tool_choice"); f != nil {
 		return f
+	}
+	if r.Shortening.Summary && r.contextManagement.Given() {
+		return field.Invalid("cannot be combined with context_management").In("compaction")
 	}
 	if f := r.editContext(r.contextManagement).In("context_management"); f != nil {
 		return f

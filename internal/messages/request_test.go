@@ -268,7 +268,7 @@ func TestModels(t *testing.T) {
 func TestRefused(t *testing.T) {
 	blocks := func(b string) string { return ask(`{"role":"user","content":[`+b+`]}`, "") }
 	with := func(more string) string { return ask(`{"role":"user","content":"q"}`, more) }
-	const tools = `{"type":"clear_tool_uses_20250919"`
+	const tools = clearEdit
 	const call = `{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"a","name":"f","input":{}}]}`
 	for body, want := range map[string]struct {
 		param string

@@ -48,7 +48,7 @@ func (m *Meta) message(content []block, end ending, u usage) message {
 	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u, contextManagement{m.applied}}
 }
 
-// usage is Anthropic's Usage. An input token counts in one of Input, CacheWrite and CacheRead.
+// usage is Anthropic's BetaUsage. An input token counts in one of Input, CacheWrite and CacheRead.
 type usage struct {
 	Input      int64 `json:"input_tokens"`
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
@@ -61,9 +61,21 @@ type usage struct {
 		Searches int `json:"web_search_requests"`
 	} `json:"server_tool_use,omitzero"`
 	Tier string `json:"service_tier"`
+	// Iterations has the use of summaries, which is not in the other members, and that of the answer.
+	Iterations []iteration `json:"iterations,omitempty"`
 	// Estimated is true if this server has estimated a part of the tokens, because the response
 	// was interrupted before its usage came. It is not a member of Anthropic's API.
 	Estimated bool `json:"estimated,omitempty"`
+}
+
+// iteration is a BetaCompactionIterationUsage or a BetaMessageIterationUsage.
+type iteration struct {
+	Type       string `json:"type"` // compaction or message
+	Input      int64  `json:"input_tokens"`
+	CacheWrite int64  `json:"cache_creation_input_tokens"`
+	CacheRead  int64  `json:"cache_read_input_tokens"`
+	Output     int64  `json:"output_tokens"`
+	Model      string `json:"model,omitempty"`
 }
 
 // usage returns the usage of a turn. searches is how many web searches the turn has made.
@@ -122,7 +134,8 @@ type block struct {
 	Signature *string         `json:"signature,omitempty"`
 	Text      *string         `json:"text,omitempty"`
 	Citations []citation      `json:"citations,omitempty"`
-	Content   []searchResult  `json:"content,omitzero"`
+	Content   any             `json:"content,omitempty"`           // a list of searchResult or, in a summary, *string
+	Encrypted any             `json:"encrypted_content,omitempty"` // *string
 }
 
 // The types of blocks.
@@ -132,6 +145,7 @@ const (
 	typeToolUse      = "tool_use"
 	typeSearch       = "server_tool_use"
 	typeSearchResult = "web_search_tool_result"
+	typeSummary      = "compaction"
 )
 
 // searchResult is a page that a web search has found (WebSearchResultBlock).

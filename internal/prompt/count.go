@@ -73,7 +73,9 @@ func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(strin
 			plain(call.Name)
 			quoted(call.Arguments)
 		}
-		plain(string(m.Item))
+		if m.Text == nil { // the text of a sealed summary may be known
+			plain(string(m.Item))
+		}
 	}
 	for _, t := range c.Choice.offeredTools(c.Tools) {
 		*frames++

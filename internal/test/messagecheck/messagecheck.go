@@ -21,6 +21,7 @@ type Message struct {
 	StopSequence *string         `json:"stop_sequence"`
 	StopDetails  json.RawMessage `json:"stop_details"`
 	Usage        Usage           `json:"usage"`
+	Management   json.RawMessage `json:"context_management"`
 }
 
 // Back returns the message as clients send it back.
@@ -34,6 +35,8 @@ func (m *Message) Back() map[string]any {
 			blocks = append(blocks, map[string]any{"type": "thinking", "thinking": b.Thinking, "signature": b.Signature})
 		case "tool_use":
 			blocks = append(blocks, map[string]any{"type": "tool_use", "id": b.ID, "name": b.Name, "input": b.Input})
+		case "compaction":
+			blocks = append(blocks, map[string]any{"type": "compaction", "content": b.Content, "encrypted_content": b.Encrypted})
 		}
 	}
 	return map[string]any{"role": "assistant", "content": blocks}
@@ -51,6 +54,7 @@ type Block struct {
 	Signature string            `json:"signature"`
 	Citations []json.RawMessage `json:"citations"`
 	Content   json.RawMessage   `json:"content"`
+	Encrypted *string           `json:"encrypted_content"`
 }
 
 // Usage is the usage of a message.
@@ -63,7 +67,17 @@ type Usage struct {
 	Details     struct {
 		Thinking int64 `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
-	ServiceTier string `json:"service_tier"`
+	ServiceTier string      `json:"service_tier"`
+	Iterations  []Iteration `json:"iterations"`
+}
+
+// Iteration is the usage of a summary or of an answer.
+type Iteration struct {
+	Type       string `json:"type"`
+	Input      int64  `json:"input_tokens"`
+	CacheWrite int64  `json:"cache_creation_input_tokens"`
+	CacheRead  int64  `json:"cache_read_input_tokens"`
+	Output     int64  `json:"output_tokens"`
 }
 
 // Whole reads the body of a message that was not streamed.
@@ -111,6 +125,9 @@ var members = map[string]func(*Block) bool{
 	"tool_use":               func(b *Block) bool { return b.ID != "" && b.Name != "" && isObject(b.Input) },
 	"server_tool_use":        func(b *Block) bool { return b.ID != "" && b.Name != "" && isObject(b.Input) },
 	"web_search_tool_result": func(b *Block) bool { return b.ToolUseID != "" && len(b.Content) > 0 && b.Content[0] == '[' },
+	"compaction": func(b *Block) bool {
+		return string(b.Content) == "null" && b.Encrypted == nil || len(b.Content) > len(`""`) && b.Encrypted != nil && *b.Encrypted != ""
+	},
 }
 
 func isObject(v json.RawMessage) bool {
@@ -191,6 +208,8 @@ type event struct {
 	Block   *Block          `json:"content_block"`
 	Delta   json.RawMessage `json:"delta"`
 	Usage   *Usage          `json:"usage"`
+
+	Management json.RawMessage `json:"context_management"`
 }
 
 // Event reads the next event.
@@ -250,7 +269,9 @@ func (r *Reader) end(e *event) error {
 		return errors.New("the end is within a block, or without a usage")
 	}
 	r.ended = true
-	r.Message.Usage = *e.Usage
+	if r.Message.Usage = *e.Usage; string(e.Management) != string(r.Message.Management) {
+		return errors.New("the edits of the context are not the same as at the beginning")
+	}
 	return json.Unmarshal(e.Delta, r.Message)
 }
 
@@ -261,7 +282,7 @@ func (r *Reader) block(name string, e *event) error {
 	}
 	switch name {
 	case "content_block_start":
-		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && string(b.Input) != "{}" {
+		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && string(b.Input) != "{}" || b.Type == "compaction" && (string(b.Content) != "null" || b.Encrypted != nil) {
 			return errors.New("a block that begins with something")
 		}
 		e.Block.Input = nil // until it is whole
@@ -298,6 +319,7 @@ func (r *Reader) endBlock() error {
 // deltas are the types of deltas of the types of blocks.
 var deltas = map[string]string{
 	"text_delta": "text", "citations_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use server_tool_use",
+	"compaction_delta": "compaction",
 }
 
 func (r *Reader) delta(data []byte, b *Block) error {
@@ -308,6 +330,8 @@ func (r *Reader) delta(data []byte, b *Block) error {
 		Signature string          `json:"signature"`
 		Partial   string          `json:"partial_json"`
 		Citation  json.RawMessage `json:"citation"`
+		Content   json.RawMessage `json:"content"`
+		Encrypted *string         `json:"encrypted_content"`
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
 		return err
@@ -315,9 +339,15 @@ func (r *Reader) delta(data []byte, b *Block) error {
 	if !strings.Contains(" "+deltas[d.Type]+" ", " "+b.Type+" ") {
 		return fmt.Errorf("a %s in a block of the type %s", d.Type, b.Type)
 	}
-	has := map[string]int{"text_delta": len(d.Text), "thinking_delta": len(d.Thinking), "signature_delta": len(d.Signature), "input_json_delta": len(d.Partial), "citations_delta": len(d.Citation)}
+	has := map[string]int{"text_delta": len(d.Text), "thinking_delta": len(d.Thinking), "signature_delta": len(d.Signature), "input_json_delta": len(d.Partial), "citations_delta": len(d.Citation), "compaction_delta": len(d.Content)}
 	if b.Signature != "" || has[d.Type] == 0 {
 		return errors.New("a delta without its member, or behind the signature")
+	}
+	if d.Type == "compaction_delta" {
+		if b.Encrypted != nil || string(b.Content) != "null" {
+			return errors.New("a second delta of a summary")
+		}
+		b.Content, b.Encrypted = d.Content, d.Encrypted
 	}
 	b.Text, b.Thinking, b.Signature = b.Text+d.Text, b.Thinking+d.Thinking, d.Signature
 	r.input.WriteString(d.Partial)
