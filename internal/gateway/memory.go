@@ -205,7 +205,7 @@ func (c *answerClaim) add(o *turn.Output) error {
 	c.size += int64(len(o.Text))
 	switch o.Kind {
 	case turn.OutputCall, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd,
-		turn.OutputAnnotations:
+		turn.OutputAnnotations, turn.OutputSummary:
 		c.size += itemOverhead + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning, turn.OutputText:
 		if o.Gap { // the output separates two parts of a summary, or two messages
