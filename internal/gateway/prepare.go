@@ -20,9 +20,6 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 		return apiErr
 	}
 	asked := decoded.Asked()
-	if apiErr = g.openSummaries(ex, asked); apiErr != nil {
-		return apiErr
-	}
 	if apiErr = g.fetchImages(ex.ctx, req.body, asked); apiErr != nil {
 		return apiErr
 	}
@@ -61,7 +58,7 @@ func (req *request) apiError(failure error) *apierror.Error {
 }
 
 // resolve completes a request: it encodes content that is not encoded yet, or adds the stored responses
-// and items to which the request refers. The memory for that is added to the claim of the body.
+// and items to which the request refers, and opens summaries. The memory for that is added to the claim of the body.
 func (g *Gateway) resolve(ex *exchange, req *request, decoded api.Request) *apierror.Error {
 	if q, ok := decoded.(api.EncodedRequest); ok {
 		if size := q.Encoded(); size > 0 && !req.body.Grow(size) {
@@ -70,9 +67,11 @@ func (g *Gateway) resolve(ex *exchange, req *request, decoded api.Request) *apie
 		return q.Encode()
 	}
 	if req.kept != nil {
-		return req.kept.resolve(ex, req.body)
+		if apiErr := req.kept.resolve(ex, req.body); apiErr != nil {
+			return apiErr
+		}
 	}
-	return nil
+	return g.openSummaries(ex, decoded.Asked())
 }
 
 // waitToCopy waits until a body of this size may be copied. The caller calls endCopy when the copies are
