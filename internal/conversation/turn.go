@@ -334,9 +334,8 @@ func (o *Opener) Chain(lease Lease, r *Request) *Chain {
 // the kept thread that has the longest part of its history. found is false if there is no such thread.
 func (o *Opener) Kept(ctx context.Context, lease Lease, plan *prompt.Plan, chain *Chain) (tokens int, found bool) {
 	_, _, _ = lease.Resume(func(all *Threads) bool {
-		kept, link := all.find(ctx, chain.Links)
-		if found = kept > 0; found {
-			tokens = kept
+		if kept, link := all.find(ctx, chain.Links); !found && kept > 0 {
+			tokens, found = kept, true
 			for _, item := range plan.History[link.Items:] {
 				tokens += len(item) / prompt.BytesPerToken
 			}
