@@ -27,6 +27,7 @@ type choice struct {
 	grant       *quota.Grant // counts the tokens for the key; nil: the key limits neither turns nor tokens
 	outputChars int          // characters of the answer so far
 	usedBefore  turn.End     // the usage of the request's turns before this one, see [shortening]
+	priceBefore turn.Price   // their price
 	modelAsked  bool         // the model was probably asked: missing counts are estimated even without an output
 }
 

@@ -62,7 +62,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 		Tools:      c.machine.Report(),
 		Overrides:  req.overrides,
 		Thread:     string(c.turn.Origin()),
-		Price:      c.machine.Price(),
+		Price:      c.priceBefore.Add(c.machine.Price()),
 		NotStored:  req.kept.notStored(),
 	}
 	record.Usage, record.Estimated = c.tokens()

@@ -129,10 +129,11 @@ func (s *shortening) next(ex *exchange, req *request) (apiErr *apierror.Error) {
 	} else if !s.alone && !s.whole {
 		s.covers = len(asked.Messages)
 	}
-	if s.turns == maxSummaries || tokens > s.fits && (s.covers == 0 || s.summary != "" && tokens >= s.tokens) {
+	if s.turns+int(float64(tokens)/(partShare*float64(s.fits))) >= maxSummaries || tokens > s.fits && (s.covers == 0 || s.summary != "" && tokens >= s.tokens) {
+		s.shrunk = maxShrinks // this error is final
 		return apierror.ContextTooLong.Newf("The conversation has about %d tokens, and no summary makes it fit the model's window: a part of it is too long.", tokens)
 	}
-	s.tokens, s.turns, s.summary = tokens, s.turns+1, ""
+	s.tokens, s.turns, s.summary, req.input = tokens, s.turns+1, "", int64(min(tokens, s.fits))
 	messages, wants := asked.Messages, asked.Shortening
 	if s.covers > 0 {
 		asked.Messages, asked.Shortening.Summary = messages[:s.covers], true
@@ -166,8 +167,8 @@ func (s *shortening) goesOn(c *choice, failure, err error) bool {
 // runNext starts and runs the turn after one that was not the last.
 func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err error) {
 	s, asked := run.req.shorter, run.req.shorter.decoded.Asked()
-	used, estimated := c.machine.Usage()
-	c.usedBefore = turn.End{Usage: c.usedBefore.Usage.Add(used), Estimated: c.usedBefore.Estimated || estimated}
+	used, estimated := c.tokens()
+	c.usedBefore, c.priceBefore = turn.End{Usage: used, Estimated: estimated}, c.priceBefore.Add(c.machine.Price())
 	c.machine.Reset(c.options) // the usage is counted now
 	c.turn.Close(false)
 	var content []byte
@@ -184,8 +185,7 @@ func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err
 	if apiErr := s.next(run.ex, run.req); apiErr != nil {
 		return apiErr, nil
 	}
-	total := c.usedBefore.Usage
-	if c.grant.LimitsTokens() && !c.grant.Raise(total.InputTokens+total.OutputTokens+int64(s.tokens)) {
+	if c.grant.LimitsTokens() && !c.grant.Raise(used.InputTokens+used.OutputTokens+run.req.input) {
 		return apierror.RateLimited.New("The conversation has to be summarised before it is answered, and the tokens of this API key do not suffice for that."), nil
 	}
 	run.ex.w.Header().Set(shortenedHeader, "true") // in vain if the answer has begun
