@@ -181,8 +181,10 @@ func (c *Conn) readLoop() {
 }
 
 func (c *Conn) dispatch(line []byte) {
-	if d, ok := parseDelta(line); ok {
-		c.handleDelta(&d)
+	if e := &c.in.scratch; parseDelta(line, e) {
+		if t := c.thread(e.threadID); t != nil {
+			t.acceptDelta(e)
+		}
 		return
 	}
 	if c.isEcho(line) {

@@ -1,64 +1,50 @@
 package codexrpc
 
-// delta is a parsed line from the app-server with a piece of text or of reasoning. Its strings may
-// share the line's memory.
-type delta struct {
-	kind                           EventKind
-	threadID, turnID, itemID, text string
-	index                          int
-}
-
-// parseDelta parses a delta in exactly the form that Codex writes. It is faster than [parseMessage]: nearly
-// all lines are deltas. It returns false for any other line.
-func parseDelta(line []byte) (d delta, ok bool) {
+// parseDelta reads a delta, a piece of text or of reasoning, into e, in exactly the form that Codex writes.
+// It is faster than [parseMessage]: nearly all lines are deltas. It returns false for any other line.
+func parseDelta(line []byte, e *Event) bool {
+	*e = Event{}
 	s := newScanner(line)
 	s.Expect(`{"method":"`)
 	switch {
 	case s.Skip(methodTextDelta):
-		d.kind = EventTextDelta
+		e.Kind = EventTextDelta
 	case s.Skip(methodReasoningDelta):
-		d.kind = EventReasoningDelta
+		e.Kind = EventReasoningDelta
 	default:
-		return delta{}, false
+		return false
 	}
 	s.Expect(`","params":{"threadId":`)
-	d.threadID = s.Text()
+	e.threadID = s.Text()
 	s.Expect(`,"turnId":`)
-	d.turnID = s.Text()
+	e.turnID = s.Text()
 	s.Expect(`,"itemId":`)
-	d.itemID = s.Text()
+	e.ItemID = s.Text()
 	s.Expect(`,"delta":`)
-	d.text = s.Text()
-	if d.kind == EventReasoningDelta && s.Skip(`,"summaryIndex":`) {
-		d.index = int(s.Integer())
+	e.Text = s.Text()
+	if e.Kind == EventReasoningDelta && s.Skip(`,"summaryIndex":`) {
+		e.Index = int(s.Integer())
 	}
 	s.Expect(`}`)
 	if s.Skip(`,"emittedAtMs":`) {
 		s.Integer()
 	}
 	s.Expect(`}`)
-	return d, s.OK() && s.Pos() == len(line)
-}
-
-func (c *Conn) handleDelta(d *delta) {
-	if t := c.thread(d.threadID); t != nil {
-		t.acceptDelta(d)
-	}
+	e.size = len(e.Text)
+	return s.OK() && s.Pos() == len(line)
 }
 
 // acceptDelta queues a delta of the running turn, and drops a delta of another turn.
-func (t *Thread) acceptDelta(d *delta) {
+func (t *Thread) acceptDelta(e *Event) {
 	t.mu.Lock()
 	turnID := t.turnID
-	t.modelWrote = t.modelWrote || turnID != "" && turnID == d.turnID
+	t.modelWrote = t.modelWrote || turnID != "" && turnID == e.turnID
 	t.mu.Unlock()
 	switch turnID {
 	case "": // the id is not known yet: Recv will drop the event of another turn
-		t.accept(&Event{
-			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
-		})
-	case d.turnID:
-		d.threadID, d.turnID, d.itemID = t.id, turnID, t.copyItemID(d.itemID)
-		t.queue.pushDelta(d)
+		t.accept(e)
+	case e.turnID:
+		e.threadID, e.turnID, e.ItemID = t.id, turnID, t.copyItemID(e.ItemID)
+		t.queue.pushDelta(e)
 	}
 }

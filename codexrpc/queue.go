@@ -118,23 +118,25 @@ const maxJoined = 2 << 10
 // pushDelta appends a delta of a thread's turn. If the last event in the queue is a delta of the
 // same item, pushDelta joins the two, up to maxJoined bytes. So a fast consumer gets each delta,
 // and a slow consumer gets fewer events and does not fall further behind.
-func (q *queue) pushDelta(d *delta) {
+func (q *queue) pushDelta(e *Event) {
 	q.mu.Lock()
 	if q.err != nil {
 		q.mu.Unlock()
 		return
 	}
-	joins, cost := q.canJoin(d), len(d.text)
+	joins, cost := q.canJoin(e), e.size
 	if !joins {
 		cost += eventOverhead
 	}
 	fits := q.addBytes(cost)
 	if fits {
+		text := e.Text // which shares the memory of the line
 		if !joins {
-			q.append(&Event{Kind: d.kind, Index: d.index, ItemID: d.itemID, threadID: d.threadID, turnID: d.turnID})
+			e.Text = ""
+			q.append(e)
 			q.deltaOpen, q.batch.text = true, q.batch.text[:0]
 		}
-		q.batch.text = append(q.batch.text, d.text...)
+		q.batch.text = append(q.batch.text, text...)
 	}
 	q.mu.Unlock()
 	if !joins || !fits { // otherwise the first delta of the event has already scheduled the wake
@@ -152,12 +154,12 @@ func (q *queue) append(e *Event) {
 }
 
 // canJoin reports whether a delta can be joined to the last event. The caller holds the lock.
-func (q *queue) canJoin(d *delta) bool {
-	if !q.deltaOpen || len(q.batch.text)+len(d.text) > maxJoined {
+func (q *queue) canJoin(e *Event) bool {
+	if !q.deltaOpen || len(q.batch.text)+len(e.Text) > maxJoined {
 		return false
 	}
 	last := &q.batch.events[len(q.batch.events)-1]
-	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == d.turnID
+	return last.Kind == e.Kind && last.Index == e.Index && last.ItemID == e.ItemID && last.turnID == e.turnID
 }
 
 // closeDelta moves the joined text of the batch to the last event. The caller holds the lock.
