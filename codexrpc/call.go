@@ -27,22 +27,17 @@ const (
 )
 
 type call struct {
-	method    string
-	params    any
-	result    any       // pointer to where the answer is decoded; nil: the answer is not decoded
-	callbacks callbacks // nil: no callbacks
-	deadline  time.Time // when the call is given up; zero: callTimeout after its start
-	// urgent means that the call needs no slot (see callTable) and is not retried.
-	urgent bool
-}
-
-type callbacks interface {
-	// onSent is called when the goroutine that writes to the connection has received the call.
-	onSent()
-	// onAnswer is called when the answer arrives, even with an error. The reading goroutine calls
-	// it before it reads on, so onAnswer must not block; answer is valid until it returns. If late
-	// is false, the call returns only after onAnswer. If late is true, the caller no longer waits.
-	onAnswer(answer message, late bool)
+	method   string
+	params   any
+	result   any       // pointer to where the answer is decoded; nil: the answer is not decoded
+	deadline time.Time // when the call is given up; zero: callTimeout after its start
+	urgent   bool      // the call needs no slot (see callTable) and is not retried
+	// onSent, if not nil, is called when the goroutine that writes to the connection has received the call.
+	onSent func()
+	// onAnswer, if not nil, is called when the answer arrives, even with an error. The reading goroutine
+	// calls it before it reads on, so it must not block; answer is valid until it returns. If late is
+	// false, the call returns only after onAnswer. If late is true, the caller no longer waits.
+	onAnswer func(answer message, late bool)
 }
 
 // pendingCall is a call that waits for its answer. The lock of its callTable guards it.
@@ -118,8 +113,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 		c.calls.unregister(id, p)
 		return context.Cause(ctx)
 	}
-	if spec.callbacks != nil {
-		spec.callbacks.onSent()
+	if spec.onSent != nil {
+		spec.onSent()
 	}
 	select {
 	case err = <-p.outcome:
@@ -170,8 +165,8 @@ func (c *Conn) handleAnswer(m message) {
 		c.logUnused("answer", "")
 		return
 	}
-	if p.callbacks != nil {
-		p.callbacks.onAnswer(m, late) // before freeSlot, so that Busy stays true if onAnswer adds a thread
+	if p.onAnswer != nil {
+		p.onAnswer(m, late) // before freeSlot, so that Busy stays true if onAnswer adds a thread
 	}
 	p.storeAnswer(m)
 	c.calls.freeSlot(p)
@@ -183,7 +178,7 @@ func (c *Conn) handleAnswer(m message) {
 // storeAnswer stores the error of an answer in p, or its result if the caller wants it.
 func (p *pendingCall) storeAnswer(answer message) {
 	switch {
-	case answer.isRefusal():
+	case answer.err != "" && answer.err != "null":
 		p.refusal = callError(p.method, answer.err)
 	case p.result != nil:
 		p.resultJSON = strings.Clone(answer.result)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the table. A call with callbacks stays registered after a timeout, for a late
+// maxAbandoned bounds the table. A call with onAnswer stays registered after a timeout, for a late
 // answer, unless more than maxAbandoned calls are registered.
 const maxAbandoned = 1024
 
@@ -138,13 +138,13 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.releaseAbandoned(id, p)
 }
 
-// releaseAbandoned frees the slot of a call that nobody waits for, and removes the call if it has
-// no callbacks or more than maxAbandoned calls are registered; callbacks also handle a late answer.
-// The caller holds the lock.
+// releaseAbandoned frees the slot of a call that nobody waits for, and removes the call if it has no
+// onAnswer, which also handles a late answer, or if more than maxAbandoned calls are registered. The caller
+// holds the lock.
 func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
-	if p.callbacks == nil || len(t.registered) > maxAbandoned {
+	if p.onAnswer == nil || len(t.registered) > maxAbandoned {
 		delete(t.registered, id)
 	}
 }

@@ -86,7 +86,7 @@ func NewConn(t Transport, opts Options) *Conn {
 	c := &Conn{
 		transport: t,
 		opts:      opts,
-		out:       newOutbox(),
+		out:       outbox{make(chan []byte), make(chan []byte, maxReplies), make(chan []byte, maxBuffers)},
 		calls:     newCallTable(),
 		server:    serverState{signInResult: make(chan error, 1)},
 		done:      make(chan struct{}),
@@ -208,7 +208,7 @@ func (c *Conn) dispatch(line []byte) {
 // Notifications about limits, the login and the configuration also update c.server. Events are dropped if
 // they are not used, or if their thread is not open.
 func (c *Conn) handleNotification(m message) {
-	if c.opts.Notified != nil && kindOf(m.method) == 0 {
+	if c.opts.Notified != nil && kinds[m.method] == 0 {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))
 	}
 	switch m.method {
@@ -229,7 +229,7 @@ func (c *Conn) handleNotification(m message) {
 	}
 	e := &c.in.scratch // parseMessage has read the notification into it
 	if e.Kind == 0 {   // the notification is no event, or an event that is not used
-		if kindOf(m.method) == 0 {
+		if kinds[m.method] == 0 {
 			c.logUnused("notification", m.method)
 		}
 		return

@@ -446,7 +446,7 @@ func FuzzStdio(f *testing.F) {
 		got := chunked(t, stream, int(most)+1)
 		var want []string
 		for line := range strings.SplitSeq(string(stream), "\n") {
-			if trimmed := string(trimSpace([]byte(line))); trimmed != "" {
+			if trimmed := strings.TrimSpace(line); trimmed != "" {
 				want = append(want, trimmed)
 			}
 		}

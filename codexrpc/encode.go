@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
 	"slices"
 	"strconv"
 	"strings"
@@ -134,37 +135,27 @@ func (c Config) appendJSON(dst []byte) ([]byte, error) {
 }
 
 // appendMap appends a JSON object: the fixed members as they are, then members, sorted by name.
-func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
-	type member struct {
-		name  string
-		value any
-	}
-	var buffer [8]member // enough for the settings of a thread
-	sorted := buffer[:0]
-	for name, value := range members {
-		sorted = append(sorted, member{name, value})
-	}
-	slices.SortFunc(sorted, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	dst = append(dst, '{')
-	needsComma := false
+func appendMap(dst []byte, members map[string]any, fixed ...Constant) (_ []byte, err error) {
+	separator := byte('{')
 	for _, f := range fixed {
 		if f != "" {
-			if needsComma {
-				dst = append(dst, ',')
-			}
-			dst, needsComma = append(dst, f...), true
+			dst, separator = append(append(dst, separator), f...), ','
 		}
 	}
-	for _, m := range sorted {
-		if needsComma {
-			dst = append(dst, ',')
-		}
-		needsComma = true
-		dst = append(wirejson.AppendString(dst, m.name), ':')
-		var err error
-		if dst, err = appendValue(dst, m.value); err != nil {
+	names := make([]string, 0, 8) // enough for the settings of a thread
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		dst = append(wirejson.AppendString(append(dst, separator), name), ':')
+		if dst, err = appendValue(dst, members[name]); err != nil {
 			return nil, err
 		}
+		separator = ','
+	}
+	if separator == '{' { // there are no members
+		dst = append(dst, '{')
 	}
 	return append(dst, '}'), nil
 }

@@ -144,9 +144,5 @@ func truncate(text string, maxBytes int) string {
 	return strings.Clone(wirejson.Truncate(text, maxBytes))
 }
 
-// timeoutError is the error of a call of this method that was not answered in time.
-type timeoutError string
-
-func (e timeoutError) Error() string { return string(e) + ": " + ErrTimeout.Error() }
-
-func (timeoutError) Unwrap() error { return ErrTimeout }
+// timeoutError returns the error of a call of this method that was not answered in time.
+func timeoutError(method string) error { return fmt.Errorf("%s: %w", method, ErrTimeout) }

@@ -29,13 +29,7 @@ type Probe struct {
 // megabytes of other messages may delay the answer. report gets each result, but after h.MaxMissed
 // missed probes in a row Monitor ends the connection with [ErrUnresponsive] instead.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
-	if !c.addTask() {
-		return
-	}
-	go func() {
-		defer c.tasks.Done()
-		c.probeUntilEnd(h, report)
-	}()
+	c.background(func(time.Time) { c.probeUntilEnd(h, report) }, nil)
 }
 
 // probeUntilEnd does the work of Monitor.

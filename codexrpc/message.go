@@ -57,7 +57,7 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	if !s.End() || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
-	if e.Kind = kindOf(m.method); e.Kind != 0 {
+	if e.Kind = kinds[m.method]; e.Kind != 0 {
 		e.setParams(valueOf(m.params))
 	}
 	return m, nil
@@ -81,8 +81,6 @@ func textAt[T string | []byte](object T, path ...string) string {
 	}
 	return ""
 }
-
-func (m *message) isRefusal() bool { return m.err != "" && m.err != "null" }
 
 func callError(method, body string) *CallError {
 	var v struct {

@@ -55,34 +55,20 @@ var unwantedNotifications = []string{
 	"turn/plan/updated",
 }
 
-// kindOf returns the kind of event for a notification of a turn, or 0 for other methods. It runs
-// for every line that parseDelta does not parse, so it uses a switch, which is faster than a map.
-func kindOf(method string) EventKind {
-	switch method {
-	case methodTextDelta: // for lines that parseDelta does not parse
-		return EventTextDelta
-	case methodReasoningDelta:
-		return EventReasoningDelta
-	case methodItemStarted:
-		return EventItemStarted
-	case methodItemCompleted:
-		return EventItemCompleted
-	case methodRawItemCompleted:
-		return eventRawItem
-	case methodResponseCompleted:
-		return EventResponseCompleted
-	case methodTokenUsage:
-		return EventTokenUsage
-	case methodError:
-		return EventError
-	case methodWarning:
-		return eventWarning
-	case methodTurnStarted:
-		return eventTurnStarted
-	case methodTurnCompleted:
-		return EventTurnCompleted
-	}
-	return 0
+// kinds has the kinds of events for the notifications of a turn. The deltas are for lines that parseDelta
+// does not parse.
+var kinds = map[string]EventKind{
+	methodTextDelta:         EventTextDelta,
+	methodReasoningDelta:    EventReasoningDelta,
+	methodItemStarted:       EventItemStarted,
+	methodItemCompleted:     EventItemCompleted,
+	methodRawItemCompleted:  eventRawItem,
+	methodResponseCompleted: EventResponseCompleted,
+	methodTokenUsage:        EventTokenUsage,
+	methodError:             EventError,
+	methodWarning:           eventWarning,
+	methodTurnStarted:       eventTurnStarted,
+	methodTurnCompleted:     EventTurnCompleted,
 }
 
 // setParams reads the params of a notification with a kind. e.Kind becomes 0 if this client does not

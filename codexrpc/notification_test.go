@@ -273,7 +273,7 @@ func TestUsageAdds(t *testing.T) {
 // TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
 	for _, method := range unwantedNotifications {
-		if kindOf(method) != 0 {
+		if kinds[method] != 0 {
 			t.Errorf("%s is used", method)
 		}
 	}
@@ -329,7 +329,7 @@ func openTestThread(c *Conn, id string) *Thread {
 	t := &Thread{id: id, conn: c}
 	t.queue.init(&c.in.wakeList)
 	c.addThread(t)
-	(*startingTurn)(t).onSent()
+	t.turnSent()
 	return t
 }
 

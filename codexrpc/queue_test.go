@@ -204,7 +204,7 @@ func TestBeginWakesOnce(t *testing.T) {
 	c.in.wakeList.transport = hasNext(true)
 	thread := openTestThread(c, benchThread)
 	p := c.calls.newPendingCall()
-	p.callbacks = (*startingTurn)(thread)
+	p.onSent, p.onAnswer = thread.turnSent, thread.turnAnswered
 	must.OK(t, c.calls.register(1, p))
 	lines := benchTurnLines()
 	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {

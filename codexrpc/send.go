@@ -45,10 +45,6 @@ func (o *outbox) keepBuffer(message []byte) {
 	}
 }
 
-func newOutbox() outbox {
-	return outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies), buffers: make(chan []byte, maxBuffers)}
-}
-
 var errNotReading = errors.New("the codex app-server does not read its input")
 
 // send hands a message to the goroutine that writes. It waits until that goroutine has written the

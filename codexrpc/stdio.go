@@ -60,7 +60,7 @@ func (s *Stdio) Read() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line = trimSpace(line); len(line) > 0 {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Stdio) HasNext() bool {
 	}
 	buffered, _ := s.br.Peek(s.br.Buffered())
 	end := bytes.IndexByte(buffered, '\n')
-	return end > 0 && len(trimSpace(buffered[:end])) > 0
+	return end > 0 && len(bytes.TrimSpace(buffered[:end])) > 0
 }
 
 // Write sends one message and a line end. It may overwrite the spare capacity of message.
@@ -143,16 +143,6 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 func (s *Stdio) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = errors.Join(s.w.Close(), s.r.Close()) })
 	return s.closeErr
-}
-
-func trimSpace(line []byte) []byte {
-	for len(line) > 0 && line[0] <= ' ' {
-		line = line[1:]
-	}
-	for len(line) > 0 && line[len(line)-1] <= ' ' {
-		line = line[:len(line)-1]
-	}
-	return line
 }
 
 // progressing is a Transport that counts signs that the app-server is alive: reads that returned

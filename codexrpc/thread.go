@@ -90,7 +90,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	t := &Thread{conn: c}
 	t.queue.init(&c.in.wakeList)
-	spec.callbacks = (*startingThread)(t)
+	spec.onAnswer = t.register
 	if err := c.call(ctx, spec); err != nil {
 		return nil, err
 	}
@@ -100,15 +100,9 @@ func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	return t, nil
 }
 
-// startingThread is a thread that is being started. It has the callbacks of the call that starts it.
-type startingThread Thread
-
-func (*startingThread) onSent() {}
-
-// onAnswer registers the thread before the next message is read, so that the thread gets all its
-// events. If the answer is late, onAnswer unloads the thread instead.
-func (s *startingThread) onAnswer(answer message, late bool) {
-	t := (*Thread)(s)
+// register registers the thread in the answer to the call that starts it, before the next message is read,
+// so that the thread gets all its events. If the answer is late, register unloads the thread instead.
+func (t *Thread) register(answer message, late bool) {
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
 	case late:
@@ -183,7 +177,7 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}
-	err := t.conn.call(ctx, call{method: methodTurnStart, params: &params, callbacks: (*startingTurn)(t)})
+	err := t.conn.call(ctx, call{method: methodTurnStart, params: &params, onSent: t.turnSent, onAnswer: t.turnAnswered})
 	if err == nil {
 		if t.currentTurnID() == "" {
 			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
@@ -222,21 +216,20 @@ func (t *Thread) notifyInputRead() {
 	}
 }
 
-// startingTurn is a thread whose methods are the callbacks of turn/start.
-type startingTurn Thread
-
-func (s *startingTurn) onSent() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.startSent = true
+// turnSent is the onSent of turn/start.
+func (t *Thread) turnSent() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startSent = true
 }
 
-func (s *startingTurn) onAnswer(answer message, late bool) {
+// turnAnswered is the onAnswer of turn/start.
+func (t *Thread) turnAnswered(answer message, late bool) {
 	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
-		(*Thread)(s).setTurnID(id)
+		t.setTurnID(id)
 	case late: // StartTurn has returned, and so cannot call endTurn
-		(*Thread)(s).endTurn(false) // turn/start was refused: there is no turn to wait for
+		t.endTurn(false) // turn/start was refused: there is no turn to wait for
 	}
 }
 

@@ -183,7 +183,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
-			pending := &pendingCall{call: call{callbacks: new(startingThread)}, outcome: make(chan error, 1)}
+			pending := &pendingCall{call: call{onAnswer: new(Thread).register}, outcome: make(chan error, 1)}
 			id := c.calls.lastID.Add(1)
 			must.OK(t, c.calls.register(id, pending))
 			c.calls.abandon(id, pending, true)

@@ -24,23 +24,18 @@ const (
 // is nil; released may close the connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
-// addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
-// nothing and returns false.
-func (c *Conn) addTask() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.tasks.Add(1)
-	}
-	return c.err == nil
-}
-
 // background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
 // from now. After f, background calls onDone if it is not nil. If the connection has ended,
 // background runs both without a goroutine, since every call that f makes fails immediately.
 func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	deadline := time.Now().Add(closeTimeout)
-	if !c.addTask() {
+	c.mu.Lock()
+	open := c.err == nil
+	if open {
+		c.tasks.Add(1)
+	}
+	c.mu.Unlock()
+	if !open {
 		f(deadline)
 		if onDone != nil {
 			onDone()
