@@ -73,24 +73,29 @@ func testCodexConversation(t *testing.T) {
 // TestCodexUpdates: with a provider that is named OpenAI, the CLI ends the input of each turn with a
 // configuration_update. The turns go on in one thread, each with its effort.
 func TestCodexUpdates(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	home, dir := codexHome(s, codexhome.Options{Name: "OpenAI"}), t.TempDir()
-	efforts := []string{"low", "high", "low"}
-	for i, effort := range efforts {
-		arguments := []string{"--model", "gpt-6.1-terra", "--config", "model_reasoning_effort=" + effort}
-		if i > 0 {
-			arguments = append(arguments, "resume", "--last")
-		}
-		if output, err := codexExecIn(s, home, dir, append(arguments, "say:All done.")...); err != nil || !strings.Contains(output, "All done.") {
-			t.Errorf("%v\n%s", err, output)
-		}
-	}
-	s.OneThread(len(efforts))
-	requests, prompts := s.Model.Requests(), s.Prompts()
-	for i, effort := range efforts {
-		if got := e2e.EffortOf(t, requests[i].Reasoning.Effort, prompts[i].Input); got != effort {
-			t.Errorf("request %d has the effort %q", i+1, got)
-		}
+	for way, sockets := range map[string]bool{"http": false, "websocket": true} {
+		t.Run(way, func(t *testing.T) {
+			s := e2e.NewSite(t, "")
+			home, dir := codexHome(s, codexhome.Options{Name: "OpenAI", WebSockets: sockets}), t.TempDir()
+			efforts := []string{"low", "high", "low"}
+			for i, effort := range efforts {
+				arguments := []string{"--model", "gpt-6.1-terra", "--config", "model_reasoning_effort=" + effort}
+				if i > 0 {
+					arguments = append(arguments, "resume", "--last")
+				}
+				arguments = append(arguments, `tool:1 client_exec {"input":"text(await tools.exec_command({cmd:'echo one'}))"}; then; say:All done.`)
+				if output, err := codexExecIn(s, home, dir, arguments...); err != nil || !strings.Contains(output, "All done.") {
+					t.Errorf("%v\n%s", err, output)
+				}
+			}
+			s.OneThread(2 * len(efforts))
+			requests, prompts := s.Model.Requests(), s.Prompts()
+			for i := range requests {
+				if got := e2e.EffortOf(t, requests[i].Reasoning.Effort, prompts[i].Input); got != efforts[i/2] {
+					t.Errorf("request %d has the effort %q", i+1, got)
+				}
+			}
+		})
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 	"github.com/caddy-codex/caddy-codex/internal/test/terminal"
 )
 
@@ -99,8 +101,9 @@ func TestCodexTerminal(t *testing.T) {
 			cli.start("resume", "--last")
 			cli.Wait("• Another model.")
 			cli.ask("say:Resumed.", "Resumed.")
-			last, _ := s.Model.Last()
-			if last.UserText() != "say:Resumed." || last.Model == "gpt-6.1-terra" || !strings.Contains(string(last.Body), "say:The first answer.") {
+			all := s.Model.Requests()
+			asked := slices.IndexFunc(all, func(r scriptedmodel.Request) bool { return r.UserText() == "say:Resumed." })
+			if last := all[asked]; last.Model == "gpt-6.1-terra" || !strings.Contains(string(last.Body), "say:The first answer.") {
 				t.Errorf("the model was sent %s", last.Body)
 			}
 		})
