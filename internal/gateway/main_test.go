@@ -21,7 +21,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	relay()
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds what must happen in the end, on a machine however busy.
 const patience = time.Minute

@@ -23,10 +23,12 @@ import (
 type shortening struct {
 	g       *Gateway
 	decoded api.Request
-	fits    int                 // how many tokens the conversation of a turn may have
+	above   int                 // the conversation is shortened if it has more tokens
+	fits    int                 // how many tokens the conversation of a turn that summarises may have
 	alone   bool                // the answer is itself a summary
 	chain   *conversation.Chain // of the conversation as the client sent it, if the client does not get the summary; else nil
 	begun   bool                // false: the conversation is shortened only if the model finds it too long
+	kept    int                 // an estimate of its tokens in the kept thread in which the first turn goes on; 0: there is none, or they do not fit
 
 	tokens  int    // an estimate of the conversation's tokens at the last turn
 	covers  int    // how many of its messages the current turn summarises; 0: it is the last turn
@@ -38,8 +40,11 @@ type shortening struct {
 
 const (
 	// fullShare is the share of the window that a conversation may fill: the tokens are an estimate, and
-	// the answer or the summary needs room, too.
+	// the answer needs room, too.
 	fullShare = 0.85
+	// summaryShare is the same for a turn that summarises. It is more, so that the turn can go on in the thread of
+	// a conversation that has just become too long.
+	summaryShare = 0.92
 	// partShare is the share of fits that a first part of a conversation may have.
 	partShare = 0.9
 	// maxSummaries bounds the summaries for one request; the largest body of a request needs some 40.
@@ -79,23 +84,22 @@ func (g *Gateway) plan(ex *exchange, req *request, decoded api.Request) (apiErr 
 func (g *Gateway) newShortening(decoded api.Request) *shortening {
 	asked := decoded.Asked()
 	wants := &asked.Shortening
-	s := &shortening{g: g, decoded: decoded, fits: math.MaxInt, tokens: asked.EstimateTokens(prompt.SampleBytes)}
-	if window := g.window(asked.Model); window > 0 {
-		s.fits = int(fullShare * float64(window))
+	s := &shortening{g: g, decoded: decoded, above: cmp.Or(wants.Above, math.MaxInt), fits: math.MaxInt, tokens: asked.EstimateTokens(prompt.SampleBytes)}
+	if window := float64(g.window(asked.Model)); window > 0 {
+		s.above, s.fits = min(s.above, int(fullShare*window)), int(summaryShare*window)
 	}
-	above := min(cmp.Or(wants.Above, math.MaxInt), s.fits)
-	wants.Summary = wants.Summary || wants.Pause && s.tokens > above
+	wants.Summary = wants.Summary || wants.Pause && s.tokens > s.above
 	if s.alone = wants.Summary; s.alone {
-		above = s.fits
+		s.above = s.fits
 	}
-	if s.begun = s.tokens > above; s.tokens <= above/2 {
+	if s.begun = s.tokens > s.above; s.tokens <= s.above/2 {
 		return nil
 	}
 	return s
 }
 
 // fitsKept reports whether the request goes on in a kept thread, in which the conversation has been
-// shortened before. It computes s.chain.
+// shortened before. It computes s.chain and s.kept.
 func (s *shortening) fitsKept(ex *exchange, req *request) bool {
 	lease, err := s.g.upstream.Lease()
 	if err != nil {
@@ -108,7 +112,10 @@ func (s *shortening) fitsKept(ex *exchange, req *request) bool {
 		return false
 	}
 	tokens, found := s.g.opener.Kept(ex.ctx, lease, req.plan, s.chain)
-	return found && tokens <= s.fits
+	if found && tokens <= s.fits {
+		s.kept = tokens
+	}
+	return found && tokens <= s.above
 }
 
 // stands returns the chain of the conversation for which the thread of the current turn stands, if that is
@@ -124,6 +131,9 @@ func (s *shortening) stands() *conversation.Chain {
 func (s *shortening) next(ex *exchange, req *request) (apiErr *apierror.Error) {
 	asked := s.decoded.Asked()
 	tokens := asked.EstimateTokens(prompt.SampleBytes)
+	if s.turns == 0 && s.kept > 0 {
+		tokens = s.kept
+	}
 	if s.covers = 0; tokens > s.fits {
 		s.covers = asked.Leading(partShare * float64(s.fits) / float64(tokens))
 	} else if !s.alone && !s.whole {

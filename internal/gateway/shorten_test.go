@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
@@ -460,3 +461,83 @@ func TestSummaryClaims(t *testing.T) {
 }
 
 func limitsOfTest() *quota.Limits { return quota.NewLimits(quota.NewLedger(time.Now), 0, false) }
+
+// askChat posts a conversation of chat completions, of user and assistant in turns.
+func askChat(t *testing.T, g *Gateway, members string, texts ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	messages := make([]string, len(texts))
+	for i, text := range texts {
+		messages[i] = item([]string{"user", "assistant"}[i%2], text)
+	}
+	return post(g, chatPath, `{"model":"m",`+members+`"messages":[`+strings.Join(messages, ",")+`]}`)
+}
+
+// windowed returns an upstream with the model, which has a window of so many tokens. It keeps threads.
+func (m *model) windowed(t testing.TB, window int) *fakeUpstream {
+	u := withWindow(t, window, playing(transcripts(t), fakecodex.Options{Turn: m.turn}))
+	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 24, Idle: time.Hour}
+	u.conversations = conversation.NewThreads(limits, func() bool { return false })
+	t.Cleanup(u.conversations.Close)
+	return u
+}
+
+// contexts returns the lines of turns with this text, whose model has read as many tokens as the text and the thread have.
+func contexts(text string) func(int, fakecodex.Asked) []string {
+	return func(_ int, a fakecodex.Asked) []string {
+		read := (len(a.History) + len(gjson.Get(a.Params, "input.0.text").String())) / len("word ")
+		return []string{
+			textPart(text), fmt.Sprintf(`item/completed {"item":{"type":"agentMessage","id":"m","text":%q}}`, text),
+			fmt.Sprintf(`rawResponse/completed {"usage":{"totalTokens":%d,"inputTokens":%d,"outputTokens":%d}}`, read+1, read, 1), completed,
+		}
+	}
+}
+
+// TestShortenedChat: with the option, a chat that would not fit is summarised in its own thread. It goes on in a
+// shorter one, although its client sends all of the history each time. If that thread is lost, it is
+// summarised anew.
+func TestShortenedChat(t *testing.T) {
+	m := newModel()
+	m.answer, m.summary = contexts("Fine."), contexts("All that was.")
+	u := m.windowed(t, 10_000)
+	g := newGateway(u, Options{MaxConcurrent: 2, Shorten: true})
+	var history []string
+	next := func() (turns []fakecodex.Asked) {
+		t.Helper()
+		before := len(m.asked())
+		history = append(history, fmt.Sprintf("%d %s", len(history), words(400)))
+		w := askChat(t, g, "", history...)
+		if turns = m.asked()[before:]; w.Code != http.StatusOK || content(w.Body.String()) != "Fine." {
+			t.Fatalf("%d: %d %s", len(history), w.Code, w.Body)
+		}
+		history = append(history, "Fine.")
+		if shortened := w.Header().Get(shortenedHeader) != ""; shortened != (len(turns) > 1) {
+			t.Errorf("%d: %d turns, shortened %t", len(history), len(turns), shortened)
+		}
+		must.Happen(t, "the thread is kept", func() bool { return u.conversations.Stats().Kept > 0 })
+		return turns
+	}
+	shortened, thread := 0, ""
+	for range 70 {
+		turns := next()
+		last := turns[len(turns)-1]
+		if thread != "" && turns[0].Thread != thread {
+			t.Errorf("after %d messages the first of %d turns is not in the thread of the last answer", len(history), len(turns))
+		}
+		if thread = last.Thread; len(turns) == 1 {
+			continue
+		}
+		if shortened++; len(turns) != 2 || !asksForSummary(turns[0]) || !strings.Contains(last.History, "All that was.") || strings.Contains(last.History, "word word") {
+			t.Errorf("after %d messages %d turns, the last with %.300q", len(history), len(turns), last.History)
+		}
+	}
+	if shortened < 3 {
+		t.Errorf("shortened %d times", shortened)
+	}
+	u.conversations.Follow(nil) // all threads are lost
+	if turns := next(); len(turns) < 4 {
+		t.Errorf("%d turns without the thread", len(turns))
+	}
+	if turns := next(); len(turns) != 1 {
+		t.Errorf("%d turns with a new thread", len(turns))
+	}
+}
