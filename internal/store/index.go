@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"container/list"
 	"time"
 )
@@ -13,8 +14,15 @@ type index struct {
 	maxAge   time.Duration
 	bytes    int64
 	byID     map[string]*indexed
-	byAge    *list.List // of *indexed, the last stored first
-	users    userShares
+	byAge    *list.List            // of *indexed, the last stored first
+	byUser   map[string]*userShare // the users who have entries
+}
+
+// userShare has the entries of one user.
+type userShare struct {
+	name    string
+	bytes   int64      // of the entries
+	entries *list.List // of *indexed, the last used first
 }
 
 // indexed is an entry of an [index].
@@ -28,13 +36,14 @@ type indexed struct {
 }
 
 func newIndex(maxBytes int64, maxAge time.Duration) index {
-	return index{maxBytes: maxBytes, maxAge: maxAge, byID: make(map[string]*indexed), byAge: list.New(), users: userShares{byName: make(map[string]*userShare)}}
+	return index{maxBytes: maxBytes, maxAge: maxAge, byID: make(map[string]*indexed), byAge: list.New(), byUser: make(map[string]*userShare)}
 }
 
 // fits reports whether there is room for an entry of a user. An entry may have all the room, or half
 // of it while another user has entries.
 func (x *index) fits(user string, size int64) bool {
-	return size <= x.maxBytes && (size <= x.maxBytes/2 || !x.users.hasOther(user))
+	isAlone := len(x.byUser) == 0 || len(x.byUser) == 1 && x.byUser[user] != nil
+	return size <= x.maxBytes && (size <= x.maxBytes/2 || isAlone)
 }
 
 // put adds an entry of a user, or changes the size of the entry with the same id, and marks the entry as
@@ -50,7 +59,10 @@ func (x *index) put(user, id string, size int64, stored, now time.Time) (dropped
 		k = nil
 	}
 	if k == nil {
-		k = &indexed{id: id, stored: stored, share: x.users.getOrAdd(user)}
+		if x.byUser[user] == nil {
+			x.byUser[user] = &userShare{name: user, entries: list.New()}
+		}
+		k = &indexed{id: id, stored: stored, share: x.byUser[user]}
 		k.usedElement, k.ageElement = k.share.entries.PushFront(k), x.byAge.PushFront(k)
 		x.byID[id] = k
 	}
@@ -64,9 +76,23 @@ func (x *index) put(user, id string, size int64, stored, now time.Time) (dropped
 		drop(oldest.Value.(*indexed))
 	}
 	for x.bytes > x.maxBytes {
-		drop(x.users.largest(k).entries.Back().Value.(*indexed))
+		drop(x.largest(k).entries.Back().Value.(*indexed))
 	}
 	return dropped, nil
+}
+
+// largest returns the largest share that has an entry to drop. The entry keep, which its user has used
+// last, is not to be dropped.
+func (x *index) largest(keep *indexed) (largest *userShare) {
+	for _, s := range x.byUser {
+		if s.entries.Back() == keep.usedElement { // it is the only entry of this share
+			continue
+		}
+		if largest == nil || cmp.Or(cmp.Compare(s.bytes, largest.bytes), cmp.Compare(s.name, largest.name)) > 0 {
+			largest = s
+		}
+	}
+	return largest
 }
 
 // isOld reports whether an entry is too old.
@@ -86,7 +112,7 @@ func (x *index) find(user, id string, now time.Time) *indexed {
 // resize changes the size of an entry, and nothing else.
 func (x *index) resize(k *indexed, size int64) {
 	x.bytes += size - k.size
-	x.users.addBytes(k.share, size-k.size)
+	k.share.bytes += size - k.size
 	k.size = size
 }
 
@@ -98,6 +124,7 @@ func (x *index) remove(k *indexed) {
 	k.share.entries.Remove(k.usedElement)
 	x.byAge.Remove(k.ageElement)
 	delete(x.byID, k.id)
-	x.bytes -= k.size
-	x.users.addBytes(k.share, -k.size)
+	if x.resize(k, 0); k.share.bytes == 0 {
+		delete(x.byUser, k.share.name)
+	}
 }

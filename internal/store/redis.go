@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -48,14 +49,9 @@ type Redis struct {
 	done sync.WaitGroup
 }
 
-// quietLogger drops the log of the Redis client, whose messages have no levels. Failures are logged
-// all the same: the client also returns them, and monitor logs them.
-type quietLogger struct{}
-
-// Printf does nothing.
-func (quietLogger) Printf(context.Context, string, ...any) {}
-
-func init() { redis.SetLogger(quietLogger{}) }
+// The log of the Redis client has no levels. Failures are logged all the same: the client also returns them,
+// and monitor logs them.
+func init() { logging.Disable() }
 
 // NewRedis returns a store. The store connects at its first use.
 func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
@@ -63,7 +59,7 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // its goroutines would never end
 	r := &Redis{
 		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), processID: rand.Text(),
-		logger: logger, watchers: newWatchers(),
+		logger: logger, watchers: &watchers{byID: make(map[string]chan struct{})},
 	}
 	r.cluster = sync.OnceValue(func() redis.UniversalClient {
 		o.IsClusterMode = true

@@ -19,7 +19,7 @@ func (r *Redis) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		message, err := subscription.ReceiveMessage(ctx)
 		if err == nil {
-			r.watchers.notify(message.Payload)
+			r.watchers.notify(message.Payload, nil)
 			continue
 		}
 		select {
@@ -35,8 +35,6 @@ type watchers struct {
 	byID map[string]chan struct{}
 }
 
-func newWatchers() *watchers { return &watchers{byID: make(map[string]chan struct{})} }
-
 // watch returns a channel. The channel is closed by notify, or after WatchTime.
 func (w *watchers) watch(id string) <-chan struct{} {
 	w.mu.Lock()
@@ -45,17 +43,14 @@ func (w *watchers) watch(id string) <-chan struct{} {
 	if changed == nil {
 		changed = make(chan struct{})
 		w.byID[id] = changed
-		time.AfterFunc(WatchTime, func() { w.closeChannel(id, changed) })
+		time.AfterFunc(WatchTime, func() { w.notify(id, changed) })
 	}
 	return changed
 }
 
-// notify wakes those who wait for a change of an entry.
-func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
-
-// closeChannel closes the present channel of an entry, if there is one. A timer passes its own channel as
-// expected: if another channel is present by then, closeChannel does nothing.
-func (w *watchers) closeChannel(id string, expected chan struct{}) {
+// notify wakes those who wait for a change of an entry: it closes the present channel, if there is one. A
+// timer passes its own channel as expected: if another one is present by then, notify does nothing.
+func (w *watchers) notify(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if current := w.byID[id]; current != nil && (expected == nil || current == expected) {

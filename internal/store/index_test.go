@@ -58,7 +58,7 @@ func TestShareOfMemory(t *testing.T) {
 			must.OK(t, m.Put(t.Context(), user, at, e))
 			after := m.held()
 			for other, bytes := range before {
-				if only := m.users.byName[user].entries.Len() == 1; other != user && after[other] < bytes && bytes < after[user] && !only {
+				if only := m.byUser[user].entries.Len() == 1; other != user && after[other] < bytes && bytes < after[user] && !only {
 					t.Fatalf("seed %d: %q has %d of %d bytes left beside %d of %q", seed, other, after[other], bytes, after[user], user)
 				}
 			}
@@ -79,12 +79,12 @@ func (m *Local) held() map[string]int64 {
 func checkSums(t *testing.T, m *Local) {
 	t.Helper()
 	held, sum := m.held(), int64(0)
-	for name, of := range m.users.byName {
+	for name, of := range m.byUser {
 		if sum += of.bytes; of.bytes != held[name] || of.bytes == 0 {
 			t.Fatalf("%q has %d bytes, but %d are counted", name, held[name], of.bytes)
 		}
 	}
-	if sum != m.bytes || sum > m.maxBytes || len(m.users.byName) != len(held) || len(m.users.heap) != len(held) || m.byAge.Len() != len(m.byID) {
-		t.Fatal(fmt.Sprint(sum, m.bytes, held, len(m.users.heap), m.byAge.Len(), len(m.byID)))
+	if sum != m.bytes || sum > m.maxBytes || len(m.byUser) != len(held) || m.byAge.Len() != len(m.byID) {
+		t.Fatal(fmt.Sprint(sum, m.bytes, held, m.byAge.Len(), len(m.byID)))
 	}
 }
