@@ -234,9 +234,5 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		}
 		all = append(all, pool.Server{Config: cfg, Processes: server.Processes, Limits: server.Conversations.limits()})
 	}
-	p, err := app.servers.Pool(all, pool.Policy{Name: policy.Policy, Reserve: policy.Reserve})
-	if same, ok := errors.AsType[*pool.SameError](err); ok {
-		return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", same.Index+1)
-	}
-	return p, err
+	return app.servers.Pool(all, pool.Policy{Name: policy.Policy, Reserve: policy.Reserve})
 }

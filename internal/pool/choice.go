@@ -30,26 +30,22 @@ type chooser struct {
 	Policy
 	servers int // how many app_servers the pool has
 
-	// marks makes equal members alternate. It has a number for each member. Among equal members,
-	// choose takes the one with the lowest mark, and raises that mark. low is the mark that the
-	// member chosen last had before choose raised it. A mark below low is treated as equal to low.
-	// Otherwise a member that was not ready for a while would get all requests when it returns.
-	marks []int64
-	low   int64
+	choices int64   // calls of choose
+	chosen  []int64 // for each member: the call that has chosen it last; 0: none has
 }
 
-// choose returns the index of the best of members, and raises its mark.
+// choose returns the index of the best of members. Equal members alternate.
 func (c *chooser) choose(members []candidate) int {
 	best := c.best(members)
-	c.low = c.mark(best)
-	c.marks[best] = c.low + 1
+	c.choices++
+	c.chosen[best] = c.choices
 	return best
 }
 
 // best returns the index of the best of members. Each call must get the same members in the same order.
 func (c *chooser) best(members []candidate) int {
-	if c.marks == nil {
-		c.marks = make([]int64, len(members))
+	if c.chosen == nil {
+		c.chosen = make([]int64, len(members))
 	}
 	best := 0
 	for i := range members {
@@ -60,11 +56,8 @@ func (c *chooser) best(members []candidate) int {
 	return best
 }
 
-// mark returns the mark of a member, or low if that is higher.
-func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
-
-// compare compares two members by readiness, readyAt (earlier is better), policy, turns and mark,
-// in this order. The result is negative if members[i] is better.
+// compare compares two members by readiness, readyAt (earlier is better), policy, turns, and which was not
+// chosen for longer, in this order. The result is negative if members[i] is better.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(
@@ -72,7 +65,7 @@ func (c *chooser) compare(members []candidate, i, j int) int {
 		a.readyAt.Compare(b.readyAt),
 		cmp.Compare(c.rank(a), c.rank(b)),
 		cmp.Compare(a.turns, b.turns),
-		cmp.Compare(c.mark(i), c.mark(j)),
+		cmp.Compare(c.chosen[i], c.chosen[j]),
 	)
 }
 

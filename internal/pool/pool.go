@@ -34,24 +34,15 @@ type Pool struct {
 	candidates []candidate // what chooser compares: one candidate for each member
 }
 
-// SameError means that two servers of a pool have the same configuration.
-type SameError struct {
-	Index int // of the second server, from 0
-}
-
-func (e *SameError) Error() string {
-	return fmt.Sprintf("app-server %d is the same as one before it", e.Index+1)
-}
-
 // Pool registers the processes of servers with the configuration, and returns their pool. It is
-// called before Start. The error is a [*SameError] if two servers have the same configuration.
+// called before Start. It fails if two servers have the same configuration.
 func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 	p := &Pool{configuration: c, chooser: chooser{Policy: policy, servers: len(servers)}}
 	for i, server := range servers {
 		for ordinal := range max(1, server.Processes) {
 			m := c.register(server.Config, ordinal, server.Limits)
 			if slices.Contains(p.members, m) {
-				return nil, &SameError{i}
+				return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", i+1)
 			}
 			p.members = append(p.members, m)
 			p.keepsThreads = append(p.keepsThreads, server.Limits.Max > 0)
@@ -100,9 +91,7 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 
 type requestLease struct {
 	*Pool
-	released  atomic.Bool
-	hasPicked atomic.Bool // a process was picked, so firstUse is in use
-	firstUse  turnUse     // the use of the first process that was picked; it is a part of this struct to save an allocation
+	released atomic.Bool
 }
 
 // Pick returns the member that is best for one more turn, and a function that releases the member.
@@ -123,7 +112,7 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 }
 
 // Peek returns the member that Pick would choose, and a function that releases the member. Unlike
-// Pick, it does not change the marks of the chooser.
+// Pick, it does not count as a choice.
 func (l *requestLease) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,15 +134,14 @@ func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 }
 
 // acquireFrom acquires the process of server, which serves the member with this index, and counts a
-// turn on it. The returned function undoes both.
+// turn on it. The first call of the returned function undoes both.
 func (l *requestLease) acquireFrom(index int, server *member) (conversation.Member, func()) {
-	process, u := server.acquire(), &l.firstUse
+	process := server.acquire()
 	process.turns.Add(1)
-	if l.hasPicked.Swap(true) {
-		u = new(turnUse)
-	}
-	u.member, u.process = server, process
-	return l.describe(index, process), u.release
+	return l.describe(index, process), sync.OnceFunc(func() {
+		process.turns.Add(-1)
+		server.release()
+	})
 }
 
 // describe returns the conversation.Member for the member with this index and its process. Threads
@@ -208,21 +196,6 @@ func (l *requestLease) Release() {
 	}
 }
 
-// turnUse is one use of a process that a lease has acquired from a member.
-type turnUse struct {
-	member   *member
-	process  *Process
-	released atomic.Bool
-}
-
-// release ends the use. Only the first call has an effect.
-func (u *turnUse) release() {
-	if !u.released.Swap(true) {
-		u.process.turns.Add(-1)
-		u.member.release()
-	}
-}
-
 // The kinds of a member's readiness, best first.
 const (
 	isReady = iota
@@ -269,9 +242,3 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 		c.readiness, c.readyAt = isWaiting, status.RetryAt
 	}
 }
-
-// Interface guards
-var (
-	_ conversation.Upstream = (*Pool)(nil)
-	_ conversation.Lease    = (*requestLease)(nil)
-)
