@@ -336,27 +336,8 @@ func (s *Scanner) skipEscape() {
 
 // Integer reads an integer. Other values are 0.
 func (s *Scanner) Integer() int64 {
-	s.Peek()
-	if n, ok := s.plainInteger(); ok {
-		return n
-	}
 	n, _ := strconv.ParseInt(s.Value(), 10, 64)
 	return n
-}
-
-// plainInteger reads the next number if it has only digits, at most 18, before a comma or a closing
-// brace, as nearly all have. Otherwise it reads nothing and returns false.
-func (s *Scanner) plainInteger() (n int64, ok bool) {
-	data, start, end := s.data, s.pos, s.pos
-	for ; end < len(data) && data[end]-'0' <= 9; end++ {
-		n = n*10 + int64(data[end]-'0')
-	}
-	if digits := end - start; digits == 0 || digits > 18 || digits > 1 && data[start] == '0' ||
-		end == len(data) || data[end] != ',' && data[end] != '}' {
-		return 0, false
-	}
-	s.pos = end
-	return n, true
 }
 
 func (s *Scanner) skipNumber() {
