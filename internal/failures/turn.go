@@ -93,29 +93,18 @@ func newError(c apierror.Class, message string, resets time.Time) *apierror.Erro
 	return apiErr
 }
 
-// pictureClasses maps the HTTP statuses of a provider that refuses a picture to classes of API errors. The
-// key 0 means that the provider did not answer. A status that is not in the map is a badGateway.
-var pictureClasses = map[int]apierror.Class{
-	0:                              badGateway,
-	http.StatusBadRequest:          apierror.BadRequest,
-	http.StatusUnauthorized:        unauthorized,
-	http.StatusForbidden:           noPictures,
-	http.StatusNotFound:            noPictures,
-	http.StatusTooManyRequests:     apierror.RateLimited,
-	http.StatusPaymentRequired:     quotaSpent,
-	http.StatusRequestTimeout:      apierror.TimedOut,
-	http.StatusGatewayTimeout:      apierror.TimedOut,
-	http.StatusUnprocessableEntity: apierror.BadRequest,
-}
-
+// fromPicture returns the error for a picture that the provider refuses. Some statuses mean something else
+// than for a turn.
 func fromPicture(e *turn.PictureError) *apierror.Error {
-	c, known := pictureClasses[e.Status]
+	c, known := statusClasses[e.Status]
 	switch {
 	case e.Spent:
 		c = quotaSpent
 	case e.Status == http.StatusBadRequest && e.Code == string(moderated.Code):
 		c = moderated
-	case !known:
+	case e.Status == http.StatusForbidden, e.Status == http.StatusNotFound:
+		c = noPictures
+	case !known, c == disconnected, c == upstreamError, c == overloaded, c == apierror.ContextTooLong:
 		c = badGateway
 	}
 	return newError(c, e.Message, e.ResetsAt)

@@ -110,8 +110,10 @@ func (l *Ledger) Restore(content []byte) error {
 	l.changes++
 	for name, used := range d.Accounts {
 		a := l.account(name)
-		for m, c := range used {
-			a.used[m] = a.used[m].addAll(c)
+		for m, parts := range used {
+			for _, c := range parts {
+				a.used[m] = a.used[m].add(c.part, c.n)
+			}
 		}
 	}
 	return nil

@@ -162,14 +162,6 @@ func (c counts) add(part, n int64) counts {
 	return slices.Insert(c, i, count{part, n})
 }
 
-// addAll adds other counts, which may be in any order.
-func (c counts) addAll(other counts) counts {
-	for _, o := range other {
-		c = c.add(o.part, o.n)
-	}
-	return c
-}
-
 // sum returns the sum of the counts of the part with the number oldest and of all later parts.
 func (c counts) sum(oldest int64) (n int64) {
 	for _, count := range c {

@@ -23,13 +23,6 @@ const (
 	Parked    State = "parked"    // answered; the turn waits for the results of its calls
 )
 
-// states are the states that an [Entry] can have. An Entry holds the index of its state as an atomic
-// integer.
-var states = [...]State{Waiting, Starting, Running, Answering}
-
-// answeringIndex is the index of Answering in states. [Entry.Add] sets this state.
-const answeringIndex = 3
-
 // Request is a request that is under way, as the page and the admin API show it. It has no text of
 // the conversation.
 type Request struct {
@@ -61,7 +54,7 @@ type Set struct {
 type Entry struct {
 	set        *Set
 	fixed      Request      // the fields that do not change
-	state      atomic.Int32 // index in states
+	state      atomic.Value // a State
 	process    atomic.Pointer[appserver.Process]
 	characters atomic.Int64
 }
@@ -90,8 +83,8 @@ func (e *Entry) Release() {
 	delete(e.set.entries, e)
 }
 
-// Enter changes the state to s, which must be one of states.
-func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
+// Enter changes the state.
+func (e *Entry) Enter(s State) { e.state.Store(s) }
 
 // SetProcess sets the process that runs the request. Only the first call has an effect, even if the
 // choices of the request run in several processes.
@@ -100,15 +93,15 @@ func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil,
 // Add counts characters of output that has arrived.
 func (e *Entry) Add(characters int) {
 	e.characters.Add(int64(characters))
-	if e.state.Load() != answeringIndex {
-		e.state.Store(answeringIndex)
+	if e.state.Load() != Answering {
+		e.Enter(Answering)
 	}
 }
 
 // Request returns the request as it is now, without the id of its app-server.
 func (e *Entry) Request() Request {
 	r := e.fixed
-	r.State = states[e.state.Load()]
+	r.State, _ = e.state.Load().(State)
 	r.Process = e.process.Load()
 	r.Characters = e.characters.Load()
 	return r
