@@ -3,9 +3,12 @@ package messages
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -13,213 +16,186 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// appliedEdit says what an edit of context_management has left out of the prompt.
-type appliedEdit struct {
-	Type     string `json:"type"`
-	ToolUses int    `json:"cleared_tool_uses,omitempty"`
-	Turns    int    `json:"cleared_thinking_turns,omitempty"`
-	Tokens   int    `json:"cleared_input_tokens"` // an estimate
-}
-
-// contextManagement is BetaContextManagementResponse.
+// contextManagement is BetaContextManagementResponse: the edits that have cleared something.
 type contextManagement struct {
-	Applied []appliedEdit `json:"applied_edits"`
+	Applied []json.RawMessage `json:"applied_edits"`
+	tokens  int               // that were cleared, an estimate
 }
 
-// editContext reads context_management, and edits the messages.
+// contextEdit is an edit: it clears uses of tools, or the reasoning in turns, or has the conversation summarised.
+type contextEdit struct {
+	unit             string    // what it clears: tool_uses, thinking_turns; empty: nothing
+	keep             int       // how many of the newest units stay
+	tokens, uses     int       // the edit is made beyond so many tokens of the prompt, or so many units
+	atLeast          int       // how many tokens it has to clear
+	excluded, inputs toolNames // the tools whose uses stay, and those whose inputs are cleared with the results
+	shortening       prompt.Shortening
+}
+
+// contextEdits are the edits by their types, with Anthropic's defaults.
+var contextEdits = map[string]contextEdit{
+	"clear_thinking_20251015":  {unit: "thinking_turns", keep: 1, tokens: -1, uses: math.MaxInt},
+	"clear_tool_uses_20250919": {unit: "tool_uses", keep: 3, tokens: 100_000, uses: math.MaxInt},
+	"compact_20260112":         {tokens: 150_000},
+}
+
+// read reads the options of the edit.
+func (e *contextEdit) read(v wirejson.Value) *field.Error {
+	var trigger, keep, atLeast, excluded, inputs, pause, instructions wirejson.Value
+	v.Pick(wirejson.Into("trigger", &trigger), wirejson.Into("keep", &keep), wirejson.Into("clear_at_least", &atLeast), wirejson.Into("exclude_tools", &excluded),
+		wirejson.Into("clear_tool_inputs", &inputs), wirejson.Into("pause_after_compaction", &pause), wirejson.Into("instructions", &instructions))
+	return cmp.Or(readAmount(trigger, map[string]*int{cmp.Or(e.unit, "input_tokens"): &e.uses, "input_tokens": &e.tokens}).In("trigger"),
+		readAmount(keep, map[string]*int{e.unit: &e.keep}).In("keep"), readAmount(atLeast, map[string]*int{"input_tokens": &e.atLeast}).In("clear_at_least"),
+		e.excluded.read(excluded).In("exclude_tools"), e.inputs.read(inputs).In("clear_tool_inputs"),
+		field.Bool(&e.shortening.Pause, pause).In("pause_after_compaction"), field.Text(&e.shortening.Instructions, instructions).In("instructions"))
+}
+
+// readAmount reads an optional object such as {"type":"tool_uses","value":3} into the number of its type. Other
+// numbers become infinite, as does that of thinking turns for "all".
+func readAmount(v wirejson.Value, numbers map[string]*int) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	for _, n := range numbers {
+		*n = math.MaxInt
+	}
+	if numbers["thinking_turns"] != nil && v.Is("all") {
+		return nil
+	}
+	var kind, value wirejson.Value
+	if v.Kind() == wirejson.KindObject {
+		v.PickTyped(&kind, wirejson.Into("value", &value))
+	}
+	name, _ := kind.AsText()
+	n, err := strconv.ParseUint(string(value), 10, 31)
+	if numbers[name] == nil || err != nil || n == 0 && name == "thinking_turns" {
+		return field.Invalid("must have a type (%s) and a number as value", strings.Join(slices.Sorted(maps.Keys(numbers)), " or "))
+	}
+	*numbers[name] = int(n)
+	return nil
+}
+
+// toolNames are the names of tools; "" stands for all.
+type toolNames map[string]bool
+
+func (t *toolNames) read(v wirejson.Value) *field.Error {
+	if *t = (toolNames{"": v.IsTrue()}); v.Kind() == wirejson.KindBool {
+		return nil
+	}
+	return field.Elements(v, prompt.MaxTools, "names", func(_ int, v wirejson.Value) *field.Error {
+		name, _ := v.AsText()
+		(*t)[name] = true
+		return field.NonEmpty(v)
+	})
+}
+
+// editContext reads context_management, and makes its edits in their order.
 func (r *Request) editContext(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	r.applied = []appliedEdit{}
+	r.management = &contextManagement{Applied: []json.RawMessage{}}
 	var edits wirejson.Value
 	f := field.Object(v, wirejson.Into("edits", &edits))
-	return cmp.Or(f, field.Elements(edits, 3, "edits", r.edit).In("edits"))
-}
-
-// edit reads and makes an edit of context_management, and adds it to r.applied if it has left out anything.
-func (r *Request) edit(_ int, v wirejson.Value) *field.Error {
-	var kind, trigger, keep, atLeast, excluded, inputs, pause, instructions wirejson.Value
-	f := field.Typed(&kind, v, wirejson.Into("trigger", &trigger), wirejson.Into("keep", &keep), wirejson.Into("clear_at_least", &atLeast),
-		wirejson.Into("exclude_tools", &excluded), wirejson.Into("clear_tool_inputs", &inputs),
-		wirejson.Into("pause_after_compaction", &pause), wirejson.Into("instructions", &instructions))
-	if f != nil {
-		return f
-	}
-	done := appliedEdit{Type: kind.Text()}
-	switch done.Type {
-	case "clear_thinking_20251015":
-		kept := 1
-		f = readAmount(keep, amounts{"thinking_turns": &kept, "all": &kept}).In("keep")
-		done.Turns, done.Tokens = r.clearThinking(kept)
-	case "clear_tool_uses_20250919":
-		c := toolClearing{tokens: 100_000, uses: math.MaxInt, keep: 3, excluded: toolNames{}, inputs: toolNames{}}
-		f = cmp.Or(readAmount(trigger, amounts{"input_tokens": &c.tokens, "tool_uses": &c.uses}).In("trigger"),
-			readAmount(keep, amounts{"tool_uses": &c.keep}).In("keep"), readAmount(atLeast, amounts{"input_tokens": &c.atLeast}).In("clear_at_least"),
-			c.excluded.read(excluded).In("exclude_tools"), c.inputs.read(inputs).In("clear_tool_inputs"))
-		done.ToolUses, done.Tokens = r.clearToolUses(&c)
-	case "compact_20260112":
-		r.Shortening.Above = 150_000 // Anthropic's default
-		f = cmp.Or(readAmount(trigger, amounts{"input_tokens": &r.Shortening.Above}).In("trigger"),
-			field.Bool(&r.Shortening.Pause, pause).In("pause_after_compaction"), r.readInstructions(instructions))
-		if f == nil && r.Shortening.Above < 50_000 {
-			f = field.Invalid("must be at least 50000").In("value").In("trigger")
-		}
-	default:
-		f = field.Invalid("must be clear_thinking_20251015, clear_tool_uses_20250919 or compact_20260112").In("type")
-	}
-	if done.Turns+done.ToolUses > 0 {
-		r.applied = append(r.applied, done)
-	}
-	return f
-}
-
-// amounts are where [readAmount] stores a number, by the number's type.
-type amounts = map[string]*int
-
-// readAmount reads an optional object such as {"type":"tool_uses","value":3}. The numbers of other types become infinite.
-func readAmount(v wirejson.Value, all amounts) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	kind, value := v, wirejson.Value(nil)
-	if !v.Is("all") {
-		if f := field.Typed(&kind, v, wirejson.Into("value", &value)); f != nil {
+	return cmp.Or(f, field.Elements(edits, len(contextEdits), "edits", func(_ int, v wirejson.Value) *field.Error {
+		var kind wirejson.Value
+		if f := field.Typed(&kind, v); f != nil {
 			return f
 		}
-	}
-	for _, other := range all {
-		*other = math.MaxInt
-	}
-	n := all[kind.Text()]
-	switch {
-	case n == nil:
-		return field.Invalid("must be %s", strings.Join(slices.Sorted(maps.Keys(all)), " or ")).In("type")
-	case kind.Is("all"): // it has no value
-	case value.Equals("0") && !kind.Is("thinking_turns"):
-		*n = 0
-	default:
-		return cmp.Or(field.Expect(wirejson.KindNumber, value), field.Limit(n, value)).In("value")
-	}
-	return nil
-}
-
-// clearThinking removes the model's reasoning except that of the newest turns with reasoning. A turn begins with a
-// user's message, unless that is a text beside results. clearThinking returns how many turns it has changed, and about
-// how many tokens it has removed.
-func (r *Request) clearThinking(keep int) (turns, tokens int) {
-	var firsts []int // of each turn with reasoning, the index of the first item
-	begins := true   // the turn has no reasoning yet
-	for i, m := range r.Messages {
-		if m.Role == prompt.RoleUser && !begins {
-			begins = r.Messages[i-1].Role != prompt.RoleTool
-		} else if isReasoning(m) && begins {
-			firsts, begins = append(firsts, i), false
+		e, known := contextEdits[kind.Text()]
+		if !known {
+			return field.Invalid("must be one of %s", strings.Join(slices.Sorted(maps.Keys(contextEdits)), ", ")).In("type")
 		}
-	}
-	if turns = len(firsts) - keep; turns <= 0 {
-		return 0, 0
-	}
-	older, newer := r.Messages[:firsts[turns]], r.Messages[firsts[turns]:]
-	tokens = estimate(older)
-	older = slices.DeleteFunc(older, isReasoning)
-	r.Messages = append(older, newer...)
-	return turns, tokens - estimate(older)
-}
-
-func isReasoning(m prompt.Message) bool {
-	return bytes.HasPrefix(m.Item, []byte(`{"type":"reasoning"`))
-}
-
-// estimate returns about how many tokens messages have.
-func estimate(messages []prompt.Message) int {
-	c := prompt.Conversation{Messages: messages}
-	return c.EstimateTokens(0)
-}
-
-// toolClearing is a clear_tool_uses edit.
-type toolClearing struct {
-	tokens, uses  int // the edit is made beyond so many of either
-	keep, atLeast int // how many uses stay; how many tokens it has to save
-
-	excluded, inputs toolNames
-}
-
-// toolNames is a set of tools. "" stands for all tools.
-type toolNames map[string]bool
-
-// read reads a list of names, or a boolean for all tools or none.
-func (t toolNames) read(v wirejson.Value) *field.Error {
-	if t[""] = v.IsTrue(); v.Kind() == wirejson.KindBool {
+		if f := e.read(v); f != nil {
+			return f
+		}
+		if e.unit == "" {
+			if r.Shortening, r.Shortening.Above = e.shortening, e.tokens; e.tokens < 50_000 {
+				return field.Invalid("must be at least 50000").In("trigger")
+			}
+		} else if n, tokens := r.clear(&e); n > 0 {
+			r.management.tokens += tokens
+			r.management.Applied = append(r.management.Applied, fmt.Appendf(nil, `{"type":%q,"cleared_%s":%d,"cleared_input_tokens":%d}`, kind.Text(), e.unit, n, tokens))
+		}
 		return nil
-	}
-	return field.Elements(v, prompt.MaxTools, "names", func(_ int, v wirejson.Value) *field.Error {
-		f := field.NonEmpty(v)
-		if f == nil {
-			t[v.Text()] = true
-		}
-		return f
-	})
-}
-
-// toolUse is a result and its call. arguments are those that the call has once the use is cleared, which saves so many tokens.
-type toolUse struct {
-	result    *prompt.Message
-	call      *prompt.Call
-	arguments wirejson.Value
-	savings   int
+	}).In("edits"))
 }
 
 // clearedResult is what the model gets in place of a result.
 var clearedResult = wirejson.Value(`"[This result was removed to shorten the conversation. Call the tool again if you need it.]"`)
 
-// clearToolUses clears the results of old tool uses, and returns how many, and about how many tokens that has saved.
-// It decides after each message what to clear of those before. So requests of the same conversation agree: between two
-// edits, each prompt begins with the one before, which the provider has in its cache.
-func (r *Request) clearToolUses(c *toolClearing) (cleared, tokens int) {
-	calls := make(map[string]*prompt.Call) // the newest call with each id
-	var uses []toolUse
-	size, due, savings := r.EstimateTokens(0)-estimate(r.Messages), 0, 0 // the tokens so far; uses[cleared:due] can be cleared
+// change puts a message in the place of another one.
+type change struct {
+	of *prompt.Message
+	to prompt.Message // empty: none
+}
+
+// clear makes an edit, and returns how many units it has cleared, and how many tokens. A turn begins with a message of
+// the user's that follows no result. clear decides after each message what to clear of those before. So a later request
+// agrees: between two edits, a prompt begins with the one before, which the provider has in its cache.
+func (r *Request) clear(e *contextEdit) (cleared, tokens int) {
+	calls := make(map[string]*prompt.Message) // the newest one with each id
+	var units [][]change
+	begins, due, savings := true, 0, 0                    // the turn has no reasoning yet; units[cleared:due] are next
+	size := r.EstimateTokens(0) - estimate(r.Messages...) // of the prompt so far
 	for i := range r.Messages {
 		m := &r.Messages[i]
-		size += estimate(r.Messages[i : i+1])
-		for k := range m.Calls {
-			calls[m.Calls[k].ID.Text()] = &m.Calls[k]
+		size += estimate(*m)
+		switch {
+		case len(m.Calls) > 0:
+			calls[m.Calls[0].ID.Text()] = m
+		case m.Role == prompt.RoleUser && !begins:
+			begins = r.Messages[i-1].Role != prompt.RoleTool
+		case m.Role == prompt.RoleTool && e.unit == "tool_uses":
+			if use, name := r.toolUse(calls[m.CallID.Text()], m, e.inputs); !e.excluded[name] {
+				units = append(units, use)
+			}
+		case bytes.HasPrefix(m.Item, []byte(`{"type":"reasoning"`)) && e.unit == "thinking_turns":
+			if begins {
+				units, begins = append(units, nil), false
+			}
+			units[len(units)-1] = append(units[len(units)-1], change{of: m})
 		}
-		if m.Role == prompt.RoleTool {
-			if use, name := r.newUse(calls[m.CallID.Text()], m, c.inputs); !c.excluded[name] {
-				uses = append(uses, use)
+		for ; due < len(units)-e.keep; due++ {
+			for _, c := range units[due] {
+				savings += max(0, estimate(*c.of)-estimate(c.to))
 			}
 		}
-		for ; due < len(uses)-c.keep; due++ {
-			savings += uses[due].savings
-		}
-		if size <= c.tokens && len(uses)-cleared <= c.uses || savings < c.atLeast {
+		if size <= e.tokens && len(units)-cleared <= e.uses || savings < e.atLeast {
 			continue
 		}
-		for _, use := range uses[cleared:due] {
-			use.result.Text, use.result.Content, use.call.Arguments = clearedResult, nil, use.arguments
+		for _, c := range slices.Concat(units[cleared:due]...) {
+			*c.of = c.to
 		}
 		cleared, tokens, size, savings = due, tokens+savings, size-savings, 0
 	}
+	r.Messages = slices.DeleteFunc(r.Messages, func(m prompt.Message) bool { return m.Role == "" })
 	return cleared, tokens
 }
 
-// newUse returns the use of a tool, and the tool's name. emptied are the tools whose inputs are cleared, too.
-func (r *Request) newUse(call *prompt.Call, result *prompt.Message, emptied toolNames) (u toolUse, name string) {
-	u = toolUse{result, call, call.Arguments, 0}
-	u.savings = max(0, estimate([]prompt.Message{*result})-estimate([]prompt.Message{{Text: clearedResult}}))
-	name, empty := call.Name, wirejson.Value(`"{}"`)
+// estimate returns about how many tokens messages have.
+func estimate(messages ...prompt.Message) int {
+	c := prompt.Conversation{Messages: messages}
+	return c.EstimateTokens(0)
+}
+
+// toolUse returns the changes that clear a use of a tool, and the tool's name.
+func (r *Request) toolUse(call, result *prompt.Message, emptied toolNames) (use []change, name string) {
+	cleared, c := *result, call.Calls[0]
+	cleared.Text, cleared.Content = clearedResult, nil
+	name, c.Arguments = c.Name, wirejson.Value(`"{}"`)
 	if name == r.deferred.functionName {
-		if called, _, ok := unwrapCall(call.Arguments.Text()); ok {
-			name, empty = called, wirejson.AppendString(nil, r.deferred.wrapArguments(called, emptyInput))
+		if called, _, ok := unwrapCall(call.Calls[0].Arguments.Text()); ok {
+			name, c.Arguments = called, wirejson.AppendString(nil, r.deferred.wrapArguments(called, emptyInput))
 		}
 	}
+	use = []change{{result, cleared}}
 	if emptied[name] || emptied[""] {
-		u.arguments = empty
-		u.savings += max(0, len(call.Arguments)-len(empty)) / prompt.BytesPerToken
+		emptyCall := *call
+		emptyCall.Calls = []prompt.Call{c}
+		use = append(use, change{call, emptyCall})
 	}
-	return u, name
+	return use, name
 }
 
 // readCompaction reads the field compaction, which asks for a summary in place of an answer.
@@ -229,12 +205,5 @@ func (r *Request) readCompaction(v wirejson.Value) *field.Error {
 	}
 	var kind, instructions wirejson.Value
 	f := field.Typed(&kind, v, wirejson.Into("instructions", &instructions))
-	return cmp.Or(f, field.OneOf(new(string), []string{"summarize"}, kind).In("type"), r.readInstructions(instructions))
-}
-
-// readInstructions reads what the model gets in place of the server's request for a summary.
-func (r *Request) readInstructions(v wirejson.Value) *field.Error {
-	f := field.Text(&r.Shortening.Instructions, v)
-	r.Shortening.Instructions = strings.TrimSpace(r.Shortening.Instructions)
-	return f.In("instructions")
+	return cmp.Or(f, field.OneOf(new(string), []string{"summarize"}, kind).In("type"), field.Text(&r.Shortening.Instructions, instructions).In("instructions"))
 }

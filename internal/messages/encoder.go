@@ -263,8 +263,8 @@ func (e *Encoder) finish(out *turn.Output) {
 	if e.Streams() {
 		data := wirejson.Append(append(e.Take(), `{"type":"message_delta","delta":`...), e.ending)
 		data = wirejson.Append(append(data, `,"usage":`...), e.usage)
-		if e.meta.applied != nil {
-			data = wirejson.Append(append(data, `,"context_management":`...), contextManagement{e.meta.applied})
+		if e.meta.management != nil {
+			data = wirejson.Append(append(data, `,"context_management":`...), e.meta.management)
 		}
 		e.Send("message_delta", append(data, '}'))
 		e.Emit("message_stop", messageStop)

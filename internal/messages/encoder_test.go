@@ -207,7 +207,7 @@ func TestStreamedEqualsWhole(t *testing.T) {
 		meta := testMeta
 		meta.Thinking, meta.CallsInText = Thinking(r.IntN(3)), r.IntN(4) == 0
 		if r.IntN(4) == 0 {
-			meta.applied = []appliedEdit{{Type: "clear_thinking_20251015", Turns: r.IntN(3)}}[:r.IntN(2)]
+			meta.management = &contextManagement{Applied: []json.RawMessage{[]byte(`{"type":"x"}`)}[:r.IntN(2)]}
 		}
 		return client(meta)
 	}

@@ -27,7 +27,7 @@ type Request struct {
 	thinkingBudget   int    // budget_tokens of the field thinking; 0: it is not given
 	thinkingDisabled bool   // the field thinking has the type disabled; false: it has another type or is not given
 
-	applied []appliedEdit // the edits of context_management that have left something out; nil: the field is not given
+	management *contextManagement // what context_management has cleared; nil: the field is not given
 
 	// The values of the members that are read after all others.
 	system, messages, tools, toolChoice, contextManagement wirejson.Value
@@ -137,6 +137,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		return f
 	}
 	r.chooseEffort()
+	r.Shortening.Instructions = strings.TrimSpace(r.Shortening.Instructions)
 	return r.CheckRemoteImages().In("messages")
 }
 

@@ -121,8 +121,8 @@ func TestShortening(t *testing.T) {
 		`"compaction":{"type":"summarize","instructions":7}`:                                                           "compaction.instructions",
 		`"compaction":{"type":"summarize"},"context_management":{}`:                                                    "compaction",
 		`"context_management":{},"compaction":{"type":"summarize"}`:                                                    "compaction",
-		`"context_management":{"edits":[{"type":"compact_20260112","trigger":{"type":"tool_uses","value":60000}}]}`:    "context_management.edits[0].trigger.type",
-		`"context_management":{"edits":[{"type":"compact_20260112","trigger":{"type":"input_tokens","value":49999}}]}`: "context_management.edits[0].trigger.value",
+		`"context_management":{"edits":[{"type":"compact_20260112","trigger":{"type":"tool_uses","value":60000}}]}`:    "context_management.edits[0].trigger",
+		`"context_management":{"edits":[{"type":"compact_20260112","trigger":{"type":"input_tokens","value":49999}}]}`: "context_management.edits[0].trigger",
 		`"context_management":{"edits":[{"type":"compact_20260112","pause_after_compaction":1}]}`:                      "context_management.edits[0].pause_after_compaction",
 		`"context_management":{"edits":[{"type":"compact_20260112","instructions":[]}]}`:                               "context_management.edits[0].instructions",
 	} {

@@ -18,7 +18,7 @@ type Meta struct {
 	Priority    bool   // the request asks the provider for the service tier priority
 	InputTokens int64  // an estimate of the input's tokens, for the beginning of a stream and for a turn without a usage
 
-	applied []appliedEdit // see [Request]
+	management *contextManagement // see [Request]
 }
 
 // Meta returns the Meta of the answer. id becomes the id of the message.
@@ -26,7 +26,7 @@ func (r *Request) Meta(id string) Meta {
 	return Meta{
 		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.functionName,
 		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.EstimateTokens(0)),
-		applied: r.applied,
+		management: r.management,
 	}
 }
 
@@ -41,11 +41,11 @@ type message struct {
 	Container json.RawMessage `json:"container"` // always null
 	Usage     usage           `json:"usage"`
 
-	Management contextManagement `json:"context_management,omitzero"`
+	Management *contextManagement `json:"context_management,omitempty"`
 }
 
 func (m *Meta) message(content []block, end ending, u usage) message {
-	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u, contextManagement{m.applied}}
+	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u, m.management}
 }
 
 // usage is Anthropic's BetaUsage. An input token counts in one of Input, CacheWrite and CacheRead.

@@ -136,7 +136,7 @@ func TestContextEdits(t *testing.T) {
 		}
 	})
 	failed := runSDK(s, e2e.Fields{"context_management": e2e.Fields{"edits": []any{e2e.Fields{"type": "clear_01"}}}}, "", "Hi")[0][0]
-	if failed.Status != 400 || !strings.Contains(failed.Error, "context_management.edits.0.type: must be clear_thinking_20251015, ") {
+	if failed.Status != 400 || !strings.Contains(failed.Error, "context_management.edits.0.type: must be one of clear_thinking_20251015, ") {
 		t.Errorf("%+v", failed)
 	}
 }
