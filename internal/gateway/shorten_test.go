@@ -208,6 +208,29 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// TestCompactedGoesOn: a client that sends only what POST /v1/responses/compact has answered, and a question, gives the
+// model all that the developer and the user have said.
+func TestCompactedGoesOn(t *testing.T) {
+	m := newModel()
+	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2})
+	w := post(g, "/v1/responses/compact", `{"model":"m","instructions":"Be kind.","input":[`+item("developer", "the rule")+","+item("user", "the wish")+","+item("assistant", "gone")+`]}`)
+	output := gjson.GetBytes(w.Body.Bytes(), "output").Raw
+	if strings.Contains(output, "Be kind.") {
+		t.Errorf("the client sends its instructions anyway: %s", output)
+	}
+	w = post(g, responsesPath, `{"model":"m","instructions":"Be kind.","input":`+strings.TrimSuffix(output, "]")+","+item("user", "And?")+`]}`)
+	last := m.asked()[len(m.asked())-1]
+	all := gjson.Get(last.ThreadParams, "baseInstructions").String() + last.History
+	if w.Code != http.StatusOK || strings.Contains(all, "gone") || strings.Count(all, "Be kind.") != 1 {
+		t.Errorf("%d %s: %q", w.Code, w.Body, all)
+	}
+	for _, text := range []string{"the rule", "the wish", "All that was."} {
+		if !strings.Contains(all, text) {
+			t.Errorf("%q is not in %q", text, all)
+		}
+	}
+}
+
 // TestSummaryFails: what the client gets if there is no summary, is never an error of the server: Codex would send
 // the conversation again and again. An answer does without one that the model did not write.
 func TestSummaryFails(t *testing.T) {

@@ -70,10 +70,11 @@ func (s *Encoder) compactedJSON() []byte {
 	}{s.state.ID, "response.compaction", s.state.CreatedAt, output, s.state.Usage})
 }
 
-// userMessages returns the user's messages of the whole conversation, as items with ids.
+// userMessages returns the user's and the developer's messages of the whole conversation, as items with ids.
 func (r *Request) userMessages() (items []json.RawMessage) {
 	for i := range r.Messages {
-		if m := r.Messages[i]; m.Role == prompt.RoleUser {
+		m := r.Messages[i]
+		if m.Role == prompt.RoleUser || i >= r.Repeated && (m.Role == prompt.RoleDeveloper || m.Role == prompt.RoleSystem) {
 			item := inputItem{kind: typeMessage, message: m}
 			items = append(items, item.storedJSON(responseid.Item("msg", r.Suffix, "i"+strconv.Itoa(i))))
 		}
