@@ -213,7 +213,7 @@ func TestCompact(t *testing.T) {
 func TestCompactedGoesOn(t *testing.T) {
 	m := newModel()
 	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2})
-	w := post(g, "/v1/responses/compact", `{"model":"m","instructions":"Be kind.","input":[`+item("developer", "the rule")+","+item("user", "the wish")+","+item("assistant", "gone")+`]}`)
+	w := post(g, "/v1/responses/compact", `{"model":"m","instructions":"Be kind.","input":[`+item("developer", "the rule")+","+item("user", "the wish")+","+item("assistant", "I answered")+`]}`)
 	output := gjson.GetBytes(w.Body.Bytes(), "output").Raw
 	if strings.Contains(output, "Be kind.") {
 		t.Errorf("the client sends its instructions anyway: %s", output)
@@ -221,7 +221,7 @@ func TestCompactedGoesOn(t *testing.T) {
 	w = post(g, responsesPath, `{"model":"m","instructions":"Be kind.","input":`+strings.TrimSuffix(output, "]")+","+item("user", "And?")+`]}`)
 	last := m.asked()[len(m.asked())-1]
 	all := gjson.Get(last.ThreadParams, "baseInstructions").String() + last.History
-	if w.Code != http.StatusOK || strings.Contains(all, "gone") || strings.Count(all, "Be kind.") != 1 {
+	if w.Code != http.StatusOK || strings.Contains(all, "I answered") || strings.Count(all, "Be kind.") != 1 {
 		t.Errorf("%d %s: %q", w.Code, w.Body, all)
 	}
 	for _, text := range []string{"the rule", "the wish", "All that was."} {
