@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // Client is a session of a client.
@@ -116,8 +118,18 @@ func (c *codex) Ask(ctx context.Context, prompt string) (string, error) {
 	return string(text), errors.Join(err, os.Remove(answer))
 }
 
-// model is one with functions in the ordinary form.
-const model = "gpt-5.5"
+const (
+	// model is one with functions in the ordinary form.
+	model = "gpt-5.5"
+	// sdkModel is what SDKs ask: the same with the window of the session.
+	sdkModel = "gpt-marathon"
+)
+
+// SetWindow gives the models of a plan, and what they are scripted by, a window for the clients of this package.
+func SetWindow(plan *planbackend.Backend, scripted *scriptedmodel.Server, tokens int) error {
+	scripted.SetWindow(tokens)
+	return plan.AddModel(sdkModel, model, map[string]any{"context_window": tokens, "max_context_window": tokens})
+}
 
 // tail returns the end of what a client has said.
 func tail(output []byte) []byte { return output[max(0, len(output)-1000):] }
@@ -176,10 +188,10 @@ func newScript(name string, p Place) (*script, error) {
 		return nil, err
 	}
 	s := &script{tool: "run_command", stderr: stderr}
-	s.command = exec.Command("node", filepath.Join(p.Clients, "endless.js"), name, p.URL, fmt.Sprint(p.limit()), p.claude())
+	s.command = exec.Command("node", filepath.Join(p.Clients, "endless.js"), name, p.URL, fmt.Sprint(p.limit()), sdkModel, p.claude())
 	s.command.Dir, s.command.Env, s.command.Stderr = p.Dir, p.environ(), stderr
 	if name == "agent" {
-		s.tool, s.command.Env = "Bash", p.claudeEnviron()
+		s.tool, s.command.Env = "Bash", append(p.claudeEnviron(), "ANTHROPIC_MODEL="+model)
 	}
 	prompts, err := s.command.StdinPipe()
 	if err != nil {

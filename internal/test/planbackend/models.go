@@ -9,11 +9,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // catalogueTimeout bounds a run of codex for its catalogue, which takes a tenth of a second.
@@ -112,10 +109,18 @@ func (b *Backend) AddModel(slug, like string, changes map[string]any) error {
 		return err
 	}
 	for _, entry := range models {
-		if gjson.GetBytes(entry, "slug").Str != like {
+		var members map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(entry))
+		decoder.UseNumber()
+		if err := decoder.Decode(&members); err != nil {
+			return fmt.Errorf("an entry of the models: %w", err)
+		}
+		if members["slug"] != like {
 			continue
 		}
-		added, err := changed(entry, map[string]any{"slug": slug, "display_name": slug}, changes)
+		members["slug"], members["display_name"] = slug, slug
+		maps.Copy(members, changes)
+		added, err := json.Marshal(members)
 		if err != nil {
 			return err
 		}
@@ -123,34 +128,4 @@ func (b *Backend) AddModel(slug, like string, changes map[string]any) error {
 		return nil
 	}
 	return fmt.Errorf("there is no model %s", like)
-}
-
-// SetWindow gives all models in the list a context window of so many tokens.
-func (b *Backend) SetWindow(tokens int) error {
-	models, err := b.Models()
-	if err != nil {
-		return err
-	}
-	models = slices.Clone(models)
-	for i, entry := range models {
-		if models[i], err = changed(entry, map[string]any{"context_window": tokens, "max_context_window": tokens}); err != nil {
-			return err
-		}
-	}
-	b.SetModels(models)
-	return nil
-}
-
-// changed returns an entry of the list with changes of its members.
-func changed(entry json.RawMessage, changes ...map[string]any) (json.RawMessage, error) {
-	var members map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(entry))
-	decoder.UseNumber()
-	if err := decoder.Decode(&members); err != nil {
-		return nil, fmt.Errorf("an entry of the models: %w", err)
-	}
-	for _, some := range changes {
-		maps.Copy(members, some)
-	}
-	return json.Marshal(members)
 }

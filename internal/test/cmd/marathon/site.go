@@ -61,10 +61,9 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 	if s.model, err = rig.NewPlan(o.Codex, o.webSockets); err != nil {
 		return s, err
 	}
-	if err := s.model.Plan.SetWindow(o.Window); err != nil {
+	if err := marathon.SetWindow(s.model.Plan, s.model.Server, o.Window); err != nil {
 		return s, err
 	}
-	s.model.SetWindow(o.Window)
 	if s.log, err = os.OpenFile(cmp.Or(o.log, os.DevNull), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return s, err
 	}

@@ -1,4 +1,4 @@
-// A session that does not end: node endless.js KIND BASE_URL LIMIT CLAUDE
+// A session that does not end: node endless.js KIND BASE_URL LIMIT MODEL CLAUDE
 //
 // Each line of the input is a prompt as JSON, each line of the output {"answer": TEXT} or {"error":
 // TEXT}. The history is made short in the way KIND when it has more than LIMIT tokens. CLAUDE is the
@@ -11,9 +11,11 @@ import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
 import { apiKey } from './shared.js';
 
-const [kind, gateway, limit, claude] = process.argv.slice(2);
+const [kind, gateway, limit, model, claude] = process.argv.slice(2);
 const threshold = Number(limit);
-const model = 'gpt-5.5';
+
+// Anthropic's API takes no lower one; the model's window may be smaller.
+const LEAST_TRIGGER = 50_000;
 
 const name = 'run_command';
 const description = 'Runs a command in a shell.';
@@ -108,7 +110,7 @@ const kinds = {
 
   anthropic: () => {
     const { messages } = new Anthropic({ baseURL: gateway, apiKey, maxRetries: 0 }).beta;
-    const edits = [{ type: 'compact_20260112', trigger: { type: 'input_tokens', value: threshold } }];
+    const edits = [{ type: 'compact_20260112', trigger: { type: 'input_tokens', value: Math.max(threshold, LEAST_TRIGGER) } }];
     const tools = [{ name, description, input_schema: schema }];
     const common = { model, max_tokens: 4096, system: instructions, tools, betas: ['compact-2026-01-12'], context_management: { edits } };
     let history = [];
@@ -128,7 +130,7 @@ const kinds = {
   agent: () => {
     let session;
     return async (prompt) => {
-      const options = { pathToClaudeCodeExecutable: claude, model, resume: session, allowedTools: ['Bash'] };
+      const options = { pathToClaudeCodeExecutable: claude, resume: session, allowedTools: ['Bash'] };
       for await (const message of query({ prompt, options })) {
         if (message.type !== 'result') continue;
         session = message.session_id;

@@ -17,13 +17,12 @@ func TestEndless(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
 	const window = 20_000
-	must.OK(t, s.Plan.SetWindow(window))
-	s.Model.SetWindow(window)
+	must.OK(t, marathon.SetWindow(s.Plan, s.Model, window))
 	s.Serve("")
 	s.WaitReady()
 	clients, err := filepath.Abs("../clients")
 	must.OK(t, err)
-	for _, name := range []string{"codex", "codex-openai", "openai", "openai-stored", "openai-compact"} {
+	for _, name := range []string{"codex", "codex-openai", "openai", "openai-stored", "openai-compact", "anthropic"} {
 		t.Run(name, func(t *testing.T) {
 			front, err := marathon.NewFront(s.URL)
 			must.OK(t, err)
