@@ -62,9 +62,7 @@ func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, er
 	return result, err
 }
 
-// call calls a method. Unless the call is urgent, it waits for a free slot, and tries again if the
-// app-server is overloaded. It gives up when ctx ends or at spec.deadline. It returns the same errors as
-// Call.
+// call does the work of [Call]. It gives up at spec.deadline, too.
 func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -175,7 +173,6 @@ func (c *Conn) handleAnswer(m message) {
 	}
 }
 
-// storeAnswer stores the error of an answer in p, or its result if the caller wants it.
 func (p *pendingCall) storeAnswer(answer message) {
 	switch {
 	case answer.err != "" && answer.err != "null":
@@ -185,7 +182,6 @@ func (p *pendingCall) storeAnswer(answer message) {
 	}
 }
 
-// decodeResult returns the app-server's refusal, or decodes the result unless p.result is nil.
 func (p *pendingCall) decodeResult() error {
 	if p.refusal != nil {
 		return p.refusal

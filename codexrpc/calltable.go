@@ -62,8 +62,7 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister removes a call that was never sent, unless the call has been removed already, for example
-// by a timeout.
+// unregister removes a call that was never sent, unless a timeout has removed it already.
 func (t *callTable) unregister(id int64, p *pendingCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +93,8 @@ func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	return true
 }
 
-// setTimer makes expireDue run at the given time or earlier. All calls share one timer, since a
-// timer for each call would cost as much as the call itself. The caller holds the lock.
+// setTimer makes expireDue run at the given time or earlier. All calls share one timer: a timer for each
+// would cost as much as the call itself. The caller holds the lock.
 func (t *callTable) setTimer(at time.Time) {
 	switch {
 	case t.timer == nil:
@@ -149,8 +148,7 @@ func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call, if the call has one. While the call is registered, the
-// caller must hold the lock.
+// freeSlot gives back the slot of a call, if it has one. While the call is registered, the caller holds the lock.
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.hasSlot {
 		p.hasSlot = false
@@ -174,8 +172,7 @@ func (t *callTable) fail(err error) {
 	t.registered = nil // a nil map reads as empty; register adds nothing after the end
 }
 
-// removeAnswered removes and returns the call that an answer with this id belongs to, or returns
-// nil. late reports that nobody waits for the answer any more.
+// removeAnswered removes and returns the call of an answer, or nil. late: nobody waits for it any more.
 func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(idJSON, 10, 64)
 	t.mu.Lock()
@@ -188,8 +185,7 @@ func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
 	return p, p.abandoned
 }
 
-// countTimeout counts a call that has timed out, and requests a probe of the app-server. The caller
-// holds the lock.
+// countTimeout counts a call that has timed out, and requests a probe. The caller holds the lock.
 func (t *callTable) countTimeout(method string) {
 	t.timeouts[method]++
 	select {

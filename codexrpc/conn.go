@@ -204,9 +204,8 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification passes an event to its thread, and any other notification to opts.Notified.
-// Notifications about limits, the login and the configuration also update c.server. Events are dropped if
-// they are not used, or if their thread is not open.
+// handleNotification passes an event to its thread, if that is open, and any other notification to
+// opts.Notified. Notifications about limits, the login and the configuration also update c.server.
 func (c *Conn) handleNotification(m message) {
 	if c.opts.Notified != nil && kinds[m.method] == 0 {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))
@@ -276,8 +275,8 @@ var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers a request from the app-server; it never blocks. A tool call that an open
-// thread accepts is answered by the thread, when the client has sent the result.
+// handleRequest answers a request from the app-server; it never blocks. A tool call that an open thread
+// accepts is answered when the client has sent the result.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

@@ -160,8 +160,7 @@ func appendMap(dst []byte, members map[string]any, fixed ...Constant) (_ []byte,
 	return append(dst, '}'), nil
 }
 
-// encodeCall encodes a call as one line. It writes to buffer if the line fits; otherwise it
-// allocates. The returned slice usually has spare capacity for a newline.
+// encodeCall encodes a call as one line, in buffer if it fits, usually with spare capacity for a newline.
 func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
@@ -182,8 +181,7 @@ func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, err
 	return append(line, '}'), err
 }
 
-// callHead returns the beginning of a call, with room for parameters of size bytes. It writes to
-// buffer if buffer is large enough.
+// callHead returns the beginning of a call, with room for parameters of size bytes, in buffer if it fits.
 func callHead(buffer []byte, id int64, method string, size int) []byte {
 	const overhead = 256 // for the other members of the call, and the JSON around the texts
 	if cap(buffer) < size+overhead {

@@ -65,7 +65,6 @@ const (
 	maxConfigWarning    = 1 << 10 // bytes
 )
 
-// storeConfigWarning stores the text of a warning that the whole configuration is ignored.
 func (c *Conn) storeConfigWarning(params string) {
 	summary := textAt(params, "summary")
 	if !strings.HasPrefix(summary, ignoredConfigPrefix) {
@@ -171,8 +170,7 @@ const UnknownVersion = "unknown"
 
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
-// supportedVersion returns the version in a user agent "name/0.169.0 (…)", with an error if it is
-// too old, or [UnknownVersion] if it cannot be parsed.
+// supportedVersion returns the version in a user agent "name/0.169.0 (…)", with an error if it is too old.
 func supportedVersion(userAgent string) (string, error) {
 	match := versionPattern.FindStringSubmatch(userAgent)
 	if match == nil {

@@ -68,7 +68,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// progress returns the transport's count (see [progressing]), or 0 if the transport does not count.
+// progress returns the transport's count (see [progressing]), or 0.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()

@@ -72,8 +72,7 @@ const maxNesting = 512
 
 func newScanner(line []byte) wirejson.Scanner { return wirejson.NewScanner(line, maxNesting) }
 
-// textAt follows a path of members into an object and returns the string there, or "" if there is
-// none. It does not read the object beyond that string.
+// textAt returns the string at a path of members in an object, or "". It does not read beyond that string.
 func textAt[T string | []byte](object T, path ...string) string {
 	s := newScanner(wirejson.View(object))
 	if s.Find(path...) {
@@ -148,9 +147,9 @@ func (c *Conn) isEcho(line []byte) bool {
 	return false
 }
 
-// lastID returns the value of the last member with this name in a line or a part of a line, or "" if
-// there is none. It searches from the end, since the ids follow the item, which may be large. The
-// search for `"name":"` cannot match inside a string, since JSON escapes quotes in strings.
+// lastID returns the value of the last member with this name in a line or a part of a line, or "". It searches
+// from the end, since the ids follow the item, which may be large. `"name":"` cannot match inside a string,
+// since JSON escapes quotes there.
 func lastID(line []byte, name string) string {
 	member := []byte(`"` + name + `":"`)
 	at := bytes.LastIndex(line, member)
@@ -161,8 +160,8 @@ func lastID(line []byte, name string) string {
 	return string(id)
 }
 
-// isInput reports whether a line with this method is about a message that the model did not write.
-// isInput reads only the beginning of the line, so the rest may be missing.
+// isInput reports whether a line with this method is about a message that the model did not write. It reads
+// only the beginning of the line, so the rest may be missing.
 func isInput(method string, line []byte) bool {
 	switch kind := textAt(line, "params", "item", "type"); method {
 	case methodItemStarted, methodItemCompleted:
@@ -180,8 +179,7 @@ var ErrMessageTooLarge = errors.New("message too large")
 // ends has the ids of the thread and the turn.
 const keptBytes = 1 << 10
 
-// tooLargeError is the error for a message that was skipped. The transport writes the skipped bytes
-// to the tooLargeError, which keeps only the first and the last of them.
+// tooLargeError is the error for a message that was skipped. The transport writes the message to it.
 type tooLargeError struct {
 	limit      int // in bytes
 	head, tail []byte

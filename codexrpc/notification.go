@@ -71,8 +71,7 @@ var kinds = map[string]EventKind{
 	methodTurnCompleted:     EventTurnCompleted,
 }
 
-// setParams reads the params of a notification with a kind. e.Kind becomes 0 if this client does not
-// use the notification, say because it repeats an input item.
+// setParams reads the params of a notification. e.Kind becomes 0 if the notification is not used.
 func (e *Event) setParams(params wirejson.Value) {
 	var threadID, turnID, itemID, delta, index, item, turn, used, total, price, willRetry, failure, message wirejson.Value
 	params.Pick(wirejson.Into("threadId", &threadID), wirejson.Into("turnId", &turnID), wirejson.Into("itemId", &itemID),
@@ -105,8 +104,7 @@ func (e *Event) setParams(params wirejson.Value) {
 	}
 }
 
-// textOf returns the text of a string, which shares the memory of the line. Of other values it
-// returns "".
+// textOf returns the text of a string, which shares the memory of the line, or "" for another value.
 func textOf(v wirejson.Value) string {
 	text, _ := v.AsText()
 	return text
@@ -146,7 +144,6 @@ func (e *Event) setItem(item wirejson.Value) {
 	}
 }
 
-// pictureFailure reads why a picture could not be made, or returns nil if the value is no object.
 func pictureFailure(failure wirejson.Value) *TurnError {
 	if failure.Kind() != wirejson.KindObject {
 		return nil
@@ -270,7 +267,6 @@ func (e *Event) setAnnotations(content wirejson.Value) {
 // turns use only some millions.
 const maxTokens = 1 << 40
 
-// usage reads the counts of tokens in an object. It returns nil for any other value.
 func usage(counts wirejson.Value) *Usage {
 	if counts.Kind() != wirejson.KindObject {
 		return nil

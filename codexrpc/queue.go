@@ -144,7 +144,7 @@ func (q *queue) pushDelta(e *Event) {
 	}
 }
 
-// append appends an event. The caller holds the lock.
+// append and the functions after it up to clear are called with the lock held.
 func (q *queue) append(e *Event) {
 	q.closeDelta()
 	if q.batch == nil {
@@ -153,7 +153,7 @@ func (q *queue) append(e *Event) {
 	q.batch.events = append(q.batch.events, *e)
 }
 
-// canJoin reports whether a delta can be joined to the last event. The caller holds the lock.
+// canJoin reports whether a delta can be joined to the last event.
 func (q *queue) canJoin(e *Event) bool {
 	if !q.deltaOpen || len(q.batch.text)+len(e.Text) > maxJoined {
 		return false
@@ -162,7 +162,7 @@ func (q *queue) canJoin(e *Event) bool {
 	return last.Kind == e.Kind && last.Index == e.Index && last.ItemID == e.ItemID && last.turnID == e.turnID
 }
 
-// closeDelta moves the joined text of the batch to the last event. The caller holds the lock.
+// closeDelta moves the joined text of the batch to the last event.
 func (q *queue) closeDelta() {
 	if q.deltaOpen {
 		q.batch.events[len(q.batch.events)-1].Text = string(q.batch.text)
@@ -170,8 +170,8 @@ func (q *queue) closeDelta() {
 	}
 }
 
-// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes drops the
-// queued events, ends the queue with ErrTooSlow and returns false. The caller holds the lock.
+// addBytes adds n to the size of the queue. Above the limit, it drops the queued events, ends the queue with
+// ErrTooSlow and returns false.
 func (q *queue) addBytes(n int) bool {
 	q.bytes += n
 	if q.bytes <= q.limit {
@@ -182,7 +182,6 @@ func (q *queue) addBytes(n int) bool {
 	return false
 }
 
-// clear drops the queued events. The caller holds the lock.
 func (q *queue) clear() {
 	q.batch.free()
 	q.batch, q.bytes, q.deltaOpen = nil, 0, false
@@ -207,7 +206,7 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch frees the events that the consumer has read. The caller holds the lock.
+// freeConsumerBatch frees the events that the consumer has read.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
 	q.consumerBatch = nil

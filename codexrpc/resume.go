@@ -125,9 +125,9 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compareParked checks whether the parked calls are exactly these calls. If so, both results
-// are nil. If calls are still missing, it returns a channel that is closed when the calls of the
-// turn change. If the turn cannot wait for exactly these calls any more, it returns an error.
+// compareParked returns nil twice if exactly these calls are parked. If some are still missing, it returns a
+// channel that is closed when the calls of the turn change; if the turn cannot wait for these calls any more,
+// an error.
 func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +179,6 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	return nil
 }
 
-// removeParked removes a parked call and returns its request's id, or else errOtherCalls.
 func (t *Thread) removeParked(callID string) (requestID []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,6 @@ func (o *outbox) takeBuffer() []byte {
 	}
 }
 
-// keepBuffer keeps the buffer of a written message, unless it is too large or enough of them wait.
 func (o *outbox) keepBuffer(message []byte) {
 	if cap(message) > maxBufferSize {
 		return
@@ -53,7 +52,6 @@ func (c *Conn) send(ctx context.Context, message []byte) error {
 	return sendTo(ctx, c, c.out.calls, message)
 }
 
-// sendTo sends a value, unless ctx or the connection ends before a receiver is ready.
 func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
 	case to <- value:
@@ -90,7 +88,6 @@ func (c *Conn) answer(o outgoing) {
 	}
 }
 
-// writeLoop writes one message after another until the connection ends.
 func (c *Conn) writeLoop() {
 	defer c.loops.Done()
 	for {

@@ -50,7 +50,7 @@ func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	}
 }
 
-// storeSignInResult stores the result of the sign-in. There is only one sign-in on a connection.
+// storeSignInResult is called once: there is only one sign-in on a connection.
 func (c *Conn) storeSignInResult(params string) {
 	var err error
 	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {

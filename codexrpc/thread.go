@@ -86,7 +86,6 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	return true
 }
 
-// startThread opens a thread with a call of thread/start, thread/resume or thread/fork.
 func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	t := &Thread{conn: c}
 	t.queue.init(&c.in.wakeList)
@@ -112,9 +111,8 @@ func (t *Thread) register(answer message, late bool) {
 	}
 }
 
-// addThread registers a thread, so that it gets its events. It returns false if another thread has
-// the same id, since the events would reach the wrong caller. If the connection has ended, the
-// thread gets only the error of the connection.
+// addThread registers a thread, so that it gets its events, or the error of a connection that has ended. It
+// returns false if another thread has the same id, since the events would reach the wrong caller.
 func (c *Conn) addThread(t *Thread) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +139,6 @@ func (c *Conn) FailBeginning(thread string, err error) {
 // turn began, or since its last tool calls were answered.
 func (c *Conn) Beginning(thread string) bool { return c.thread(thread).isBeginning() }
 
-// isBeginning does the work of Conn.Beginning. t may be nil.
 func (t *Thread) isBeginning() bool {
 	if t == nil {
 		return false
@@ -202,7 +199,6 @@ func (t *Thread) OnInput(f func()) {
 	t.onInput = f
 }
 
-// notifyInputRead calls the function of OnInput. t may be nil.
 func (t *Thread) notifyInputRead() {
 	if t == nil {
 		return
@@ -361,7 +357,6 @@ func (t *Thread) mayBelong(e *Event) bool {
 	return true
 }
 
-// currentTurnID returns the id of the thread's turn; empty: not known yet.
 func (t *Thread) currentTurnID() string {
 	t.mu.Lock()
 	turnID := t.turnID
@@ -369,8 +364,8 @@ func (t *Thread) currentTurnID() string {
 	return turnID
 }
 
-// setTurnID sets the id of the running turn if the id is not known yet. It ignores the ids of
-// earlier turns. Only the goroutine that reads the connection calls setTurnID.
+// setTurnID sets the id of the running turn, unless it is known or turnID is that of an earlier turn. Only the
+// goroutine that reads the connection calls it.
 func (t *Thread) setTurnID(turnID string) {
 	t.mu.Lock()
 	isNew := t.turnID == "" && !slices.Contains(t.previousTurns, turnID)

@@ -78,7 +78,6 @@ func (t *Thread) unregister() {
 // that only when the calls are answered. After the turn, the caller must close the thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
-// answerParked does the work of RefuseCalls.
 func (t *Thread) answerParked(deadline time.Time) {
 	parked := t.stopParking()
 	if len(parked) == 0 {
