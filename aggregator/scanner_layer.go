@@ -96,7 +96,7 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	l.out, l.piece = out, text
 	l.scan()
 	if l.reader == nil {
-		l.emitText(min(l.pos, len(l.window)-partialRune(l.window)))
+		l.emitText(min(l.pos, len(l.window)-wirejson.PartialRune(l.window)))
 	}
 	if l.pendingStart > 0 || len(l.held) == 0 { // otherwise, held already has all pending bytes
 		l.held = append(l.held[:0], l.window[l.pendingStart:]...)
@@ -122,7 +122,7 @@ func (l *layer) skip(text string) bool {
 // character, as nearly all pieces do. It always returns false if the layer has several forms.
 func (l *layer) isPlain(text string) bool {
 	return len(l.forms) == 1 && len(text) > 0 &&
-		(text[len(text)-1] < utf8.RuneSelf || partialRune(wirejson.View(text)) == 0) &&
+		(text[len(text)-1] < utf8.RuneSelf || wirejson.PartialRune(wirejson.View(text)) == 0) &&
 		strings.IndexByte(text, l.forms[0].prefix[0]) < 0
 }
 
@@ -140,19 +140,6 @@ func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetoo
 	l.held, l.window, l.pendingStart, l.pos, l.fence = l.held[:0], nil, 0, 0, fence
 	out, l.out = l.out, nil
 	return out
-}
-
-// partialRune returns how many bytes at the end of a text are an incomplete UTF-8 sequence.
-func partialRune(text []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
-			if utf8.FullRune(last) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 // scan finds and reads blocks up to the end of the window.

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/store"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // registry has the metrics of this process. Each configuration's own registry collects from it, so
@@ -346,7 +347,7 @@ func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 // collectLimits sends the limits of the plan of one app-server, as far as they are known.
 func collectLimits(ch chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
 	if limits.Plan != "" {
-		send(ch, planReading, 1, id, shorten(limits.Plan))
+		send(ch, planReading, 1, id, usage.Shorten(limits.Plan))
 	}
 	lastName := ""
 	for _, w := range limits.Windows() {

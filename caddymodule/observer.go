@@ -33,12 +33,10 @@ func (observer) AnswerBegan(stream bool) func() {
 		return answersMetric.Dec
 	}
 	streamsMetric.Inc()
-	return streamEnded
-}
-
-func streamEnded() {
-	streamsMetric.Dec()
-	answersMetric.Dec()
+	return func() {
+		streamsMetric.Dec()
+		answersMetric.Dec()
+	}
 }
 
 // RequestFailed records why a request failed.
@@ -153,15 +151,6 @@ func countTurn(r *usage.Record) {
 	}
 }
 
-// maxLogged is the most bytes that shorten returns.
-const maxLogged = 200
-
-// shorten returns the beginning of a text from a client or a provider, such as the name of a model,
-// for logs, metrics and traces. The result is valid UTF-8 and has at most maxLogged bytes.
-func shorten(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
-}
-
 // logTurn logs a turn in one line, without any text of the conversation and without keys.
 func logTurn(logger *zap.Logger, r *usage.Record) {
 	if entry := logger.Check(zap.InfoLevel, "turn"); entry != nil {
@@ -178,7 +167,7 @@ func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	enc.AddString("user", r.User)
 	enc.AddString("route", r.Route)
 	enc.AddInt64("choice", int64(r.Choice))
-	enc.AddString("model", shorten(r.Model))
+	enc.AddString("model", usage.Shorten(r.Model))
 	enc.AddString("output_mode", string(r.Mode))
 	enc.AddBool("stream", r.Stream)
 	enc.AddInt64("status", int64(r.Status))
@@ -202,7 +191,7 @@ func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 		enc.AddString("key", r.Key)
 	}
 	if r.Code != "" {
-		enc.AddString("code", shorten(string(r.Code)))
+		enc.AddString("code", usage.Shorten(string(r.Code)))
 	}
 	if r.Tools.TextDiffers {
 		enc.AddBool("text_differs", true)
@@ -251,7 +240,7 @@ func traceTurns(ctx context.Context, turns []usage.Record) {
 	first := turns[0]
 	span.SetAttributes(
 		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider),
-		attribute.String("gen_ai.request.model", shorten(first.Model)), attribute.String("gen_ai.response.model", shorten(first.CodexModel)),
+		attribute.String("gen_ai.request.model", usage.Shorten(first.Model)), attribute.String("gen_ai.response.model", usage.Shorten(first.CodexModel)),
 		attribute.StringSlice("gen_ai.response.finish_reasons", finish),
 		attribute.Int64("gen_ai.usage.input_tokens", used.InputTokens),
 		attribute.Int64("gen_ai.usage.output_tokens", used.OutputTokens),
@@ -282,7 +271,7 @@ const placeholderPrefix = "http.codex."
 // each choice, after they have ended. Tokens and tool calls are sums over the turns; every other
 // value is that of the first turn.
 var placeholders = map[string]func([]usage.Record) any{
-	"model":         func(turns []usage.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
+	"model":         func(turns []usage.Record) any { return nilIfEmpty(usage.Shorten(turns[0].Model)) },
 	"api":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Route) },
 	"thread":        func(turns []usage.Record) any { return nilIfEmpty(turns[0].Thread) },
 	"finish_reason": func(turns []usage.Record) any { return nilIfEmpty(string(turns[0].Finish)) },

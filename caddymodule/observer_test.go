@@ -48,7 +48,7 @@ func TestTrace(t *testing.T) {
 	for key, want := range map[attribute.Key]attribute.Value{
 		"gen_ai.operation.name":                attribute.StringValue("chat"),
 		"gen_ai.provider.name":                 attribute.StringValue("openai"),
-		"gen_ai.request.model":                 attribute.StringValue("fast" + strings.Repeat("!", maxLogged-len("fast"))),
+		"gen_ai.request.model":                 attribute.StringValue("fast" + strings.Repeat("!", 200-len("fast"))),
 		"gen_ai.request.choice.count":          attribute.IntValue(2),
 		"gen_ai.response.model":                attribute.StringValue("gpt-5"),
 		"gen_ai.response.finish_reasons":       attribute.StringSliceValue([]string{"tool_calls"}),
@@ -120,8 +120,8 @@ func TestTurnLog(t *testing.T) {
 	}
 	line := logs.All()[0].ContextMap()
 	for key, want := range map[string]any{
-		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLogged/2),
-		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", maxLogged-len("codex_error")), "duration": 1.5, "first_output": .25,
+		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", 200/2),
+		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", 200-len("codex_error")), "duration": 1.5, "first_output": .25,
 		"input_tokens": int64(10), "cached_input_tokens": int64(3), "cache_write_input_tokens": int64(4), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
 		"tool_calls": int64(2), "tool_calls_truncated": true, "thread": "resumed", "text_differs": true, "tool_calls_unoffered": int64(6),
 		"usage_estimated": true, "price": .0125, "stop_after_tools": "first", "tool_calls_duplicate": int64(1), "tool_calls_unwritable": int64(3), "tool_blocks_started": int64(9),
@@ -178,7 +178,7 @@ func TestPlaceholders(t *testing.T) {
 			"model": "gpt-5", "api": "chat", "input_tokens": int64(0), "cached_tokens": int64(0), "output_tokens": int64(0), "tool_calls": int64(0),
 		})},
 		"two choices": {[]usage.Record{full, second}, of(map[string]any{
-			"model": "fast" + strings.Repeat("!", maxLogged-len("fast")), "api": "messages", "thread": "continued", "key": "laptop",
+			"model": "fast" + strings.Repeat("!", 200-len("fast")), "api": "messages", "thread": "continued", "key": "laptop",
 			"finish_reason": "tool_calls", "ttft_ms": 1.5,
 			"input_tokens": int64(200), "cached_tokens": int64(40), "output_tokens": int64(14), "tool_calls": int64(4),
 		})},

@@ -80,8 +80,8 @@ func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *u
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	h.refusalLogger.Log(level, message, append(more,
 		zap.String("request_id", record.RequestID), zap.String("user", record.User), zap.String("route", record.Route),
-		zap.Int("status", failure.Status), zap.String("code", failure.Code.Label()), zap.String("param", shorten(failure.Param)),
-		zap.String("client_ip", address), zap.String("user_agent", shorten(r.UserAgent())),
-		zap.String("method", shorten(r.Method)), zap.String("path", shorten(r.URL.Path)),
+		zap.Int("status", failure.Status), zap.String("code", failure.Code.Label()), zap.String("param", usage.Shorten(failure.Param)),
+		zap.String("client_ip", address), zap.String("user_agent", usage.Shorten(r.UserAgent())),
+		zap.String("method", usage.Shorten(r.Method)), zap.String("path", usage.Shorten(r.URL.Path)),
 	)...)
 }

@@ -2,7 +2,6 @@ package failures
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
@@ -147,23 +146,17 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 }
 
 func fromCall(e *codexrpc.CallError) *apierror.Error {
+	var input wirejson.Value // why Codex has refused an input
+	wirejson.Value(e.Data).Pick(wirejson.Into("input_error_code", &input))
 	switch {
 	case strings.Contains(e.Message, "failed to load configuration"): // only the operator can correct it
 		return misconfigured.New(e.Message)
-	case inputErrorCode(e.Data).Is("input_too_large"):
+	case input.Is("input_too_large"):
 		return apierror.ContextTooLong.New(e.Message)
 	case e.Code == -32600: // the app-server rejects what a client asked for
 		return refused.New(e.Message)
 	}
 	return codexError.New(e.Error())
-}
-
-// inputErrorCode returns why Codex has refused an input, from the data of its error.
-func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
-	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
-		v.Pick(wirejson.Into("input_error_code", &code))
-	}
-	return code
 }
 
 // maxClientMessage bounds the text that a client gets, in bytes. A provider's text may have any length.

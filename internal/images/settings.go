@@ -61,11 +61,3 @@ func (r *Request) sizeInWords() string {
 	}
 	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
 }
-
-// backgroundInWords returns the sentence about the background for the prompt, or "" for any background.
-func (r *Request) backgroundInWords() string {
-	if r.background == "" {
-		return ""
-	}
-	return fmt.Sprintf("Set transparent_background to %t.", r.background == "transparent")
-}

@@ -251,9 +251,6 @@ func (l *Login) Fail(failure error, atLeast time.Duration) {
 	})
 }
 
-// SignOut records that nobody is signed in.
-func (l *Login) SignOut() { l.Fail(codexrpc.ErrNotLoggedIn, 0) }
-
 // picturesRest is how long a login makes no pictures after it has used up its pictures, if the
 // provider does not say when the login may make more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute

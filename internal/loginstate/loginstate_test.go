@@ -168,8 +168,8 @@ func TestLoginSignsIn(t *testing.T) {
 		var l Login
 		changes := 0
 		l.OnChange(func() { changes++ })
-		l.SignOut()
-		l.SignOut() // says nothing new
+		l.Fail(codexrpc.ErrNotLoggedIn, 0)
+		l.Fail(codexrpc.ErrNotLoggedIn, 0) // says nothing new
 		if rests := l.Rests() != nil; !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
 			t.Errorf("%+v", l.Status())
 		}
@@ -198,7 +198,7 @@ func TestLoginSignsIn(t *testing.T) {
 func TestLoginReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
-		l.SignOut()
+		l.Fail(codexrpc.ErrNotLoggedIn, 0)
 		l.Recover(Spent)
 		if l.Status().State != SignedOut {
 			t.Errorf("%+v", l.Status())

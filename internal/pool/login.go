@@ -88,7 +88,7 @@ func (l *login) checkSoon() {
 func (l *login) observe(s appserver.Status, wasKnown bool) {
 	switch {
 	case s.SignedOut:
-		l.SignOut()
+		l.Fail(codexrpc.ErrNotLoggedIn, 0)
 	case s.AccountFailure != nil && !l.accountKnown():
 		l.Fail(s.AccountFailure, 0)
 	case s.AccountKnown && !wasKnown:

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer/codec"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // encoding returns the encoding, and creates it on its first use. That takes some 35 ms and 7 MiB.
@@ -64,7 +66,7 @@ func Prefix(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return text[:wholeRunesLen(text[:n])]
+	return text[:n-wirejson.PartialRune(wirejson.View(text[:n]))]
 }
 
 // makeValid replaces each invalid byte by one valid byte, since the library would make it a longer rune.
@@ -90,18 +92,5 @@ func prefixLen(text string, n int) int {
 	for _, token := range all[:min(n, len(all))] {
 		length += len(token)
 	}
-	return wholeRunesLen(text[:length])
-}
-
-// wholeRunesLen returns the length in bytes of a text without an incomplete rune at its end.
-func wholeRunesLen(text string) int {
-	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
-		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRuneInString(text[i:]) {
-				return i
-			}
-			break
-		}
-	}
-	return len(text)
+	return length - wirejson.PartialRune(wirejson.View(text[:length]))
 }

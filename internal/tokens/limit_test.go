@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // pieces are the parts of random texts. They have runes of all classes and special
@@ -42,7 +44,7 @@ func reference(t testing.TB, text string, tokens int) (within string, over bool)
 		return text, false
 	}
 	length := len(strings.Join(all[:tokens], ""))
-	return text[:wholeRunesLen(text[:length])], true
+	return text[:length-wirejson.PartialRune(wirejson.View(text[:length]))], true
 }
 
 func limited(l *Limit, pieces []string) (within string, over bool) {
@@ -62,7 +64,7 @@ func limited(l *Limit, pieces []string) (within string, over bool) {
 func inTokens(t testing.TB, text string) (all []string) {
 	n := 0
 	for _, token := range tokensOf(t, text) {
-		if n += len(token); wholeRunesLen(text[:n]) == n {
+		if n += len(token); wirejson.PartialRune(wirejson.View(text[:n])) == 0 {
 			all, text, n = append(all, text[:n]), text[n:], 0
 		}
 	}

@@ -26,7 +26,7 @@ func (a *account) countTurn(r *Record) {
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
 	if r.Model != "" { // a refused request has none
-		entryOf(&a.Models, boundedName(r.Model), maxModels, otherModel).add(t)
+		entryOf(&a.Models, Shorten(r.Model), maxModels, otherModel).add(t)
 	}
 	now := r.Time.Unix()
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
@@ -118,7 +118,6 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// boundedName is for names of models and error codes, which clients and providers may make up.
-func boundedName(name string) string {
-	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
-}
+// Shorten returns the beginning of a text that a client or a provider may have made up, such as the name of a
+// model: valid UTF-8 of at most 200 bytes.
+func Shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxName)], "") }

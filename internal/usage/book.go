@@ -47,7 +47,11 @@ func (b *Book) Add(r Record) {
 	b.changes++
 	b.account(r.User).countTurn(&r)
 	if !r.Unlisted {
-		b.addEntry(newEntry(&r, b.lastEntry()))
+		last := new(Entry)
+		if n := len(b.entries); n > 0 {
+			last = &b.entries[n-1]
+		}
+		b.addEntry(newEntry(&r, last))
 	}
 }
 

@@ -38,11 +38,11 @@ func newEntry(r *Record, last *Entry) Entry {
 		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
 		Route:       r.Route,
-		Model:       cloneUnless(last.Model, boundedName(r.Model)),
+		Model:       cloneUnless(last.Model, Shorten(r.Model)),
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,
 		Status:      r.Status,
-		Code:        strings.Clone(boundedName(string(r.Code))),
+		Code:        strings.Clone(Shorten(string(r.Code))),
 		Duration:    r.Duration.Seconds(),
 		FirstOutput: r.FirstOutput.Seconds(),
 		Tokens:      Tokens(r.Usage),
@@ -67,13 +67,6 @@ type Raw struct {
 	Object            string      `json:"object"` // "list"
 	Data              []Entry     `json:"data"`   // newest first
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
-}
-
-func (b *Book) lastEntry() *Entry {
-	if n := len(b.entries); n > 0 {
-		return &b.entries[n-1]
-	}
-	return new(Entry)
 }
 
 // addEntry adds an entry. b.entries and b.refused have up to 2*maxEntries entries each, so that

@@ -127,6 +127,19 @@ func PlainEnd(s []byte, start int) int {
 	return i
 }
 
+// PartialRune returns how many bytes at the end of a text are an incomplete UTF-8 sequence.
+func PartialRune(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
 // View returns the bytes of a text without copying it. They must not be changed.
 func View[T text](s T) []byte {
 	switch s := any(s).(type) {
