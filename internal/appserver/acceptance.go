@@ -10,8 +10,8 @@ import (
 )
 
 // Acceptance records which forms of a request the model's provider has accepted or refused over one
-// connection. A change of the login empties the record, since another login may have another
-// provider. All methods are safe for concurrent use.
+// connection. A change of the login empties it: another login may have another provider. It is safe for
+// concurrent use.
 type Acceptance struct {
 	conn *codexrpc.Conn // the connection
 
@@ -34,32 +34,28 @@ func (a *Acceptance) lock() {
 	}
 }
 
-// Strict reports whether the provider has refused instructions that replace Codex's own prompt, in
-// at least one request, whatever its model.
+// Strict reports whether the provider has refused instructions that replace Codex's prompt, with any model.
 func (a *Acceptance) Strict() bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.strict
 }
 
-// Instructions reports whether the provider has accepted, with this model, instructions that replace
-// Codex's own prompt.
+// Instructions reports whether the provider has accepted such instructions with this model.
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.instructionModels[model]
 }
 
-// InstructionsAccepted records that the provider has accepted, with this model, instructions that replace
-// Codex's own prompt.
+// InstructionsAccepted records that the provider has accepted such instructions with this model.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.instructionModels.add(model)
 }
 
-// InstructionsRefused records that the provider has refused instructions that replace Codex's own
-// prompt. It returns true for the first such refusal, of any model.
+// InstructionsRefused records that it has refused them. It returns true for the first refusal, of any model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -113,8 +109,7 @@ const (
 
 type modelSet map[string]bool
 
-// add adds a new model if the set has room and the name is not too long. It reports whether the model was
-// added.
+// add adds a model, and reports whether it is new and within the bounds.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

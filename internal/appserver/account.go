@@ -212,8 +212,8 @@ func (p *Process) CheckAccount(ctx context.Context, conn *codexrpc.Conn) *codexr
 	return failure
 }
 
-// refusal returns the failure to report after two refusals of a login in a row: errUnauthorized if the
-// issuer has failed to renew the login, which may still be good, else errRefused, which is final.
+// refusal returns the failure after two refusals of a login in a row: errUnauthorized if the issuer has failed
+// to renew the login, which may still be good, else errRefused, which is final.
 func (p *Process) refusal() *codexrpc.TurnError {
 	if relay := p.relay.Load(); relay != nil && relay.fails.Load() {
 		return errUnauthorized
@@ -301,7 +301,6 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// backend returns the address of the account back end, or "" with Config.Start.
 func (in *instance) backend() string {
 	if in.home == nil {
 		return ""

@@ -93,7 +93,6 @@ type Model struct {
 	priority int  // the order in lists, the lowest first; the default model has 1
 }
 
-// list returns the models in the form and the order in which an app-server lists them.
 func (c *catalogue) list() []codexrpc.Model {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +120,6 @@ func (c *catalogue) find(name string) Model {
 	return *cmp.Or(found, new(Model))
 }
 
-// longestMatch returns the entry whose slug fits the most of a name (see find), or nil.
 func longestMatch(models []Model, name string) (found *Model) {
 	for _, name := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
 		for i := range models {
@@ -167,7 +165,6 @@ func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*
 	return c, nil
 }
 
-// add adds the models of a list that are new and have a name, and writes their files.
 func (c *catalogue) add(list []byte) error {
 	models, err := parseModels(list)
 	if err != nil {
@@ -202,7 +199,6 @@ func (c *catalogue) write(model *listedModel) error {
 // maxModels bounds a catalogue, since each model gets a file. Codex has some twenty.
 const maxModels = 1000
 
-// listedModel is a model of a list, with all members of its JSON object.
 type listedModel struct {
 	entry   Model
 	members map[string]json.RawMessage
@@ -224,7 +220,6 @@ func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byt
 	return append(text, `}]}`...)
 }
 
-// parseModels returns the models of a list, also those without a name.
 func parseModels(list []byte) ([]listedModel, error) {
 	var all struct {
 		Models []map[string]json.RawMessage `json:"models"`

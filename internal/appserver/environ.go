@@ -38,8 +38,8 @@ var windowsVariables = []string{
 // temporaryVariables name the directory for temporary files. Each Process has its own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
-// isAllowedVariable reports whether an app-server gets the variable with this name.
-// providerVariables are the names of the variables that the app-server's model providers use.
+// isAllowedVariable reports whether an app-server gets a variable. providerVariables are those that its model
+// providers use.
 func isAllowedVariable(name string, providerVariables []string) bool {
 	if slices.Contains(providerVariables, name) || strings.HasPrefix(name, "LC_") || slices.Contains(inheritedVariables, name) {
 		return true
@@ -269,8 +269,8 @@ func usesOtherServers(command, env []string, config *providerConfig) bool {
 	})
 }
 
-// isOtherServer reports whether the server of a URL is not OpenAI's, or the URL cannot be parsed.
-// rest is the URL in lower case without its scheme, perhaps with text after it.
+// isOtherServer reports whether a server is not OpenAI's, or not known. rest is its URL in lower case without
+// its scheme, perhaps with text after it.
 func isOtherServer(rest string) bool {
 	address, err := url.Parse("https://" + rest)
 	if err != nil {

@@ -33,7 +33,6 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth handles a probe's result, unless the instance no longer serves.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return

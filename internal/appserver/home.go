@@ -108,7 +108,7 @@ func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	return h, nil
 }
 
-// createFiles makes the files of a new home, and directories in place of Codex's log.
+// createFiles makes the files of a new home, and directories in place of Codex's log (see logVersions).
 func (h *privateHome) createFiles() error {
 	dirs := []string{h.codexDir(), h.userDir()}
 	for version := 1; version <= logVersions; version++ {
@@ -148,8 +148,8 @@ func (h *privateHome) createFiles() error {
 
 func (h *privateHome) codexFile(name string) string { return filepath.Join(h.codexDir(), name) }
 
-// linkUser makes links in the private home directory to the entries of home, the user's home
-// directory. It leaves out agentsDir. It does nothing if it cannot read home.
+// linkUser makes links to the entries of home, the user's home directory, if it can be read, but not to
+// agentsDir.
 func (h *privateHome) linkUser(home string) error {
 	dir, err := os.Open(home)
 	if err != nil {
@@ -168,7 +168,6 @@ func (h *privateHome) linkUser(home string) error {
 	return nil
 }
 
-// wasRemoved reports whether the CODEX_HOME of the home was removed. A nil home was not removed.
 func (h *privateHome) wasRemoved() bool {
 	if h == nil {
 		return false
@@ -177,7 +176,6 @@ func (h *privateHome) wasRemoved() bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// remove removes the home. A nil home has nothing to remove.
 func (h *privateHome) remove() error {
 	if h == nil || h.path == "" {
 		return nil
@@ -240,8 +238,7 @@ func (h *privateHome) copyInstallationID() error {
 	return os.WriteFile(h.codexFile(installationIDFile), id, 0o600)
 }
 
-// makeInstallationID writes a new id to a file. If another process writes an id first, that id
-// stays. makeInstallationID returns the id in the file.
+// makeInstallationID writes a new id to a file, unless another process does so first, and returns the id there.
 func makeInstallationID(path string) ([]byte, error) {
 	tempFile, err := os.CreateTemp(filepath.Dir(path), installationIDFile+"-*")
 	if err != nil {

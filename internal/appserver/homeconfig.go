@@ -53,7 +53,6 @@ type privateConfig struct {
 	Skills             map[string]any  `toml:"skills"`
 }
 
-// readOperatorConfig reads the config.toml in home. If there is none, it returns no settings.
 func readOperatorConfig(home string) (operatorConfig, error) {
 	path := filepath.Join(home, configFile)
 	content, err := readBounded(path, maxConfig)
@@ -71,7 +70,6 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 	return config, nil
 }
 
-// parseOperatorConfig parses a config.toml. Its error for invalid TOML has the number of the line.
 func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	if err := toml.Unmarshal(content, &config); err != nil {
 		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
@@ -105,8 +103,8 @@ func readBounded(path string, limit int) ([]byte, error) {
 	return content, err
 }
 
-// resolve makes the relative paths in c absolute. They are relative to home, the operator's
-// CODEX_HOME. If a provider's auth command has no working directory, resolve sets it to home.
+// resolve makes the paths in c absolute, which are relative to home, the operator's CODEX_HOME. home is also
+// the working directory of an auth command that has none.
 func (c *providerConfig) resolve(home string) {
 	c.ModelCatalogJSON = resolvePath(home, c.ModelCatalogJSON)
 	for _, provider := range c.ModelProviders {
@@ -128,7 +126,7 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variableNames returns the names of the environment variables that have the providers' keys and headers.
+// variableNames returns the environment variables that have the providers' keys and headers.
 func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {

@@ -64,11 +64,9 @@ type instance struct {
 	wasSmall     bool // the memory has been at most half of Config.MaxMemory at some time
 }
 
-// pid returns the process id of the program; 0 with Config.Start.
 func (in *instance) pid() int { return in.program.PID }
 
-// withExitDetails adds to reason the exit status, unless the status explains nothing, and the last lines of
-// stderr. Errors in selfExplanatory stay unchanged.
+// withExitDetails adds the exit status and the last lines of stderr to a reason that does not explain itself.
 func (in *instance) withExitDetails(reason error) error {
 	if matchesAny(reason, selfExplanatory) {
 		return reason
@@ -114,8 +112,8 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the app-server and, without Config.Start, the run that prints the catalogue. This run
-// has its own timeout, and may end after the handshake.
+// startChild starts the app-server and, without Config.Start, the run that prints the catalogue, which may end
+// after the handshake.
 func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	env, err := p.prepareChild(in)
 	if err != nil {

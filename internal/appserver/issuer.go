@@ -32,8 +32,7 @@ type tokenIssuer struct {
 	Env []string
 }
 
-// client returns an HTTP client with the proxy and the trusted certificates of the app-server. It
-// fails if the system's certificates are needed and cannot be read.
+// client returns an HTTP client with the proxy and the trusted certificates of the app-server.
 func (i *tokenIssuer) client() (*http.Client, error) {
 	trusted, err := i.trusted()
 	if err != nil {
@@ -80,7 +79,7 @@ func (i *tokenIssuer) trusted() (pool *x509.CertPool, err error) {
 	return pool, nil
 }
 
-// lastValue returns the last value in env of the variable with this name, or with the name in lower case.
+// lastValue returns the last value of a variable in env, whose name may be in lower case there.
 func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {

@@ -34,7 +34,6 @@ func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	return &explained
 }
 
-// planResetTime returns when a spent plan resets; zero: not known.
 func (in *Instance) planResetTime(ctx context.Context, turnErr *codexrpc.TurnError) time.Time {
 	at := in.conn.LastRateLimits().RetryAt(time.Now())
 	if at.IsZero() {

@@ -153,7 +153,6 @@ func (l *loginTokens) claims() (claims loginClaims) {
 	return claims
 }
 
-// readLogin returns the tokens of a CODEX_HOME's login. A login with an API key has no tokens.
 func readLogin(home string) (loginTokens, error) {
 	var login struct {
 		Tokens loginTokens `json:"tokens"`
@@ -169,8 +168,8 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenExpiry returns when the access token in a CODEX_HOME expires. renewable is false without a
-// login, for one that is not renewed (such as an API key), or if the expiry cannot be read.
+// tokenExpiry returns when the access token in a CODEX_HOME expires. renewable is false if that is not known, or
+// nothing can be renewed, as with an API key.
 func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
@@ -325,7 +324,6 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	return in.conn.AwaitSignIn(ctx)
 }
 
-// startSigningIn starts an app-server that stores its login in the operator's home.
 func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
 	operatorHome, err := p.cfg.OperatorHome()
 	if err != nil {

@@ -97,8 +97,7 @@ func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
 	return DefaultOf(models), err
 }
 
-// DefaultOf returns the default model of a list or, if there is none, the first model. It ignores hidden
-// models. It returns "" if all models are hidden.
+// DefaultOf returns the default model of a list, or else the first one that is not hidden, or "".
 func DefaultOf(models []codexrpc.Model) string {
 	first := ""
 	for _, m := range models {

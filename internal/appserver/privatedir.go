@@ -110,8 +110,7 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// removeFiles closes the relay and removes the private directory, which the children of a process share. It
-// is called when no child runs any more.
+// removeFiles removes what the children of a process share. It is called when no child runs any more.
 func (p *Process) removeFiles() error {
 	if relay := p.relay.Load(); relay != nil {
 		relay.close()
@@ -142,8 +141,8 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	return p.withRelay(in.home, p.cfg.environ(in.home, private.temp()))
 }
 
-// privateDir returns the private directory, and makes it if there is none. If it was removed, for
-// example by a cleaner of temporary files, privateDir makes it again.
+// privateDir returns the private directory. It makes it if there is none, or if it was removed, for example by
+// a cleaner of temporary files.
 func (p *Process) privateDir() (*privateDir, error) {
 	if old := p.private.Load(); old != nil {
 		if !old.wasRemoved() {

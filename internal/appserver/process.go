@@ -186,8 +186,7 @@ func (p *Process) Ready() *Instance {
 	return &in.Instance
 }
 
-// Serving returns the connection of the serving instance in StateReady and in StateUnresponsive. It
-// returns nil in the other states.
+// Serving returns the connection of the serving instance, in StateReady and StateUnresponsive, or nil.
 func (p *Process) Serving() *codexrpc.Conn {
 	if _, in, _ := p.published.read(); in != nil {
 		return in.conn
@@ -212,8 +211,7 @@ func (p *Process) setStatus(next Status) {
 	p.notifyObserver()
 }
 
-// runInSupervisor runs f in the supervisor's goroutine, unless the process is stopped. It does not
-// wait for the end of f.
+// runInSupervisor begins f in the supervisor's goroutine, unless the process is stopped.
 func (p *Process) runInSupervisor(f func(*supervisor)) {
 	select {
 	case p.tasks <- f:

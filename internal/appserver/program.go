@@ -104,7 +104,6 @@ func startKilledWithParent(cmd *exec.Cmd) (wait func() error, err error) {
 	return func() error { return <-exited }, <-started
 }
 
-// closeAll closes files; some may be nil.
 func closeAll(files ...[]*os.File) {
 	for _, f := range slices.Concat(files...) {
 		_ = f.Close()
@@ -189,8 +188,7 @@ func (cfg *Config) argsFor(command ...string) ([]string, error) {
 	return slices.Concat(cfg.Command[1:i], command), nil
 }
 
-// startCatalogue starts the program in a directory and with an environment, to print its catalogue.
-// The program is killed at the timeout or when ctx ends.
+// startCatalogue starts the program to print its catalogue. It is killed at the timeout or when ctx ends.
 func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
 	args, err := cfg.argsFor(catalogueArgs...)
 	if err != nil {
@@ -220,7 +218,6 @@ func killGroupOnCancel(cmd *exec.Cmd) {
 	cmd.WaitDelay = pipeGrace
 }
 
-// wait waits for the end of the run, and returns the catalogue.
 func (r *catalogueRun) wait() ([]byte, error) {
 	defer r.cancel()
 	err := r.waitExit()

@@ -80,8 +80,7 @@ func isSet(settings map[string]any, name string) bool {
 	return set
 }
 
-// openAIEntry returns Codex's built-in settings for OpenAI. Without a base URL, Codex uses the base
-// URL of the login.
+// openAIEntry returns Codex's built-in settings for OpenAI. Without a base URL, Codex uses that of the login.
 func openAIEntry(baseURL, version string) map[string]any {
 	entry := map[string]any{
 		"name":                 "OpenAI", // Codex recognizes the provider by this name
@@ -95,8 +94,7 @@ func openAIEntry(baseURL, version string) map[string]any {
 	return entry
 }
 
-// providerMembers returns the settings of a thread that choose the model provider with this name.
-// entry has the provider's settings.
+// providerMembers returns the settings of a thread that choose the model provider with this name and entry.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	members, _ := json.Marshal(map[string]any{ // cannot fail: there are only strings, numbers and booleans
 		"model_provider":  name,

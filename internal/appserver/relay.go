@@ -202,7 +202,6 @@ func (r *tokenRelay) storeTokens(file, spentToken string, ans answer, answered b
 	}
 }
 
-// keepTime returns how long the relay repeats the answer.
 func (a *answer) keepTime() time.Duration {
 	switch {
 	case a.status == http.StatusOK:
@@ -213,7 +212,6 @@ func (a *answer) keepTime() time.Duration {
 	return keepFailure
 }
 
-// refreshToken returns the new refresh token; empty: there is none.
 func (a *answer) refreshToken() string {
 	var issued struct {
 		Refresh string `json:"refresh_token"`
@@ -224,7 +222,6 @@ func (a *answer) refreshToken() string {
 	return issued.Refresh
 }
 
-// write writes the answer. It ignores errors, which mean that the client left.
 func (a *answer) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))

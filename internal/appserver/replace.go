@@ -104,7 +104,6 @@ func (s *supervisor) dropReplacement() {
 	}
 }
 
-// takeOver makes the replacement the serving instance and drains the old one.
 func (s *supervisor) takeOver() {
 	in, old := s.next, s.serving
 	s.next, s.nextWaits = nil, false
@@ -114,7 +113,6 @@ func (s *supervisor) takeOver() {
 	s.Log().Info("the codex app-server was replaced", "reason", s.replaceReason, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 }
 
-// drain lets a replaced instance finish its turns (see awaitIdle), and then stops it.
 func (p *Process) drain(old *instance) {
 	begin := time.Now()
 	idle := p.awaitIdle(old)
@@ -131,9 +129,8 @@ func (p *Process) drain(old *instance) {
 	p.runInSupervisor(func(s *supervisor) { s.notifyObserver() })
 }
 
-// awaitIdle waits until the connection of an instance has ended or, after the drain grace, has no
-// open threads or calls. Then it returns true. It also returns at the drain limit and when the
-// process is stopped: true if there are no open threads or calls, else false.
+// awaitIdle waits until the connection of an instance has ended or, after the drain grace, is not busy. It also
+// returns at the drain limit and when the process is stopped: false if the connection is busy then.
 func (p *Process) awaitIdle(old *instance) bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.times.drainLimit)
 	defer cancel()

@@ -80,8 +80,7 @@ type publishedStatus struct {
 	loginFailed  time.Time // when that instance failed to take over; zero: it has not failed
 }
 
-// servingLocked returns the serving instance in StateReady and StateUnresponsive, and nil in the
-// other states. The caller holds the lock.
+// servingLocked returns the serving instance, in StateReady and StateUnresponsive, or nil.
 func (s *publishedStatus) servingLocked() *instance {
 	if s.status.State == StateReady || s.status.State == StateUnresponsive {
 		return s.latest
@@ -89,23 +88,20 @@ func (s *publishedStatus) servingLocked() *instance {
 	return nil
 }
 
-// latestInstance returns the instance that serves or served last, or nil.
 func (s *publishedStatus) latestInstance() *instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.latest
 }
 
-// read returns the status, the serving instance if there is one, and a channel that is closed at the
-// next change.
+// read returns the status, the serving instance or nil, and a channel that is closed at the next change.
 func (s *publishedStatus) read() (Status, *instance, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status, s.servingLocked(), s.changed
 }
 
-// summary returns the status. It includes the memory, the counts of threads and draining instances,
-// and what the provider of the serving instance refuses.
+// summary returns the status with the memory, the threads, and what the serving instance's provider refuses.
 func (s *publishedStatus) summary() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +125,7 @@ func (s *publishedStatus) update(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// setStatusLocked replaces the status. It keeps old values that are still true, such as the number
-// of restarts. The caller holds the lock.
+// setStatusLocked replaces the status. It keeps what is still true, such as the number of restarts.
 func (s *publishedStatus) setStatusLocked(next Status) {
 	next.Since = time.Now()
 	if next.State == s.status.State { // the state began earlier, perhaps with another instance

@@ -58,8 +58,7 @@ func (s *supervisor) start(reason string) {
 	s.next = in
 }
 
-// restart replaces the serving instance. If the supervisor waits for the next start, restart starts an
-// instance at once instead.
+// restart replaces the serving instance or, if the supervisor waits for the next start, starts one at once.
 func (s *supervisor) restart() error {
 	if s.retryTimer == nil {
 		return s.replace("it was asked for")
@@ -168,8 +167,7 @@ func (s *supervisor) handleFailure(in *instance) {
 	}
 }
 
-// stopFailed stops an instance that has failed. It returns the reason with the exit status and
-// the last lines of stderr.
+// stopFailed stops an instance that has failed, and returns the reason with its details.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
 	status := failedStatus(StateStopping, reason)
 	status.PID, status.Version = in.pid(), in.version
@@ -205,7 +203,6 @@ func (s *supervisor) scheduleRetry(reason error) {
 	s.retryTimer = time.After(pause)
 }
 
-// stopAll stops the starting and the serving instance, and waits for those that drain.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
 	for _, in := range []*instance{s.serving, s.next} {

@@ -42,7 +42,7 @@ func (c *chooser) choose(members []candidate) int {
 	return best
 }
 
-// best returns the index of the best of members. Each call must get the same members in the same order.
+// best returns the index of the best of members, which must be the same in each call.
 func (c *chooser) best(members []candidate) int {
 	if c.chosen == nil {
 		c.chosen = make([]int64, len(members))

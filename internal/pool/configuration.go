@@ -67,8 +67,8 @@ func (c *Configuration) Release() {
 
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// addLeases adds n to the number of leases; n may be negative. If the configuration has ended and no lease
-// is left, addLeases releases the processes.
+// addLeases adds n, perhaps -1, to the number of leases. It releases the processes if the configuration has ended
+// and no lease is left.
 func (c *Configuration) addLeases(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +111,7 @@ type member struct {
 	predecessor atomic.Pointer[Process] // see inheritPredecessor; nil: there is none
 }
 
-// acquire returns the process, and counts one more reference. If there is no such process, it starts one.
+// acquire counts one more reference to the process and returns it. It starts a process if there is none.
 func (m *member) acquire() *Process {
 	return m.configuration.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
@@ -135,9 +135,8 @@ func (m *member) loginKey() string {
 	return key
 }
 
-// serving returns the process that gets the member's turns, and the member with which to acquire and
-// release this process. The process is the predecessor while there is a predecessor that works, and
-// otherwise the member's own process, or nil.
+// serving returns the process that gets the member's turns, the predecessor while there is one that works, else
+// the member's own process, or nil; and the member with which to acquire and release this process.
 func (m *member) serving() (*Process, *member) {
 	p := m.process.Load()
 	if p == nil { // the configuration has ended, and another configuration may have the process

@@ -34,7 +34,7 @@ func (p *Process) observe(s appserver.Status) {
 	}
 }
 
-// post adds the id of the process to an event, and queues the event without waiting.
+// post queues an event of this process.
 func (p *Process) post(e event) {
 	e.data["app_server"] = p.id
 	p.queue(e)
@@ -50,8 +50,7 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents closes the queue of a stopped process, and waits until its events are emitted, at most 5
-// seconds.
+// endEvents waits until the events of a stopped process are emitted.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)
@@ -86,13 +85,12 @@ func (p *Process) emit(e event) {
 	}
 }
 
-// stateTracker derives events from the changes of an app-server's state.
 type stateTracker struct {
 	last appserver.Status
 	pid  int // of the program that runs or ran last: Status.PID is 0 again after the program's end
 }
 
-// update records a new status, and returns the event of the change, or nil if the change has no event.
+// update records a new status, and returns the event of the change, or nil.
 func (t *stateTracker) update(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s

@@ -75,7 +75,6 @@ func (s *Supervisor) releaseLogin(l *login) {
 	}
 }
 
-// checkSoon makes watch check the login without waiting for the ticker.
 func (l *login) checkSoon() {
 	select {
 	case l.wake <- struct{}{}:
@@ -147,8 +146,8 @@ func (l *login) processes() []*Process {
 	return all
 }
 
-// report logs a change of the login's state or its cause, and emits an event. It also updates the fields
-// that belong to the state, such as mustAsk.
+// report logs a change of the login's state or cause, emits an event, and updates the fields that belong to the
+// state, such as mustAsk.
 func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.lastReported
@@ -310,7 +309,7 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // cached, because Codex has to ask its provider
 }
 
-// limitsWithin does what [Process.RateLimits] does, but uses only cached answers younger than maxAge.
+// limitsWithin does the work of [Process.RateLimits], with cached answers younger than maxAge.
 func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.limitsSemaphore <- struct{}{}:

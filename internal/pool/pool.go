@@ -127,7 +127,6 @@ func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	return l.candidates
 }
 
-// acquire acquires a member's process for one turn, and returns a function that releases it.
 func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 	_, server := l.members[index].serving()
 	return l.acquireFrom(index, server)
@@ -144,8 +143,6 @@ func (l *requestLease) acquireFrom(index int, server *member) (conversation.Memb
 	})
 }
 
-// describe returns the conversation.Member for the member with this index and its process. Threads
-// is nil if the process keeps no threads.
 func (p *Pool) describe(index int, process *Process) conversation.Member {
 	found := conversation.Member{Process: process.Process, Login: process.login.Login, Plan: process}
 	if p.keepsThreads[index] {
@@ -209,8 +206,7 @@ const (
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates a candidate's readiness, readyAt and turns. The readiness for processes in avoid is
-// isAvoided.
+// assess updates the candidate of a member.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p, _ := m.serving()

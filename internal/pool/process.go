@@ -38,7 +38,6 @@ type Process struct {
 	limitsAskedAt   time.Time
 }
 
-// newProcess returns the process of a member. It is not started.
 func newProcess(m *member) *Process {
 	s := m.configuration.supervisor
 	p := &Process{
@@ -58,7 +57,6 @@ func (p *Process) Config() appserver.Config { return p.creator.cfg }
 // Login returns what is known of the process's login. Other processes may have the same login.
 func (p *Process) Login() loginstate.Status { return p.login.Status() }
 
-// start starts the process and the goroutine that emits its events.
 func (p *Process) start() {
 	p.events = make(chan event, maxEvents)
 	p.SetObserver(p.observe)
@@ -118,7 +116,7 @@ func (p *Process) applySettings(m *member) {
 	p.Conversations.SetLimits(m.threadLimits)
 }
 
-// end stops the process, drops its conversations, releases its login and waits for its last events.
+// end undoes newProcess and start.
 func (p *Process) end() {
 	p.Stop()
 	p.Conversations.Close()

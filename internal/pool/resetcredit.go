@@ -40,7 +40,6 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	return outcome, nil
 }
 
-// readLimits reads the limits of the plan again on each process of the login.
 func (l *login) readLimits(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -31,7 +31,6 @@ type signIn struct {
 	running   backgroundTasks
 }
 
-// status returns the state of the sign-in; nil: there was none.
 func (s *signIn) status() *status.SignIn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,6 @@ func (s *signIn) stop(reason error, forGood bool) {
 	s.running.Wait()
 }
 
-// awaitCode waits until the code is known, the sign-in has ended, or ctx has ended.
 func (s *signIn) awaitCode(ctx context.Context) {
 	s.mu.Lock()
 	codeKnown := s.codeKnown
@@ -180,7 +178,6 @@ func (s *Supervisor) reportDropped(p *Process) {
 	}
 }
 
-// setDropped marks the sign-in as failed because it was dropped, unless it has a status already.
 func (s *signIn) setDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +186,6 @@ func (s *signIn) setDropped() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process, or "" if it is not known.
 func (p *Process) operatorHome() string {
 	home, _ := p.creator.cfg.OperatorHome()
 	return home

@@ -45,7 +45,6 @@ func (p *Process) status(ctx context.Context) status.AppServer {
 	return one
 }
 
-// loginStatusOf returns what is known of a login. limits may be nil.
 func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
 	s := status.Login{State: string(login.State), Cause: string(login.Cause), Reason: login.Cause.Advice(), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsUntil.UTC()}
 	if limits == nil {

@@ -113,7 +113,7 @@ func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	return worst
 }
 
-// usedOf returns a limit's use now, with the tokens that are reserved for running turns.
+// usedOf returns a limit's use now, with the reserved tokens.
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
@@ -149,7 +149,6 @@ func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time 
 	return limit.Window.partExpiry(limit.Window.partAt(now))
 }
 
-// count adds n to the counts of a unit, in the window of each limit of the key with this unit.
 func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
 	for _, limit := range k.Limits {
 		if limit.Unit == unit {

@@ -68,8 +68,7 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do runs an operation of the turn on the engine. After one operation has failed, do tries no
-// others. ok is false if the operation failed or was not tried.
+// do runs an operation of the turn on the engine, unless an earlier one has failed.
 func (g *Grant) do(o Op) (r Result, ok bool) {
 	if g.engineFailed {
 		return r, false

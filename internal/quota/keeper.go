@@ -103,7 +103,6 @@ func (k *Keeper) Flush() {
 	}
 }
 
-// run calls store once in each interval, and a last time when stop is closed.
 func (k *Keeper) run(stop chan struct{}, store func()) {
 	ticks := time.NewTicker(k.interval)
 	defer ticks.Stop()
@@ -117,7 +116,6 @@ func (k *Keeper) run(stop chan struct{}, store func()) {
 	}
 }
 
-// logFailure logs a failure that will be tried again. It logs at most once in logInterval.
 func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
 	if time.Since(k.lastLogged) >= logInterval {
 		k.lastLogged = time.Now()
@@ -167,7 +165,6 @@ func checkClock(now time.Time) error {
 	return nil
 }
 
-// readFile reads a file, or its first maxDocument+1 bytes if it is larger.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -21,7 +21,7 @@ func NewLedger(now func() time.Time) *Ledger {
 	return &Ledger{now: now, accounts: make(map[string]*account)}
 }
 
-// account returns the account of a key, or makes one if there is none. The caller holds l.mu.
+// account returns the account of a key, perhaps a new one. The caller holds l.mu.
 func (l *Ledger) account(id string) *account {
 	a := l.accounts[id]
 	if a == nil {

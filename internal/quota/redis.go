@@ -84,7 +84,7 @@ func (o *Op) newID() string {
 	return o.Turns[0]
 }
 
-// readSnapshot reads the answer of the script. It returns nil if the answer cannot be read.
+// readSnapshot reads the answer of the script, or returns nil.
 func readSnapshot(k *Key, fields []any) *snapshot {
 	if len(fields) != 4+len(k.Limits) {
 		return nil

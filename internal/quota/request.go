@@ -135,7 +135,6 @@ func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	return grants, nil
 }
 
-// releaseTurn ends a running turn of a key, so that another may start.
 func (l *Limits) releaseTurn(k *Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +215,8 @@ func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	return states
 }
 
-// states returns the states of the limits of a key. Their times are on the clock of this node. v is nil for
-// a [Ledger], which knows the states itself, and if there was no operation yet.
+// states returns the states of a key's limits, by the clock of this node. v is nil for a [Ledger], which knows the
+// states itself, and if there was no operation yet.
 func (v *snapshot) states(l *Limits, k *Key) []State {
 	if ledger, ok := l.engine.(*Ledger); ok {
 		return ledger.states(k)

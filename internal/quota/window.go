@@ -116,7 +116,6 @@ func (w Window) periodStart(t time.Time, offset int) time.Time {
 	return time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// partExpiry returns the time from which on a part no longer counts.
 func (w Window) partExpiry(part int64) time.Time {
 	if w.period == "" {
 		return w.partStart(part + partsPerWindow + 1)
@@ -162,7 +161,6 @@ func (c counts) add(part, n int64) counts {
 	return slices.Insert(c, i, count{part, n})
 }
 
-// sum returns the sum of the counts of the part with the number oldest and of all later parts.
 func (c counts) sum(oldest int64) (n int64) {
 	for _, count := range c {
 		if count.part >= oldest {

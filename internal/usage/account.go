@@ -49,8 +49,7 @@ func (a *account) add(b *account, now int64) {
 	}
 }
 
-// addAll adds entries to the entries in to, see [entryOf]. It skips nil entries, which a stored document
-// may have.
+// addAll adds entries to those in to, see [entryOf]. Entries of a stored document may be nil.
 func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest string) {
 	for name, t := range entries {
 		if t != nil {
@@ -59,8 +58,7 @@ func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest s
 	}
 }
 
-// entryOf returns the entry with a name, and makes it if there is none yet. If there are as many entries
-// as the parameter most allows, all further names share the entry rest.
+// entryOf returns the entry with a name, perhaps a new one. Beyond most entries, all names share the entry rest.
 func entryOf[E any](entries *map[string]*E, name string, most int, rest string) *E {
 	if (*entries)[rest] != nil { // the entry rest itself does not count
 		most++

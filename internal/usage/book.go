@@ -55,8 +55,6 @@ func (b *Book) Add(r Record) {
 	}
 }
 
-// account returns a user's account, or makes one. All users after the first maxUsers ones share the
-// account othersAccount.
 func (b *Book) account(user string) *account {
 	return entryOf(&b.accounts, user, maxUsers, othersAccount)
 }

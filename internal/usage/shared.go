@@ -163,7 +163,6 @@ func (s *Shared) read(ctx context.Context, user string) (a sharedAccount, text s
 	return a, text, now, err
 }
 
-// call runs accountScript.
 func (s *Shared) call(ctx context.Context, args ...any) (text string, now int64, err error) {
 	answer, err := s.run(ctx, accountScript, usageTag, args...)
 	if found, ok := answer.([]any); ok && len(found) == 2 {
