@@ -426,6 +426,8 @@ func FuzzResponse(f *testing.F) {
 	f.Add([]byte(`{"type":"response.create","model":"m","input":[],"background":true}`))
 	f.Add([]byte(withMember(`"tools":[{"type":"web_search","search_context_size":"low","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bonn"}}]`)))
 	f.Add([]byte(withMember(`"tools":[{"type":"web_search_preview","external_web_access":false},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"}`)))
+	f.Add([]byte(withInput(anyQuestion + `,{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` + sealedItem + "," + anyQuestion + "," + trigger)))
+	f.Add([]byte(withMember(`"truncation":"auto","context_management":[{"type":"compaction","compact_threshold":1000}]`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
 		if r, apiErr := DecodeCreate(body); apiErr != nil {
@@ -436,6 +438,9 @@ func FuzzResponse(f *testing.F) {
 		r, apiErr := Decode(body)
 		if apiErr == nil {
 			apiErr = r.Resolve(nil, nil)
+		}
+		if apiErr == nil {
+			apiErr = r.OpenSummaries(func(string) ([]byte, error) { return []byte(`{"messages":[]}`), nil })
 		}
 		if string(body) != given {
 			t.Fatal("the body was changed")
@@ -473,7 +478,11 @@ func FuzzResponse(f *testing.F) {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}
 		}
-		if len(ids) != len(r.input) {
+		stored := len(r.input)
+		if r.triggerIndex() >= 0 {
+			stored--
+		}
+		if len(ids) != stored {
 			t.Fatalf("%d items with the ids %q", len(r.input), slices.Collect(maps.Keys(ids)))
 		}
 		if response := r.Meta(testSuffix).InProgress(); apischema.Check("Response", response) != nil && !strings.Contains(given, "tools") {
