@@ -3,10 +3,12 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -562,5 +564,168 @@ func TestShortenedChat(t *testing.T) {
 	}
 	if turns := next(); len(turns) != 1 {
 		t.Errorf("%d turns with a new thread", len(turns))
+	}
+}
+
+// TestPieces: a conversation that does not even fit for its summary is summarised in pieces, each of which fits. If it
+// would need too many, it is refused at once.
+func TestPieces(t *testing.T) {
+	const window = 3000
+	m := newModel()
+	m.answer, m.summary = contexts("Fine."), contexts("All that was.")
+	u := m.windowed(t, window)
+	g := newGateway(u, Options{MaxConcurrent: 2, Shorten: true})
+	var input []string
+	for i := range 40 {
+		input = append(input, item("user", fmt.Sprint(i, " ", words(300))), item("assistant", "Yes."))
+	}
+	input = append(input, item("user", "And now?"))
+	texts := make([]string, len(input))
+	for i := range input {
+		texts[i] = gjson.Get(input[i], "content").String()
+	}
+	for name, ask := range map[string]func() *httptest.ResponseRecorder{
+		"trigger": func() *httptest.ResponseRecorder {
+			w, _ := createResponse(t, g, "", append(input, `{"type":"compaction_trigger"}`)...)
+			return w
+		},
+		"truncation": func() *httptest.ResponseRecorder {
+			w, _ := createResponse(t, g, `"truncation":"auto",`, input...)
+			return w
+		},
+		"chat": func() *httptest.ResponseRecorder { return askChat(t, g, "", texts...) },
+	} {
+		before := len(m.asked())
+		w := ask()
+		turns := m.asked()[before:]
+		if w.Code != http.StatusOK || w.Header().Get(shortenedHeader) != "true" || len(turns) < 5 || len(turns) > 8 {
+			t.Errorf("%s: %d %s after %d turns", name, w.Code, w.Body, len(turns))
+		}
+		var read strings.Builder
+		total := 0
+		for i, a := range turns {
+			tokens := (len(a.History) + len(gjson.Get(a.Params, "input.0.text").String())) / len("word ")
+			if tokens > window {
+				t.Errorf("%s: turn %d reads %d tokens", name, i, tokens)
+			}
+			if total += tokens; i > 0 && !strings.Contains(a.History, "All that was.") {
+				t.Errorf("%s: turn %d does not know the summary before", name, i)
+			}
+			read.WriteString(a.History)
+		}
+		for i := range 40 { // nothing is lost
+			if !strings.Contains(read.String(), fmt.Sprint(i, " word")) {
+				t.Errorf("%s: no turn has read message %d", name, i)
+			}
+		}
+		if response := gjson.ParseBytes(w.Body.Bytes()); name != "chat" && (kinds(response) != map[string]string{"trigger": "compaction", "truncation": "compaction message"}[name] || response.Get("usage.input_tokens").Int() < int64(total)) {
+			t.Errorf("%s: %s, want %d tokens", name, response, total)
+		}
+	}
+	before := len(m.asked())
+	huge := slices.Repeat(input, 12)
+	if w, response := createResponse(t, g, `"truncation":"auto",`, huge...); response.Get("error.code").String() != "context_length_exceeded" || len(m.asked()) != before {
+		t.Errorf("%d %.300s after %d turns", w.Code, w.Body, len(m.asked())-before)
+	}
+	// one part that does not fit, at its end
+	if w, response := createResponse(t, g, `"truncation":"auto",`, item("user", words(300)), item("assistant", "Yes."), item("user", words(4000))); response.Get("error.code").String() != "context_length_exceeded" || len(m.asked())-before > 3 {
+		t.Errorf("%d %.300s after %d turns", w.Code, w.Body, len(m.asked())-before)
+	}
+	// several choices are not shortened
+	before = len(m.asked())
+	if w := askChat(t, g, `"n":2,`, texts...); w.Header().Get(shortenedHeader) != "" || len(m.asked())-before != 2 {
+		t.Errorf("n is 2: %d turns %.300s", len(m.asked())-before, w.Body)
+	}
+	// nor is anything without the option
+	g = newGateway(u, Options{MaxConcurrent: 2})
+	before = len(m.asked())
+	if w := askChat(t, g, "", texts...); w.Header().Get(shortenedHeader) != "" || len(m.asked())-before != 1 {
+		t.Errorf("without the option: %d turns %.300s", len(m.asked())-before, w.Body)
+	}
+}
+
+// TestSummariesOverWebSockets: a summary by a WebSocket is like any other. The session goes on with it.
+func TestSummariesOverWebSockets(t *testing.T) {
+	m := newModel()
+	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2})
+	rt := Find(responsesPath)
+	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		g.ServeSocket(rt, w, r, func(r *http.Request, answer func(*http.Request)) { answer(r) })
+	})
+	create := func(members, input string) (id string, output gjson.Result) {
+		t.Helper()
+		answer := ask(ctx, t, client, `{"type":"response.create","model":"m","store":false,`+members+`"input":[`+input+`]}`)
+		for {
+			event := gjson.Parse(answer)
+			if kind := event.Get("type").String(); kind == "response.completed" {
+				return event.Get("response.id").String(), event.Get("response")
+			} else if strings.HasSuffix(kind, "failed") || kind == "error" {
+				t.Fatal(answer)
+			}
+			_, next, err := client.Read(ctx)
+			must.OK(t, err)
+			answer = string(next)
+		}
+	}
+	id, _ := create("", item("user", "Hello."))
+	id, response := create(`"previous_response_id":"`+id+`",`, `{"type":"compaction_trigger"}`)
+	if kinds(response) != "compaction" || !asksForSummary(m.asked()[1]) || !strings.Contains(m.asked()[1].History, "Hello.") {
+		t.Errorf("%s", response)
+	}
+	_, response = create(`"previous_response_id":"`+id+`",`, item("user", "And?"))
+	if last := m.asked()[2].History; kinds(response) != "message" || !strings.Contains(last, "Hello.") || !strings.Contains(last, "All that was.") {
+		t.Errorf("%s after %q", response, last)
+	}
+	_, response = create(threshold, item("user", words(1500))+","+item("assistant", "Yes.")+","+item("user", "And?"))
+	if kinds(response) != "compaction message" {
+		t.Errorf("%s", response)
+	}
+}
+
+// TestSummariesAtExit: at the exit a turn that summarises ends as any other does, also between two turns.
+func TestSummariesAtExit(t *testing.T) {
+	for _, stall := range []bool{true, false} {
+		m := newModel()
+		exiting, exit := context.WithCancel(t.Context())
+		u := newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+			steps := m.turn(a)
+			if exit(); stall {
+				steps = append(steps[:2:2], fakecodex.Step{Pause: patience, Message: `{}`})
+			}
+			return steps
+		}})
+		g := newGateway(u, Options{MaxConcurrent: 2, Exit: exiting, DrainTimeout: 10 * time.Millisecond})
+		w, response := createResponse(t, g, threshold, item("user", words(1500)), item("assistant", "Yes."), item("user", "And?"))
+		if stall && (w.Code != http.StatusServiceUnavailable || response.Get("error.code").String() != "server_shutting_down") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		must.Happen(t, "nothing is held", func() bool { return u.leases.Load() == 0 && u.turns.Load() == 0 && g.queue.Running() == 0 })
+		exit()
+	}
+}
+
+// TestSummaryPanics: if sealing panics, nothing is held afterwards.
+func TestSummaryPanics(t *testing.T) {
+	m := newModel()
+	u := m.upstream(t)
+	for _, input := range []string{item("user", "x") + `,{"type":"compaction_trigger"}`, item("user", words(1500))} {
+		g := newGateway(u, Options{MaxConcurrent: 2, Sealer: func(context.Context) (string, error) { panic("broken") }})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			createResponse(t, g, threshold, input)
+		}()
+		must.Happen(t, "nothing is held", func() bool {
+			return u.leases.Load() == 0 && u.turns.Load() == 0 && g.queue.Running() == 0 && g.bodies.Held() == 0 && g.answerBudget.Held() == 0
+		})
+	}
+	g := newGateway(u, Options{MaxConcurrent: 2, Sealer: func(context.Context) (string, error) { return "", errors.New("no key") }})
+	for _, input := range []string{item("user", "x") + `,{"type":"compaction_trigger"}`, item("user", words(1500))} {
+		if w, _ := createResponse(t, g, threshold, input); w.Code != http.StatusBadRequest && w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
 	}
 }
