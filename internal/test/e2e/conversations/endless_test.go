@@ -34,7 +34,7 @@ func TestEndless(t *testing.T) {
 			client, err := marathon.Open(name, place)
 			must.OK(t, err)
 			o := marathon.Options{
-				Model: s.Model, Window: window, Front: front, Dir: place.Dir, Tokens: 2 * window, Step: 400, Calls: 6, Summary: 2000,
+				Model: s.Model, Window: window, Front: front, Dir: place.Dir, Tokens: 2 * window, Step: 240, Calls: 10, Summary: 2000,
 				Trouble: []marathon.Trouble{{Name: "a kill", Make: func(context.Context) error {
 					e2e.Kill(t, "codex")
 					s.At(t).WaitReady()
@@ -42,7 +42,9 @@ func TestEndless(t *testing.T) {
 				}}},
 				Log: func(line string) { t.Log(line) },
 			}
-			report := marathon.Run(e2e.Context(t), client, o)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*e2e.Deadline)
+			defer cancel()
+			report := marathon.Run(ctx, client, o)
 			must.OK(t, client.Close())
 			if err := report.Check(name, o); err != nil {
 				t.Error(err)
