@@ -37,7 +37,7 @@ const maxPendingReasoning = 64
 // endReasoning holds the end of a reasoning item until the next output. If no output follows, the client
 // does not get the end: the response may have broken off, and Codex may try again without the item.
 func (e *emitter) endReasoning(o Output) {
-	if len(e.pendingReasoning) < maxPendingReasoning {
+	if !e.onlySummary && len(e.pendingReasoning) < maxPendingReasoning {
 		e.pendingReasoning = append(e.pendingReasoning, o)
 	}
 }

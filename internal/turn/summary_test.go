@@ -28,6 +28,7 @@ func TestSummary(t *testing.T) {
 	}{
 		"plain":           {[][]codexrpc.Event{text("a", " All of it. "), {response(3), completed}}, "All of it."},
 		"with reasoning":  {[][]codexrpc.Event{{thought("r", 0, "Hm.")}, text("a", "All."), {response(3), completed}}, "All."},
+		"with an item":    {[][]codexrpc.Event{{reasoned("r", "sealed")}, text("a", "All."), {response(3), completed}}, "All."},
 		"two messages":    {[][]codexrpc.Event{text("a", "One."), text("b", "Two."), {response(3), completed}}, "One.\n\nTwo."},
 		"blocks are text": {[][]codexrpc.Event{text("a", "<use_tool><name>mine</name></use_tool>"), {response(3), completed}}, "<use_tool><name>mine</name></use_tool>"},
 		"no text":         {[][]codexrpc.Event{{response(3), completed}}, ""},
