@@ -272,6 +272,7 @@ func messageBodies() map[string]string {
 		"calls without results": conversing(userMessage + `,{"role":"assistant","content":[«` + call + `»]}`),
 		"signatures":            conversing(userMessage + `,{"role":"assistant","content":[«{"type":"thinking","thinking":"t","signature":"codex-1.a.b"}»]}`),
 		"notes":                 conversing(userMessage + `,«{"role":"system","content":"s"}»`),
+		"summaries":             conversing(`{"role":"user","content":"q"},{"role":"assistant","content":[«{"type":"text","text":"a"},{"type":"compaction","content":"s","encrypted_content":"codex-sealed-1.№"},{"type":"compaction","content":"s"}»]},` + userMessage),
 		"edited uses and reasoning": `{"model":"m","context_management":{"edits":[{"type":"clear_thinking_20251015"},{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":1},` +
 			`"clear_at_least":{"type":"input_tokens","value":50000000},"exclude_tools":["g"]}]},"messages":[` + userMessage + `,«{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"codex-1.a.b"},` + call +
 			`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c№","content":"r"}]}»]}`,

@@ -99,14 +99,13 @@ func (r *Request) editContext(v wirejson.Value) *field.Error {
 	f := field.Object(v, wirejson.Into("edits", &edits))
 	return cmp.Or(f, field.Elements(edits, len(contextEdits), "edits", func(_ int, v wirejson.Value) *field.Error {
 		var kind wirejson.Value
-		if f := field.Typed(&kind, v); f != nil {
+		var name string
+		f := field.Typed(&kind, v)
+		if f = cmp.Or(f, field.OneOf(&name, slices.Sorted(maps.Keys(contextEdits)), kind).In("type")); f != nil {
 			return f
 		}
-		e, known := contextEdits[kind.Text()]
-		if !known {
-			return field.Invalid("must be one of %s", strings.Join(slices.Sorted(maps.Keys(contextEdits)), ", ")).In("type")
-		}
-		if f := e.read(v); f != nil {
+		e := contextEdits[name]
+		if f = e.read(v); f != nil {
 			return f
 		}
 		if e.unit == "" {
@@ -115,7 +114,7 @@ func (r *Request) editContext(v wirejson.Value) *field.Error {
 			}
 		} else if n, tokens := r.clear(&e); n > 0 {
 			r.management.tokens += tokens
-			r.management.Applied = append(r.management.Applied, fmt.Appendf(nil, `{"type":%q,"cleared_%s":%d,"cleared_input_tokens":%d}`, kind.Text(), e.unit, n, tokens))
+			r.management.Applied = append(r.management.Applied, fmt.Appendf(nil, `{"type":%q,"cleared_%s":%d,"cleared_input_tokens":%d}`, name, e.unit, n, tokens))
 		}
 		return nil
 	}).In("edits"))

@@ -320,6 +320,7 @@ func TestRefused(t *testing.T) {
 		with(`"stop_sequences":["a","b","c","d","e"]`):               {"stop_sequences", apierror.CodeInvalidValue},
 		with(`"context_management":[]`):                              {"context_management", apierror.CodeInvalidType},
 		with(`"context_management":{"edits":{}}`):                    {"context_management.edits", apierror.CodeInvalidType},
+		with(`"context_management":{"edits":[7]}`):                   {"context_management.edits[0]", apierror.CodeInvalidType},
 		with(`"context_management":{"edits":[{}]}`):                  {"context_management.edits[0].type", apierror.CodeMissingParameter},
 		with(`"context_management":{"edits":[{"type":"clear_01"}]}`): {"context_management.edits[0].type", apierror.CodeInvalidValue},
 		with(`"context_management":{"edits":[` + tools + `},` + tools + `},` + tools + `},` + tools + `}]}`):                   {"context_management.edits", apierror.CodeInvalidValue},

@@ -254,3 +254,27 @@ func TestSealedSummaries(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSummary: if the model writes no summary, the edit has the answer made without one, and a request for a summary alone
+// is a 400. The conversation stays as it is.
+func TestNoSummary(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	t.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) { return saying(" "), r.AsksForSummary() }))
+	long := "say:Well.\n" + strings.Repeat("word ", 60_000)
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		body := e2e.Fields{"model": s.CatalogueModel(t), "stream": stream, "max_tokens": 1, "context_management": e2e.Fields{"edits": []any{
+			e2e.Fields{"type": "compact_20260112", "trigger": e2e.Fields{"type": "input_tokens", "value": 50_000}},
+		}}}
+		m := s.Message(e2e.MessageBody(long, body))
+		if len(m.Content) != 2 || m.Content[0].Type != "compaction" || string(m.Content[0].Content) != "null" || !strings.HasPrefix(m.Content[1].Text, "Well") || len(m.Usage.Iterations) != 2 {
+			t.Errorf("%+v", m)
+		}
+		if m := s.Message(e2e.MessageBody("", e2e.Fields{"messages": []any{e2e.UserMessage("q"), m.Back(), e2e.UserMessage("say:Yes.")}})); texts(m) != "Yes." {
+			t.Errorf("%+v", m)
+		}
+		response, text := s.PostMessage(e2e.MessageBody("q", e2e.Fields{"stream": stream, "compaction": e2e.Fields{"type": "summarize"}}), nil)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, "the model wrote no summary") {
+			t.Error(response.Status, text)
+		}
+	})
+}
