@@ -6,8 +6,8 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 type actionCount struct{ textual, structured int }
 
 // countActions counts the calls that have all arguments and are not counted yet. It is called before each
-// block. Without Dedup, counting begins with the first block: structured calls alone repeat no other call.
-// With Dedup, structured calls may repeat each other, so Reset makes the map, and counting begins at once.
+// block: structured calls alone repeat no other call. With Dedup they may, so Reset makes the map, and counting
+// begins at once.
 func (c *Choice) countActions() {
 	if c.actions == nil {
 		c.actions = make(map[usetool.ActionKey]actionCount)

@@ -89,7 +89,6 @@ func (c *callState) hasAllArguments() bool {
 	return c.done || c.jsonEnded
 }
 
-// matchesName reports whether an event's name fits the call: both names are equal, or one of them is empty.
 func (c *callState) matchesName(name string) bool {
 	return name == "" || c.name == "" || c.name == name
 }
@@ -102,8 +101,8 @@ func (c *callState) backendID() string {
 	return cmp.Or(c.backendIDs[keyID], c.backendIDs[keyThreadItem])
 }
 
-// nextDelta returns the changes of the call since its last delta; first is true for its first
-// delta. Arguments and Fragment are views of the call's buffer, whose bytes do not change.
+// nextDelta returns the changes of the call since its last delta. Arguments and Fragment are views of the call's
+// buffer, whose bytes do not change.
 func (c *callState) nextDelta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{Record: c.record(choice), Fragment: text[c.emittedBytes:], First: first, Replaced: c.replaced}
@@ -119,8 +118,7 @@ func (c *callState) record(choice int) Record {
 	}
 }
 
-// hasText reports whether an input's complete text equals the call's arguments. If these were cut at the
-// limit, it is enough that the text begins with them.
+// hasText reports whether an input's complete text is the call's arguments or, if these were cut, begins so.
 func (c *callState) hasText(in *Input) bool {
 	if c.truncated {
 		return strings.HasPrefix(in.Text, c.args.String())
@@ -183,7 +181,6 @@ func startsWithSecondHalf(text string) bool {
 	return len(text) >= halfSize && text[0] == halfFirst && text[1] >= 0xb0 && text[1] < 0xc0
 }
 
-// cutFirstHalf cuts the first half of a surrogate pair off the end of a text, if there is one.
 func cutFirstHalf(text string) (whole, half string) {
 	n := len(text) - halfSize
 	if n < 0 || text[n] != halfFirst || text[n+1] < 0xa0 || text[n+1] >= 0xb0 {
@@ -192,7 +189,6 @@ func cutFirstHalf(text string) (whole, half string) {
 	return text[:n], text[n:]
 }
 
-// joinHalves returns the character of the two halves of a surrogate pair.
 func joinHalves(high, low string) string {
 	unit := func(half string) rune { return rune(half[1]&0x3f)<<6 | rune(half[2]&0x3f) }
 	return string(0x10000 + (unit(high)&0x3ff)<<10 | unit(low)&0x3ff)

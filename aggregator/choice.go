@@ -149,7 +149,6 @@ func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	return c.appendParts(out)
 }
 
-// appendParts appends the parts for the scanner's segments to out, and returns out.
 func (c *Choice) appendParts(out []Part) []Part {
 	for i := range c.segments {
 		s := &c.segments[i]
@@ -223,8 +222,8 @@ func (c *Choice) Calls() []Record {
 // HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
-// keep returns a copy of text (a name, or the text of a key). It takes the size of the copy, and keySize
-// for each of so many keys, from keyRoom. It returns false if keyRoom is too small.
+// keep returns a copy of a name, or of the text of so many keys. It returns false if keyRoom is too small for
+// the copy, and keySize for each key.
 func (c *Choice) keep(text string, keys int) (string, bool) {
 	size := len(text) + keys*keySize
 	if size > c.keyRoom {

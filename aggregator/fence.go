@@ -37,7 +37,6 @@ func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 // inside reports whether the last byte read is in fenced code, or after the marks of an opening fence.
 func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
-// step reads the next byte.
 func (t *codeFence) step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()

@@ -51,9 +51,8 @@ func (c *Choice) findChatEntry(in *Input) *callState {
 	return found
 }
 
-// dropRepeatedHead drops the text of a head that repeats the first head. A delta without a name shows that
-// heads do not come with every fragment. So the heads counted until then were repetitions, and the count
-// begins anew.
+// dropRepeatedHead drops the text of a head that repeats the first. A delta without a name shows that heads do
+// not come with every fragment: those counted until then were repetitions, and the count begins anew.
 func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	switch {
 	case in.Source != SourceFragment:

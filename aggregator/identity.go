@@ -71,7 +71,6 @@ func (c *Choice) find(in *Input) *callState {
 	return nil
 }
 
-// id returns the input's id of a kind, which may be empty.
 func (in *Input) id(kind keyKind) string {
 	switch kind {
 	case keyID:
@@ -194,8 +193,7 @@ func (c *Choice) create(in *Input) *callState {
 // isHead reports whether the input is a chat entry that its name and index identify.
 func (in *Input) isHead() bool { return in.isChatEntry && in.Name != "" && in.ID == "" }
 
-// bindAll makes the input's ids and place refer to a call. isNew says that the call was made for this
-// input.
+// bindAll makes the input's ids and place refer to a call. isNew: the call was made for this input.
 func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	for kind := range keyKinds {
 		c.bindID(call, in, kind)
@@ -212,8 +210,7 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call, if there is room. call.backendIDs keeps
-// the first id of each kind.
+// bindID makes the input's id of a kind refer to a call, if there is room.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || kind == keyThreadItem && id == call.backendIDs[keyID] {

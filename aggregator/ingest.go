@@ -24,7 +24,6 @@ type ingestion struct {
 	err       error // the first reason why a part of the input was ignored; nil: there was none
 }
 
-// setError records why a part of the input is ignored, unless a reason is recorded already.
 func (in *ingestion) setError(kind error, reason string) {
 	if in.err == nil {
 		in.err = fmt.Errorf("%w: %s", kind, reason)
@@ -68,7 +67,6 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// applyInput passes an input to the choice with an index. It returns false if this choice cannot be made.
 func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 	c := in.choice(choice)
 	if c == nil {
@@ -117,7 +115,6 @@ func (c *Choice) isFromSnapshot(in *Input) bool {
 		strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
 }
 
-// callByOwnID returns the call that has an id made by [CallID], or nil.
 func (c *Choice) callByOwnID(id string) *callState {
 	if rest, ok := strings.CutPrefix(id, callPrefix); ok {
 		_, rest, _ = strings.Cut(rest, "_") // cuts off the index of the choice

@@ -20,8 +20,7 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads the function of a tool call, or a function_call. complete says that it is in a
-// complete message.
+// readFunction reads the function of a tool call, or a function_call. complete: the message is complete.
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
 	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
@@ -68,7 +67,6 @@ func (in *ingestion) readChatMessage(choice int, id string, m members) {
 	}
 }
 
-// readTextCalls makes a call of each block of a text.
 func (in *ingestion) readTextCalls(choice int, id, text string) {
 	blocks := extract(in.agg.patterns, text)
 	if len(blocks) == 0 {
@@ -86,8 +84,7 @@ func (in *ingestion) readTextCalls(choice int, id, text string) {
 	}
 }
 
-// wholeText returns a message's text: the member text or content if it is a string, else the joined parts
-// of content.
+// wholeText returns a message's text: its text or content if that is a string, else the joined parts of content.
 func (m members) wholeText() string {
 	if text, ok := m.text.AsText(); ok {
 		return text

@@ -16,7 +16,6 @@ type members struct {
 	content, text, toolCalls, functionCall, function       wirejson.Value // of chat bodies
 }
 
-// readMembers reads an object in one pass. Any other value has no members.
 func readMembers(object wirejson.Value) (m members) {
 	if object.Kind() != wirejson.KindObject {
 		return m

@@ -2,7 +2,6 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/internal/wirejson"
 
-// readResponsesEvent reads one event of a Responses stream.
 func (in *ingestion) readResponsesEvent(choice int, kind string, m members) {
 	input := Input{sequence: in.readNumber(m.sequence) + 1}
 	if output := in.readNumber(m.outputIndex); output >= 0 {
@@ -104,7 +103,7 @@ func (in *ingestion) readNotification(choice int, method string, params wirejson
 	}
 }
 
-// readToolCall reads item/tool/call, the app-server's request to run a tool, which has a complete call.
+// readToolCall reads item/tool/call, the app-server's request to run a tool.
 func (in *ingestion) readToolCall(choice int, m members) {
 	in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 }

@@ -154,7 +154,6 @@ func (a *Aggregator) ExtractBlocks(text string) []Block {
 	return extract(patterns, text)
 }
 
-// extract returns the blocks of a whole text.
 func extract(patterns []NamedPattern, text string) []Block {
 	scanner := NewScanner(ScannerOptions{Patterns: patterns, MaxBlock: len(text) + 1})
 	segments := scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil))

@@ -38,7 +38,6 @@ func (f *blockForm) match(text []byte) (size int, more bool) {
 	return n, false
 }
 
-// blockReader finds the end of one block.
 type blockReader interface {
 	// read reads block[from:]; earlier calls have read block[:from]. The block begins at block[0].
 	read(block []byte, from int) readResult
@@ -142,7 +141,6 @@ func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetoo
 	return out
 }
 
-// scan finds and reads blocks up to the end of the window.
 func (l *layer) scan() {
 	for l.pos < len(l.window) {
 		if l.reader != nil {
@@ -310,13 +308,11 @@ func (l *layer) abortBlock(reason usetool.AbortReason, err error, size int) {
 	l.leaveBlock(size)
 }
 
-// leaveBlock returns to the state outside of a block, after the first size bytes of the open block.
 func (l *layer) leaveBlock(size int) {
 	l.reader, l.pos = nil, l.pendingStart
 	l.moveTo(l.pendingStart + size)
 }
 
-// emitNotice adds a segment without text for the open block.
 func (l *layer) emitNotice(s usetool.Segment) {
 	s.Pattern, s.Offset = l.form.Name, l.offset
 	l.out = append(l.out, s)
@@ -335,8 +331,7 @@ func (l *layer) emitText(end int) {
 	}
 }
 
-// takePending removes the first size pending bytes and returns them. Only text that
-// begins in held bytes is copied.
+// takePending removes the first size pending bytes and returns them. It copies only text that begins in held bytes.
 func (l *layer) takePending(size int) string {
 	start := l.pendingStart
 	l.pendingStart += size

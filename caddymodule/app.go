@@ -145,7 +145,6 @@ func newExitWatch(isCaddyExiting func() bool) *exitWatch {
 	return w
 }
 
-// hasBegun reports whether the exit has begun.
 func (w *exitWatch) hasBegun() bool {
 	if w.isCaddyExiting() {
 		w.begin()

@@ -60,7 +60,6 @@ var logEnv = map[string]string{
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
 }
 
-// complete sets the defaults of options and refuses values that cannot work.
 func (a *AppServer) complete() error {
 	if a == nil {
 		return errors.New("must not be null")
@@ -119,7 +118,6 @@ func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	return command, nil
 }
 
-// resolveEnv returns the variables that the app-server gets besides those of Caddy's environment.
 func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) {
 	env := make(map[string]string, len(a.Env))
 	for key, value := range logEnv {
@@ -166,7 +164,7 @@ const maxSpares = 8
 // bytes of memory for each of these bytes: at most a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
-// parse reads `on` or `off`, and then a block. The word or the block, or both, may be left out.
+// parse reads `on` or `off`, and then a block. Both may be left out.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		if err := option.CheckWord(d.Val(), "on|off"); err != nil {
@@ -224,7 +222,6 @@ func (p *Pool) check(servers []*AppServer) error {
 	return nil
 }
 
-// newPool registers the app-servers' processes with the app, and returns the handler's pool.
 func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool.Pool, error) {
 	var all []pool.Server
 	for i, server := range servers {

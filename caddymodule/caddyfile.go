@@ -38,7 +38,6 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return option.ParseBlock(d, h, h.customOptions())
 }
 
-// customOptions returns the options that the fields' tags do not describe, or only in part.
 func (h *Handler) customOptions() map[string]option.Custom {
 	return map[string]option.Custom{
 		"app_server":       {Parse: h.parseAppServer, Repeats: true},
@@ -56,7 +55,6 @@ func (h *Handler) customOptions() map[string]option.Custom {
 	}
 }
 
-// customOptions returns the options of an app_server that the fields' tags do not describe.
 func (a *AppServer) customOptions() map[string]option.Custom {
 	return map[string]option.Custom{
 		"command":       {Parse: a.parseCommand},

@@ -97,7 +97,6 @@ func init() {
 	registry.MustRegister(stateCollector{}, store.DurationMetric, store.FailuresMetric)
 }
 
-// registerMetrics adds the metrics to a configuration's registry, unless a handler has added them.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -177,7 +176,6 @@ func (l *labelSet) add(values ...string) {
 	}
 }
 
-// metricsFor returns the metrics of a model, or otherModel if the model has no label of its own.
 func (l *labelSet) metricsFor(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -292,7 +290,6 @@ func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates [
 	}
 }
 
-// collectBuild sends the versions of this module, of Caddy and of each running Codex.
 func collectBuild(ch chan<- prometheus.Metric, codexVersions map[string]bool) {
 	if len(codexVersions) > 1 {
 		delete(codexVersions, "") // the version of an app-server that has not reported its version yet
@@ -306,7 +303,6 @@ func collectBuild(ch chan<- prometheus.Metric, codexVersions map[string]bool) {
 	}
 }
 
-// collectProcess sends the values of one app-server and of its conversations.
 func collectProcess(ch chan<- prometheus.Metric, p *pool.Process) {
 	s := p.Status()
 	sendState(ch, stateReading, states, s.State, p.ID())
@@ -328,7 +324,6 @@ func collectProcess(ch chan<- prometheus.Metric, p *pool.Process) {
 	}
 }
 
-// collectLogin sends the values of the login of one app-server.
 func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 	login := p.Login()
 	sendState(ch, loginReading, loginstate.States, login.State, p.ID())
@@ -339,12 +334,10 @@ func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 		send(ch, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}
 	if conn := p.Serving(); conn != nil {
-		limits := conn.LastRateLimits()
-		collectLimits(ch, p.ID(), limits)
+		collectLimits(ch, p.ID(), conn.LastRateLimits())
 	}
 }
 
-// collectLimits sends the limits of the plan of one app-server, as far as they are known.
 func collectLimits(ch chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
 	if limits.Plan != "" {
 		send(ch, planReading, 1, id, usage.Shorten(limits.Plan))

@@ -50,7 +50,6 @@ func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// loadPatterns loads the textual patterns, in the order of their names.
 func (h *Handler) loadPatterns(ctx caddy.Context) ([]aggregator.NamedPattern, error) {
 	if len(h.TextualPatternsRaw) == 0 {
 		return nil, nil
@@ -95,7 +94,6 @@ func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// completeStore sets the type of the store to memory if its JSON has no type.
 func (h *Handler) completeStore() error {
 	fields := make(map[string]json.RawMessage)
 	if len(h.StoreRaw) > 0 {

@@ -97,7 +97,6 @@ type routeCounts struct {
 	succeeded func() prometheus.Counter // returns the counter of requests with status 200; only the first call looks it up
 }
 
-// countsOf returns a counter for the routes that have the given name.
 func countsOf(route string) *routeCounts {
 	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
 		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
@@ -297,7 +296,6 @@ func (c *requestContext) placeholder(key string) (any, bool) {
 	return value(c.turns), true
 }
 
-// sum returns a placeholder that adds up a number over the turns.
 func sum(value func(*usage.Record) int64) func([]usage.Record) any {
 	return func(turns []usage.Record) any {
 		var n int64
@@ -308,8 +306,7 @@ func sum(value func(*usage.Record) int64) func([]usage.Record) any {
 	}
 }
 
-// firstOutputMillis returns the time from the arrival of the request to the first output of its
-// first turn, in milliseconds, or nil if there was none.
+// firstOutputMillis is from the arrival of the request to the first output of its first turn; nil: there was none.
 func firstOutputMillis(turns []usage.Record) any {
 	if first := turns[0].FirstOutput; first > 0 {
 		return float64(first) / float64(time.Millisecond)

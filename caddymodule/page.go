@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// pageIndex is the file of the page itself.
 const pageIndex = "index.html"
 
 //go:embed page
@@ -97,7 +96,6 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 	})
 }
 
-// statusDocument returns the state of the app-servers and the queue, and a user's requests.
 func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	body := statusOf(r, h.pool.Processes(), user)
 	held := h.gateway.Held()

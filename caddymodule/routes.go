@@ -51,7 +51,6 @@ var (
 	}}
 )
 
-// withRoutes adds the routes of all APIs to table, and returns table.
 func withRoutes(table map[string]route) map[string]route {
 	for _, rt := range gateway.Routes() {
 		table[rt.Path] = newRoute(rt)
@@ -75,7 +74,6 @@ func newRoute(rt *gateway.Route) route {
 	return added
 }
 
-// fromGateway makes a route's serve function from a method of the gateway.
 func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
@@ -199,8 +197,7 @@ func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
-// refuse answers with an error before the body is read. It ignores write errors: the client has
-// gone.
+// refuse answers with an error before the body is read. It ignores write errors: the client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)
@@ -342,7 +339,6 @@ func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.Response
 	return w
 }
 
-// inOllamasForm returns the route with errors in the format of Ollama's errors.
 func (rt route) inOllamasForm() route {
 	rt.errors = ollama.API.Errors
 	return rt

@@ -28,8 +28,7 @@ func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// resolveAdminKey replaces the placeholders of the admin key and checks the key. A placeholder that
-// is empty or unknown is an error. The errors do not contain the key.
+// resolveAdminKey replaces the placeholders of the admin key and checks it. The errors do not contain it.
 func (h *Handler) resolveAdminKey(repl *caddy.Replacer) error {
 	if h.AdminKey == "" {
 		return nil

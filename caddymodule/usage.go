@@ -116,7 +116,6 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []stri
 	})
 }
 
-// usageError is the API's error if Redis could not return the usage, and nil for nil.
 func usageError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -190,7 +189,6 @@ type limitUsage struct {
 	Resets    *int64     `json:"resets_at"` // when the whole limit is free again if nothing more is used; nil: it is free now
 }
 
-// unixOrNil returns a time in Unix seconds, nil for the zero time.
 func unixOrNil(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

@@ -41,7 +41,6 @@ func (w *Writer) WriteComment(text string) error {
 	return w.writeFrame(": ", wirejson.View(text))
 }
 
-// writeFrame writes each line of a content with a prefix, and then an empty line.
 func (w *Writer) writeFrame(prefix string, content []byte) error {
 	for {
 		end := lineBreak(content)

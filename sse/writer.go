@@ -103,7 +103,6 @@ func findFlusher(w http.ResponseWriter) interface{ FlushError() error } {
 	}
 }
 
-// flushFunc is a function that flushes a response.
 type flushFunc func() error
 
 // FlushError calls f.

@@ -134,7 +134,6 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	return os.Rename(newPath, path)
 }
 
-// unquotedArg matches arguments that need no quotes in a Caddyfile.
 var unquotedArg = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
 func formatEntry(id string, options []Option) (string, error) {

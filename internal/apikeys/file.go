@@ -112,7 +112,6 @@ func (f *File) poll(ctx context.Context) {
 	}
 }
 
-// isUnchanged reports whether the file seems unchanged since it was read last.
 func (f *File) isUnchanged(info fs.FileInfo) bool {
 	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
 }

@@ -159,7 +159,6 @@ var options = map[string]keyOption{
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
-// oneArg returns the reader of an option with exactly one argument.
 func oneArg(read func(k *Key, arg string) bool, problem string) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) == 1 && read(k, args[0]) {
@@ -215,7 +214,6 @@ func readWindow(text string) (quota.Window, error) {
 	return quota.ParseWindow(text)
 }
 
-// readLimit returns the reader of a limit: a number and a window.
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) != 2 {

@@ -73,9 +73,8 @@ func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, e
 	return w, nil
 }
 
-// evictable returns the request that has to leave a full queue for a new request of u, or nil: the last
-// request in the longest line of a user, if this line is longer than the line of u with the new request. So
-// no user can fill the queue for all others.
+// evictable returns the request that has to leave a full queue for a new one of u, or nil: the last in the
+// longest line of a user, if this is longer than that of u with the new one. So no user can fill the queue.
 func (q *Queue) evictable(u *queueUser) *waiter {
 	var longest *queueUser
 	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {

@@ -104,8 +104,8 @@ func (q *Queue) AcquireInOrder(user string, arrived time.Time) Slots {
 	return slots
 }
 
-// acquire gets slots for a request. arrived decides the place in the user's line: behind all requests that
-// did not arrive later. Except for AcquireInOrder, arrived is zero, so the order of the calls decides.
+// acquire puts a request into the user's line behind those that did not arrive later. Except for AcquireInOrder,
+// arrived is zero, so the order of the calls decides.
 func (q *Queue) acquire(ctx context.Context, user string, weight int, timeout time.Duration, arrived time.Time) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -190,7 +190,6 @@ func (s *Slots) Shrink(weight int) {
 	s.queue.freeSlots(u, less)
 }
 
-// wait waits until w has its slots or an error, timeout has passed, or ctx ends.
 func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

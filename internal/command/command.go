@@ -34,10 +34,8 @@ type AppServer struct {
 // without duplicates. config is JSON. The error says what is wrong with the configuration.
 type AppServersFunc func(config []byte) ([]AppServer, error)
 
-// title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// description returns the program and CODEX_HOME, for messages.
 func (a *AppServer) description() string {
 	program := filepath.Base(a.Config.Command[0])
 	home, err := a.Config.OperatorHome()
@@ -93,7 +91,6 @@ func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	return config, file, err
 }
 
-// load returns the app-servers of the configuration that the flags name.
 func (configured AppServersFunc) load(fl caddycmd.Flags) ([]AppServer, error) {
 	config, file, err := loadConfig(fl, "")
 	if err != nil {
@@ -143,7 +140,6 @@ func withAdmin(cmd *cobra.Command, run func(context.Context, *cobra.Command, cad
 	return withConfig(cmd, run)
 }
 
-// adminAddress returns the address of the running Caddy's admin API.
 func adminAddress(fl caddycmd.Flags) (string, error) {
 	if address := fl.String("address"); address != "" {
 		return address, nil

@@ -142,7 +142,6 @@ func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted
 // app-server may have read the old login, so it must be replaced, but only after its start.
 const restartTimeout = 15 * time.Second
 
-// restartOne replaces an app-server. After a failure, it tries again for at most restartTimeout.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
@@ -205,8 +204,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	return nil
 }
 
-// chooseByID returns the app-server whose id is the argument or, without an argument, the only app-server.
-// If there is none, or if there are several, it returns an error.
+// chooseByID returns the app-server whose id is the argument or, without an argument, the only one.
 func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, error) {
 	choices := ""
 	for i := range servers {

@@ -122,7 +122,6 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// classOf returns the class of a turn's failure: by code, else by HTTP status, else by message.
 func classOf(e *codexrpc.TurnError) apierror.Class {
 	if c, known := turnClasses[e.Code]; known {
 		return c
@@ -181,7 +180,6 @@ func LeftWorkspace(e *codexrpc.TurnError) bool {
 // LacksAccount reports whether a turn failed because Codex does not know the account of its login.
 func LacksAccount(e *codexrpc.TurnError) bool { return strings.Contains(e.Message, routingDiscovery) }
 
-// codeOther is the variant of CodexErrorInfo for all failures without a variant of their own.
 const codeOther = "other"
 
 // providerClasses maps error codes in a provider's 400 response to classes. An error with another

@@ -74,7 +74,7 @@ const (
 	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form. It does not check the address; [dialControl] does.
+// checkURL parses a URL and checks its form; [dialControl] checks the address.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL

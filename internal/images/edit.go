@@ -69,8 +69,7 @@ func (r *Request) Encoded() (sum int64) {
 	return sum
 }
 
-// Encode checks the pictures of a form, and puts them into the conversation. Without a form, it does
-// nothing.
+// Encode checks the pictures of a form, if it is one, and puts them into the conversation.
 func (r *Request) Encode() *apierror.Error {
 	if len(r.formImages) == 0 {
 		return nil

@@ -45,8 +45,7 @@ func readFormat(_ *Request, v wirejson.Value) *field.Error {
 	return f
 }
 
-// sizeInWords returns the sentence about the size for the prompt, since Codex's tool has no argument for
-// the size. If the picture may have any size, it returns "".
+// sizeInWords returns the size as a sentence of the prompt: Codex's tool has no argument for it.
 func (r *Request) sizeInWords() string {
 	if r.size == "" {
 		return ""

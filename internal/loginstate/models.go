@@ -34,7 +34,6 @@ func (m *models) work(model string) {
 // proofTime is how long the success of a model proves that the login works while another model is refused.
 const proofTime = time.Hour
 
-// anyWorks reports whether a model has worked within proofTime and was not refused after that.
 func (m *models) anyWorks() bool {
 	for model, at := range m.worked {
 		if _, refused := m.refused[model]; !refused && time.Since(at) < proofTime {

@@ -76,8 +76,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c NewItems, claimMemory H
 	})
 }
 
-// AppendResponse appends the items of an ended response to a conversation of the same user. The
-// parameter conversation is the id of the conversation.
+// AppendResponse appends the items of an ended response to the conversation of the same user with this id.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *Entry) error {
 	var items []json.RawMessage
 	for _, item := range response.Items() {

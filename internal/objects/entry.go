@@ -32,8 +32,7 @@ func (e *Entry) Release() {
 	}
 }
 
-// Items returns the items of the entry as the next request needs them: the input and
-// then the output.
+// Items returns the items of the entry as the next request needs them: the input and then the output.
 func (e *Entry) Items() [][]byte {
 	items := make([][]byte, 0, len(e.Input)+len(e.Output))
 	for _, part := range [][]json.RawMessage{e.Input, e.Output} {

@@ -27,7 +27,6 @@ type Events interface {
 // claimPause is the pause before memory for events is claimed again.
 const claimPause = 250 * time.Millisecond
 
-// soon returns a channel that is closed after claimPause.
 func soon() <-chan struct{} {
 	closed := make(chan struct{})
 	time.AfterFunc(claimPause, func() { close(closed) })
@@ -104,7 +103,7 @@ func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]Event, <-chan st
 	return nil, changed, nil
 }
 
-// outage is called after a read has failed. It returns for how long the store has failed.
+// outage returns for how long the store has failed. It is called after a failed read.
 func (s *storedEvents) outage() time.Duration {
 	if s.failedAt.IsZero() {
 		s.failedAt = time.Now()
@@ -112,10 +111,8 @@ func (s *storedEvents) outage() time.Duration {
 	return time.Since(s.failedAt)
 }
 
-// end returns the number of the event that follows the last event that was read.
 func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
-// errNoMemory means that there is no memory for the next events.
 var errNoMemory = errors.New("there is no memory for the events")
 
 // read sets s.lastRead to events from the store. The parameter from is the number of the first event. The

@@ -24,7 +24,6 @@ const (
 	maxLimit     = 100
 )
 
-// readPage reads the parameters limit, order and after of a query.
 func readPage(query url.Values) (page, *apierror.Error) {
 	p := page{limit: defaultLimit, after: query.Get("after")}
 	if limit := query.Get("limit"); limit != "" {
@@ -70,7 +69,6 @@ func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, error) {
 	return end.encode(items[:n], hold)
 }
 
-// listEnd has the members of a list after its items.
 type listEnd struct {
 	FirstID *string `json:"first_id"`
 	LastID  *string `json:"last_id"`
@@ -100,7 +98,7 @@ func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, error) {
 	return append(append(body, ']'), end...), nil
 }
 
-// ItemID returns the id of a stored item. The result is empty if the item has no id.
+// ItemID returns the id of a stored item, or "".
 func ItemID(item json.RawMessage) string {
 	var id wirejson.Value
 	wirejson.Value(item).Pick(wirejson.Into("id", &id))
@@ -110,8 +108,7 @@ func ItemID(item json.RawMessage) string {
 	return id.Text()
 }
 
-// deleted returns the body of the answer to a DELETE. id is the id of the deleted object. object is
-// its type in the answer: "response" or "conversation.deleted".
+// deleted returns the body of the answer to a DELETE. object is "response" or "conversation.deleted".
 func deleted(id, object string) []byte {
 	return wirejson.Append(nil, struct {
 		ID      string `json:"id"`

@@ -34,7 +34,6 @@ type Logs struct {
 	ended       []*Log // the logs that have ended, the first to end first
 }
 
-// newLogs returns an empty set of logs.
 func newLogs(limits logLimits) *Logs {
 	return &Logs{limits: limits, bytesByUser: make(map[string]int64), byID: make(map[string]*Log)}
 }
@@ -158,7 +157,7 @@ func (s *Logs) drop(user string, needed int64) bool {
 	return largest != nil && largest.dropOldest()
 }
 
-// dropOldest drops the oldest event of a log. It reports false if the log has no events.
+// dropOldest drops the oldest event of a log, or returns false if there is none.
 func (l *Log) dropOldest() bool {
 	if len(l.events) == 0 {
 		return false
@@ -212,7 +211,6 @@ func (s *Logs) remove(l *Log) {
 	l.wakeReaders()
 }
 
-// wakeReaders wakes the readers who wait for events or the end of the log.
 func (l *Log) wakeReaders() {
 	if l.changed != nil {
 		close(l.changed)

@@ -21,8 +21,7 @@ const (
 	maxGathered = 1 << 20
 )
 
-// backgroundStore returns the store if other nodes can find running responses in it, and otherwise
-// nil.
+// backgroundStore returns the store if other nodes can find running responses in it, else nil.
 func (o *Objects) backgroundStore() *Store {
 	if o.Store == nil || !o.Store.engine.Lasts() {
 		return nil
@@ -30,8 +29,7 @@ func (o *Objects) backgroundStore() *Store {
 	return o.Store
 }
 
-// Begin stores a background response when it begins, so that other nodes and later processes can
-// find it.
+// Begin stores a background response when it begins, so that other nodes and later processes find it.
 func (o *Objects) Begin(ctx context.Context, response Response) error {
 	stored := o.backgroundStore()
 	if stored == nil {
@@ -42,7 +40,6 @@ func (o *Objects) Begin(ctx context.Context, response Response) error {
 	return stored.Put(ctx, response.ID, response.runningEntry())
 }
 
-// runningEntry returns the entry of the response while it runs.
 func (r Response) runningEntry() *Entry {
 	entry := *r.Entry
 	entry.Response, entry.Running = r.InProgress(), true
@@ -105,7 +102,6 @@ func (c *eventStorer) run(ctx context.Context) {
 	}
 }
 
-// pause waits for the duration d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -137,7 +133,6 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 	}
 }
 
-// nextEvents returns the next events to store.
 func (c *eventStorer) nextEvents() EventPage {
 	logged, more, err := c.log.next(c.nextEvent, maxGathered)
 	switch {
@@ -149,8 +144,6 @@ func (c *eventStorer) nextEvents() EventPage {
 	return EventPage{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
 }
 
-// logFailure logs that the store has failed with err. It does nothing if err is nil or ctx was
-// cancelled.
 func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())

@@ -29,7 +29,6 @@ type Objects struct {
 // StoreTimeout bounds each use of the store. The store may be on another machine.
 const StoreTimeout = 10 * time.Second
 
-// withStoreTimeout returns a context that ends after StoreTimeout.
 func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
@@ -43,8 +42,7 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error, or to nil if err is nil. If err wraps store.ErrNotFound, the API
-// error is the one that the caller passes as missing.
+// apiError converts err, perhaps nil, to an API error: store.ErrNotFound to missing.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -61,8 +59,8 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 	return o.Failed(r.Context(), r, err)
 }
 
-// with calls run with a context that ends after StoreTimeout, and converts its error to an API error.
-// missing is the error if the object does not exist, or if its id is not valid.
+// with calls run with a context that ends after StoreTimeout. missing is the error if the object does not exist,
+// or if its id is not valid.
 func (o *Objects) with(r *http.Request, valid bool, missing *apierror.Error, run func(context.Context) ([]byte, error)) ([]byte, *apierror.Error) {
 	if o.Store == nil || !valid {
 		return nil, missing
@@ -87,7 +85,6 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory Hold) ([]byte
 	})
 }
 
-// copyObject returns a copy of a stored response or conversation of the caller.
 func (o *Objects) copyObject(ctx context.Context, r *http.Request, id string, claimMemory Hold) ([]byte, error) {
 	entry, err := o.Store.GetObject(ctx, o.User(r), id)
 	if err != nil {

@@ -79,7 +79,6 @@ func (r *Reader) claimItem(item int, times int) error {
 	return nil
 }
 
-// getEntry reads an entry, which the caller releases.
 func (r *Reader) getEntry(ctx context.Context, id string) (e *Entry, err error) {
 	switch {
 	case ctx.Err() != nil: // not every store checks ctx
@@ -182,7 +181,6 @@ func (s *Store) decode(page store.Page) (conversation string, items []json.RawMe
 	return facts.Conversation, items, true
 }
 
-// readLink reads one link (response) of a chain, like readLinks.
 func (r *Reader) readLink(ctx context.Context, id string) (links [][]json.RawMessage, previous string, err error) {
 	e, err := r.getEntry(ctx, id)
 	if err != nil {
@@ -193,7 +191,6 @@ func (r *Reader) readLink(ctx context.Context, id string) (links [][]json.RawMes
 	return [][]json.RawMessage{items}, e.Previous, err
 }
 
-// claimLink returns copies of the items of a link. conversation is the id of its conversation, if any.
 func (r *Reader) claimLink(conversation string, items []json.RawMessage) ([]json.RawMessage, error) {
 	if r.linksLeft--; r.linksLeft < 0 {
 		return nil, ErrTooLong

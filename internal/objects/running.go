@@ -66,7 +66,6 @@ func (r *Running) Begin(ctx context.Context, response Response) (_ context.Conte
 	}
 }
 
-// look calls f with a response, if the register has it.
 func (r *Running) look(id string, f func(*running)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,9 +88,8 @@ func (r *Running) IsDeleted(id string) (isDeleted bool) {
 	return isDeleted
 }
 
-// markDeleted marks a response of a user as deleted and returns it. From then on, find does not
-// return it. The result is nil if the register has no such response, or if the response will not be
-// stored.
+// markDeleted marks a response of a user as deleted, for find, and returns it. It returns nil if the register has
+// no such response, or if the response will not be stored.
 func (r *Running) markDeleted(user, id string) *running {
 	one := r.findStored(user, id)
 	if one != nil {
@@ -182,7 +180,6 @@ func (r *Running) Wait(ctx context.Context) {
 	}
 }
 
-// anyRunning returns one of the responses, or nil.
 func (r *Running) anyRunning() *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -42,7 +42,6 @@ func NewStore(engine store.Engine, logger *slog.Logger) *Store {
 // Fails reports whether the engine did not work when it was last used.
 func (s *Store) Fails() bool { return s.engine.Fails() }
 
-// isStoredID reports whether an id has the form of a response's or a conversation's id.
 func isStoredID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
 // Put stores an entry, and replaces an entry with the same id. If the entry is a running response, this
@@ -265,7 +264,6 @@ type Event struct {
 	Data []byte
 }
 
-// record returns the event as it is stored.
 func (e Event) record() []byte { return append(append([]byte(e.Name), ' '), e.Data...) }
 
 // EventPage has successive events of a response. First is the number of the first one.

@@ -281,8 +281,7 @@ func CheckWord(word, syntax string) error {
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// complete sets the option's default if the field is not set. Otherwise it checks the value, since
-// a value from JSON has not been checked yet.
+// complete sets the option's default, or checks a value that is set: one from JSON was not checked yet.
 func (o *Option) complete() error {
 	if o.field.IsZero() && o.defaultValue != "" {
 		return o.set(o.defaultValue)

@@ -92,7 +92,6 @@ func (d *decoder) Read(buf []byte) (n int, err error) {
 	return n, &CorruptError{d.encoding, err}
 }
 
-// open makes the decoder, which may already read from the body.
 func (d *decoder) open() error {
 	if d.encoding == "gzip" {
 		if !d.claim.Grow(gzipMemory) {

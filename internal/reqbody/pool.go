@@ -204,7 +204,6 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	return first[:n], nil
 }
 
-// readMore reads the rest of a body that begins with first, and returns the whole body.
 func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {

@@ -105,7 +105,6 @@ func (f *boltFile) open() error {
 	return err
 }
 
-// close closes the file, if it is open.
 func (f *boltFile) close() error {
 	switch {
 	case f.damage.Load() != nil:
@@ -117,7 +116,6 @@ func (f *boltFile) close() error {
 	return nil
 }
 
-// errOldFile is the error for a file with the buckets of another format.
 var errOldFile = errors.New("an earlier release has written it, and this one cannot read it; to begin with an empty one, stop Caddy and move the file away")
 
 // reload makes the buckets that the file lacks, and calls load with the metadata of all entries.
@@ -143,12 +141,11 @@ func (f *boltFile) reload(tx *bbolt.Tx) error {
 	return f.load(boltTransaction{tx}, found)
 }
 
-// isOfEntry reports whether an error is about one entry. The shelf works nevertheless.
+// isOfEntry reports whether an error is about one entry: the shelf works.
 func isOfEntry(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrEnded)
 }
 
-// errNotStarted is the error of an engine before Start.
 var errNotStarted = Unavailable(errors.New("it was not started"))
 
 // update implements shelf. If the file is not damaged but cannot be changed, update reads the
@@ -208,7 +205,6 @@ func (t boltTransaction) put(id string, part Part, n int64, record []byte) error
 // value.
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// seal returns a record with its checksum.
 func seal(record []byte) []byte {
 	sealed := append(make([]byte, 0, len(record)+crc32.Size), record...)
 	return binary.BigEndian.AppendUint32(sealed, crc32.Checksum(record, checksums))

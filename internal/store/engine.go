@@ -89,7 +89,6 @@ type Append struct {
 	Cancel bool // only asks the owner to stop
 }
 
-// renewsOnly reports whether a changes nothing but the lease.
 func (a *Append) renewsOnly() bool {
 	return a.Part == Events && len(a.Records) == 0 && a.Lease > 0 && !a.Over && !a.Cancel
 }

@@ -95,11 +95,9 @@ func (x *index) largest(keep *indexed) (largest *userShare) {
 	return largest
 }
 
-// isOld reports whether an entry is too old.
 func (x *index) isOld(k *indexed, now time.Time) bool { return k.stored.Add(x.maxAge).Before(now) }
 
-// find returns a user's entry and marks it as just used. It returns nil if the user has no such
-// entry, or if the entry is too old.
+// find returns a user's entry and marks it as just used, or nil if there is none or it is too old.
 func (x *index) find(user, id string, now time.Time) *indexed {
 	k := x.byID[id]
 	if k == nil || x.isOld(k, now) || k.share.name != user {
@@ -109,14 +107,12 @@ func (x *index) find(user, id string, now time.Time) *indexed {
 	return k
 }
 
-// resize changes the size of an entry, and nothing else.
 func (x *index) resize(k *indexed, size int64) {
 	x.bytes += size - k.size
 	k.share.bytes += size - k.size
 	k.size = size
 }
 
-// remove removes an entry. If k is nil, it does nothing.
 func (x *index) remove(k *indexed) {
 	if k == nil {
 		return

@@ -66,8 +66,6 @@ type metadata struct {
 	Cancelled   bool      `json:"cancelled,omitempty"`
 }
 
-// newLocal returns an engine. maxEntry bounds the bytes of an entry; 0 stands for no bound but
-// maxBytes.
 func newLocal(s shelf, maxBytes, maxEntry int64, maxAge time.Duration) *Local {
 	return &Local{
 		shelf: s, maxEntry: maxEntry, now: time.Now, index: newIndex(maxBytes, maxAge),
@@ -75,7 +73,6 @@ func newLocal(s shelf, maxBytes, maxEntry int64, maxAge time.Duration) *Local {
 	}
 }
 
-// readMetadata returns the metadata of an entry, or nil if there is none.
 func readMetadata(tx transaction, id string) *metadata { return decodeMetadata(tx.get(id, about, 0)) }
 
 func decodeMetadata(record []byte) *metadata {
@@ -86,8 +83,7 @@ func decodeMetadata(record []byte) *metadata {
 	return m
 }
 
-// write stores the metadata of an entry, and counts its bytes. If there is no room, it drops other
-// entries. The error is ErrTooLarge if the entry does not fit.
+// write stores the metadata of an entry, and counts its bytes.
 func (l *Local) write(tx transaction, id string, m *metadata) error {
 	if l.maxEntry > 0 && m.Bytes > l.maxEntry {
 		return ErrTooLarge
@@ -187,7 +183,7 @@ func (l *Local) Put(ctx context.Context, user, id string, p *Put) error {
 	})
 }
 
-// put stores an entry. m is the metadata of the present entry with this id, or new metadata.
+// put stores an entry. m is its present or new metadata.
 func (l *Local) put(tx transaction, user, id string, m *metadata, p *Put) error {
 	if m.User != user || m.Owner != "" && m.Owner != p.Owner {
 		return ErrEnded
@@ -402,7 +398,6 @@ func (l *Local) readPage(user, id string, q Query) (page Page, read int64, err e
 	return page, read, err
 }
 
-// isIndexed reports whether k is in the index.
 func (l *Local) isIndexed(k *indexed) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,6 @@ type memory struct {
 	entries map[string]map[place][]byte // by id
 }
 
-// place is where a record is in an entry.
 type place struct {
 	part Part
 	n    int64

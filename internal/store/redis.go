@@ -191,7 +191,6 @@ func (r *Redis) Fails() bool { return r.state.Load() != works }
 // format is in the hash tags, so that keys of another format are not read. Those keys expire.
 const format = "2\n"
 
-// tagOf returns the hash tag of a user's keys.
 func tagOf(user string) string {
 	hash := sha256.Sum256([]byte(format + user))
 	return hex.EncodeToString(hash[:16])
@@ -203,7 +202,7 @@ func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args 
 	return r.run(ctx, "count", script, tag, args...)
 }
 
-// run does what Run does. operation is the name in metrics.
+// run does the work of Run. operation is the name in metrics.
 func (r *Redis) run(ctx context.Context, operation string, script *redis.Script, tag string, args ...any) (answer any, err error) {
 	begin := time.Now()
 	if err = errDown; r.state.Load() != down { // while the server is down, run fails immediately
@@ -246,7 +245,6 @@ func (r *Redis) change(ctx context.Context, operation string, script *redis.Scri
 	return word, nil
 }
 
-// either returns yes if is is true, and otherwise no.
 func either(is bool, yes, no string) string {
 	if is {
 		return yes
@@ -270,7 +268,6 @@ func (r *Redis) Put(ctx context.Context, user, id string, p *Put) error {
 	return err
 }
 
-// appendRecords appends records to the arguments of a script.
 func appendRecords(args []any, records [][]byte) []any {
 	for _, record := range records {
 		args = append(args, record)
@@ -304,7 +301,6 @@ func (r *Redis) Delete(ctx context.Context, user, id string, item int64) error {
 	return err
 }
 
-// errUnreadable is the error for an answer of an unexpected form.
 var errUnreadable = Unavailable(errors.New("the answer cannot be read"))
 
 // Read implements [Engine].
@@ -331,7 +327,6 @@ func (r *Redis) Read(ctx context.Context, user, id string, q Query) (pages []Pag
 	return pages, nil
 }
 
-// pageOf returns a page in an answer of readScript.
 func (r *Redis) pageOf(answer any) (p Page, ok bool) {
 	fields, _ := answer.([]any)
 	if len(fields) != 9 {
@@ -349,7 +344,6 @@ func (r *Redis) pageOf(answer any) (p Page, ok bool) {
 	return p, ok
 }
 
-// asText returns a text in an answer of Redis, or "" if the value is no text.
 func asText(value any) string {
 	text, _ := value.(string)
 	return text

@@ -11,7 +11,6 @@ import (
 
 type text interface{ string | []byte }
 
-// spaceEnd returns the offset of the first byte at or after start that is no white space.
 func spaceEnd(s []byte, start int) int {
 	for start < len(s) && isSpace(s[start]) {
 		start++

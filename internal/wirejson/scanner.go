@@ -283,7 +283,6 @@ func (s *Scanner) Text() string {
 	return Text(raw) // without escapes, but not only ASCII
 }
 
-// skipString skips the string whose opening quote is next, and checks it.
 func (s *Scanner) skipString() {
 	s.pos++
 	for s.pos < len(s.data) {
@@ -312,7 +311,6 @@ func (s *Scanner) skipString() {
 	s.fail("unexpected end in a string") // unless there was an error before
 }
 
-// skipEscape skips the escape that begins here, and records it if it is half a surrogate pair.
 func (s *Scanner) skipEscape() {
 	if s.pos+1 >= len(s.data) {
 		s.pos = len(s.data)
