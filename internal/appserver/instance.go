@@ -144,8 +144,11 @@ func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
 // readCatalogue waits until run has printed the catalogue, and stores it in the instance. A failure ends
 // the start of the instance: without a catalogue, Codex would offer its own tools to the models.
 func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
-	if run == nil {
-		return nil // the app-server is not started by a command
+	if run == nil { // the app-server is not started by a command
+		if p.cfg.Models != nil {
+			in.models = &catalogue{models: p.cfg.Models}
+		}
+		return nil
 	}
 	printed, err := run.wait()
 	if err == nil {

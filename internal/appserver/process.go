@@ -25,8 +25,9 @@ type Config struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
 	// Start, if not nil, starts an app-server in place of Command, for example within this process.
-	// It has no catalogue (list of models), since only a run of Command can print one.
-	Start func() (*Program, error) `json:"-"`
+	// Its catalogue (list of models) is Models, since only a run of Command can print one.
+	Start  func() (*Program, error) `json:"-"`
+	Models []Model                  `json:"-"`
 	// Home is the CODEX_HOME of the operator. The program gets the login and the settings of the
 	// model provider from there; all else in the program's own CODEX_HOME is private to the
 	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.

@@ -49,8 +49,9 @@ type Answer struct {
 type Choice struct {
 	Text, Reasoning string
 	Calls           []Call
-	Finish          string // finish_reason, also for other APIs; empty if the choice has not ended
-	Opened          bool   // a chunk of it came
+	Finish          string   // finish_reason, also for other APIs; empty if the choice has not ended
+	Opened          bool     // a chunk of it came
+	Sealed          []string // the summaries of the conversation that the client keeps, of a Response
 }
 
 // Call is a tool call.

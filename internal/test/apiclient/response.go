@@ -36,6 +36,7 @@ type responseItem struct {
 	Arguments string     `json:"arguments"`
 	Content   []textPart `json:"content"`
 	Summary   []textPart `json:"summary"`
+	Encrypted string     `json:"encrypted_content"`
 }
 
 type textPart struct {
@@ -60,6 +61,9 @@ func content(items []responseItem) (c Choice, texts []string, err error) {
 			}
 		case "function_call":
 			c.Calls = append(c.Calls, Call{item.CallID, item.Name, item.Arguments})
+		case "compaction":
+			texts = append(texts, "")
+			c.Sealed = append(c.Sealed, item.Encrypted)
 		default:
 			return c, nil, fmt.Errorf("an item of type %q", item.Type)
 		}
@@ -159,7 +163,7 @@ func (r *responseReader) end(object []byte) error {
 	if err = errors.Join(err, r.answer.response(object)); err != nil {
 		return err
 	}
-	if end := r.answer.Choices[0]; end.Text != deltas.Text || end.Reasoning != deltas.Reasoning || !slices.Equal(end.Calls, deltas.Calls) {
+	if end := r.answer.Choices[0]; end.Text != deltas.Text || end.Reasoning != deltas.Reasoning || !slices.Equal(end.Calls, deltas.Calls) || len(end.Sealed) != len(deltas.Sealed) {
 		return fmt.Errorf("the deltas say %.300q, the end says %.300q", fmt.Sprint(deltas), fmt.Sprint(end))
 	}
 	return nil

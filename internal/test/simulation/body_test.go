@@ -48,7 +48,10 @@ func (r *sending) body(previous string) []byte {
 	case "empty":
 		return nil
 	}
-	body := r.goodBody(previous)
+	body := r.raw
+	if body == nil {
+		body = r.goodBody(previous)
+	}
 	switch r.Bad {
 	case "cut":
 		return body[:len(body)/2]

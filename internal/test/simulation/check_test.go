@@ -94,6 +94,10 @@ func (a *answer) read() (*apiclient.Answer, error) {
 
 // checkContent compares an answer with the turns of the app-server.
 func (r *run) checkContent(q *request, h *apiclient.Answer) {
+	if w := r.walkerOf(q.Token); w != nil {
+		w.checkContent(q, h)
+		return
+	}
 	r.mu.Lock()
 	var performances []spoken
 	for _, s := range r.performances[q.Token] {
@@ -223,7 +227,7 @@ func (r *run) checkCancelled(a *answer, h *apiclient.Answer) {
 
 // checkKept reads a stored response again.
 func (r *run) checkKept(a *answer, h *apiclient.Answer) {
-	if a.request.API != apiclient.Responses || !h.Ended || r.exit.Err() != nil {
+	if a.request.API != apiclient.Responses || a.request.Unstored || !h.Ended || r.exit.Err() != nil {
 		return
 	}
 	for user, want := range map[string]int{a.user: http.StatusOK, "somebody else": http.StatusNotFound} {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,7 +169,7 @@ func (p *player) fetch(s *sending) *answer {
 		}
 	}})
 	body := s.body(previous)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+q.API.String(), q.reader(ctx, body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+cmp.Or(s.path, q.API.String()), q.reader(ctx, body))
 	if err != nil {
 		panic(err) // the address is a constant
 	}

@@ -38,13 +38,8 @@ func (r *run) explained(a *answer) (codes []string) {
 	if q.CancelIn > 0 {
 		codes = append(codes, "response_cancelled")
 	}
-	switch q.Script.End {
-	case endFailed:
-		codes = append(codes, "upstream_error", "server_error")
-	case endSilent:
-		codes = append(codes, "codex_idle_timeout")
-	case endOutside:
-		codes = append(codes, "codex_interrupted")
+	for _, end := range append(q.Ends, q.Script.End) {
+		codes = append(codes, endCodes[end]...)
 	}
 	killed, hung, busy := r.faults()
 	if killed {
@@ -67,6 +62,16 @@ func (r *run) explained(a *answer) (codes []string) {
 		}
 	}
 	return codes
+}
+
+// endCodes are the codes for what may end a turn.
+var endCodes = map[end][]string{
+	endFailed:  {"upstream_error", "server_error"},
+	endSilent:  {"codex_idle_timeout"},
+	endOutside: {"codex_interrupted"},
+	endTooLong: {"context_length_exceeded"},
+	endNothing: {"no_summary", "invalid_prompt"},
+	endAlone:   {"invalid_prompt"}, // any failure of a summary is a 400
 }
 
 // errorTypes are the types of errors that messages have for codes. For others it is api_error.

@@ -13,6 +13,12 @@
 // too late or not all of them, edit questions and answers, ask again, and send what is the
 // conversation of another client.
 //
+// In some plans clients have conversations that outgrow the window of their model, with the Responses API in each
+// of its ways, and with chat completions. The double of the app-server counts tokens a little differently from
+// the gateway and refuses what is too long. Its summaries list the facts that it was sent, that is where each
+// text comes from; sometimes it calls a tool instead, writes nothing, or breaks off. Clients drop what comes
+// before a summary or keep it, and send summaries that they have changed or got from other users.
+//
 // In some plans a user takes all of one thing that can be held: bodies, answers that are not
 // read, the memory of app-servers by clients that leave, events that are not followed, background responses with large instructions, or the
 // store. What another user needs beside that must be served at once.
@@ -26,6 +32,9 @@
 //     with a code that a planned fault explains,
 //   - the model is given what the client sent, no more and no less, whether in a thread
 //     that was kept, in a turn that waited for results, or in a fresh thread,
+//   - of a conversation that was shortened, each fact is known, and no other,
+//   - without faults, each conversation goes on in its thread, also for its summary and after it,
+//   - a changed summary, or another user's, is refused,
 //   - no thread and no reasoning of one user is used for another,
 //   - nothing is left: goroutines, slots, leases, references to processes, threads
 //     and turns of the app-server, responses in progress,

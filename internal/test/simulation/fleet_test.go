@@ -35,7 +35,7 @@ func (f *fleet) acquire(key string) *process {
 	p := f.processes[key]
 	if p == nil {
 		p = &process{Process: appserver.New(appserver.Config{
-			Start: f.run.start, Client: codexrpc.ClientInfo{Name: "simulation"},
+			Start: f.run.start, Client: codexrpc.ClientInfo{Name: "simulation"}, Models: []appserver.Model{{Slug: longModel, Window: f.run.plan.Config.Window}},
 		}, f.run.logger)}
 		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })

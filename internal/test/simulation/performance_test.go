@@ -223,7 +223,11 @@ func (p *stage) breakOff() {
 		p.notifyUsage()
 		p.end("failed", `{"message":"Incomplete response returned, reason: max_output_tokens","codexErrorInfo":"other"}`)
 	default:
-		failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"internalServerError"}`, quote("failure of "+p.said.who))
+		info := "internalServerError"
+		if p.script.End == endTooLong {
+			info = "contextWindowExceeded"
+		}
+		failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":%q}`, quote("failure of "+p.said.who), info)
 		p.notify("error", fmt.Sprintf(`"error":%s,"willRetry":false`, failure))
 		p.end("failed", failure)
 	}

@@ -23,6 +23,7 @@ type plan struct {
 	Clients []client
 	Events  []event
 	Hogs    []hog
+	Longs   []longTalk
 	Linger  time.Duration // how long an interrupted turn goes on
 }
 
@@ -37,6 +38,9 @@ type config struct {
 	MaxBody           int64
 	BodyMemory        int64
 	Keep              conversation.Limits
+	Window            int     // tokens of longModel
+	PerToken          float64 // tokens that longModel counts for each one that the gateway counts
+	Shorten           bool
 }
 
 // heaviest returns the maximum choices of a request, of which chat completions have at most eight.
@@ -77,6 +81,8 @@ type request struct {
 	StopFor  time.Duration
 	CancelIn time.Duration // time before the response is cancelled over another connection, if not 0
 	Script   *script
+	Unstored bool  // store is false
+	Ends     []end // how further turns for it ended
 }
 
 // String returns the whole plan.
@@ -91,6 +97,12 @@ func (p *plan) String() string {
 	}
 	for _, h := range p.Hogs {
 		fmt.Fprintf(&b, "  hog %+v\n", h)
+	}
+	for _, l := range p.Longs {
+		fmt.Fprintf(&b, "  long conversation of %s over %s with %s, HTTP/2 %t, links %+v\n", l.User, l.API, l.Keeps, l.HTTP2, l.Links)
+		for i := range l.Requests {
+			fmt.Fprintf(&b, "    %s script: %+v\n", &l.Requests[i], *l.Requests[i].Script)
+		}
 	}
 	for _, c := range p.Clients {
 		fmt.Fprintf(&b, "  client of %s, HTTP/2 %t, parallel %t, links %+v\n", c.User, c.HTTP2, c.Parallel, c.Links)
@@ -149,6 +161,7 @@ func newPlan(seed uint64) *plan {
 	}
 	p.addHogs()
 	p.addLeavers()
+	p.addLongTalks()
 	return p
 }
 

@@ -55,6 +55,9 @@ type run struct {
 	owners       map[string]string   // users of threads
 	spent        map[string]usage    // by threads
 	talks        []*talk
+	walkers      map[string]*walker // by the tokens of their requests
+	sealed       map[string]string  // users of summaries that clients keep
+	seen         map[string]int     // what has happened, for TestConversationsGoOn
 	gateways     []*gateway.Gateway
 	current      *gateway.Gateway
 	pool         *pool
@@ -73,6 +76,7 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 		logger: slog.New(slog.DiscardHandler), store: objects.NewStore(store.NewMemory(64<<20, time.Hour), slog.New(slog.DiscardHandler)), running: objects.NewRunning(),
 		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), wanted: make(map[string]string),
 		users: make(map[string][]string), allowed: make(map[string]int), owners: make(map[string]string), spent: make(map[string]usage),
+		walkers: make(map[string]*walker), sealed: make(map[string]string), seen: make(map[string]int),
 	}
 	for i := range p.Clients {
 		for j := range p.Clients[i].Requests {
@@ -112,6 +116,9 @@ func (r *run) clientsAndEvents() {
 	}
 	for _, h := range r.plan.Hogs {
 		all.Go(func() { r.hog(h) })
+	}
+	for i := range r.plan.Longs {
+		all.Go(func() { r.walk(&r.plan.Longs[i]) })
 	}
 	for i := range r.plan.Clients {
 		all.Go(func() { r.newClient(&r.plan.Clients[i]).run() })
@@ -176,6 +183,7 @@ func (r *run) configure(changed bool) {
 		User:    func(request *http.Request) string { return request.Header.Get("X-User") },
 		Several: func() bool { return len(r.plan.Hogs) > 0 },
 		Logger:  r.logger,
+		Shorten: c.Shorten,
 	})
 	r.gateways = append(r.gateways, r.current)
 	if before != nil {
@@ -248,6 +256,9 @@ func (r *run) perform(instance int, asked fakecodex.Asked) []fakecodex.Step {
 		given += part.Get("text").Str + "\x00"
 		return true
 	})
+	if facts := factsIn(given); len(facts) > 0 {
+		return r.performLong(instance, asked, given, facts)
+	}
 	last := strings.TrimSuffix(given, "\x00")
 	token := tokenOf(last[strings.LastIndexByte(last, 0)+1:])
 	request := r.requests[token]

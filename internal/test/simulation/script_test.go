@@ -28,6 +28,9 @@ const (
 	endLength  end = "length" // at the provider's limit
 	endSilent  end = "silent" // never
 	endOutside end = "interrupted by another"
+	endTooLong end = "too long"   // for the model's window
+	endNothing end = "no summary" // although it was asked for one
+	endAlone   end = "alone"      // the answer was to be a summary
 )
 
 // said is the content of one performance of a script.

@@ -54,10 +54,11 @@ func loadRecordings(t *testing.T) *fakecodex.Transcripts {
 }
 
 // TestConversationsGoOn checks that conversations in the simulation continue in their
-// threads, resume their turns, and lose their threads for each reason.
+// threads, resume their turns, lose their threads for each reason, and are shortened in each way.
 func TestConversationsGoOn(t *testing.T) {
 	recordings := loadRecordings(t)
 	missing := []string{"continued", "resumed", "evicted", "expired", "process_ended"}
+	missing = append(missing, ways...)
 	const first, most = 42, 300 // all of it is soon seen from this seed on
 	for seed := uint64(first); len(missing) > 0; seed++ {
 		if seed == first+most {
@@ -65,6 +66,7 @@ func TestConversationsGoOn(t *testing.T) {
 		}
 		var r *run
 		synctest.Test(t, func(*testing.T) { r = play(newPlan(seed), recordings) })
+		missing = slices.DeleteFunc(missing, func(what string) bool { return r.seen[what] > 0 })
 		for _, p := range r.fleet.all {
 			s := p.conversations.Stats()
 			missing = slices.DeleteFunc(missing, func(what string) bool {

@@ -49,6 +49,9 @@ type sending struct {
 	given     string
 	tools     bool
 	questions []question
+
+	path string // empty: that of the API
+	raw  []byte // the body; nil: it is made of the messages
 }
 
 // prepare makes a request's messages. A conversation too long for a body does not go on.
