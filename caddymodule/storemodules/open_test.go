@@ -176,8 +176,8 @@ func wantCounted(t *testing.T, e *OpenStore, k *quota.Key) {
 	}
 }
 
-// TestUsageACL checks that the user that docs/cluster.md describes may store and read the usage.
-func TestUsageACL(t *testing.T) {
+// TestACL checks that the user that docs/cluster.md describes may store and read the usage, and share a key.
+func TestACL(t *testing.T) {
 	server := redisserver.Start(t)
 	server.AddNode(t, "../../docs/cluster.md")
 	s := &Redis{URLs: []string{strings.Replace(server.URL("1"), "redis://", "redis://node:secret@", 1)}}
@@ -194,6 +194,11 @@ func TestUsageACL(t *testing.T) {
 		}
 		if raw, err := e.Usage.Raw(t.Context(), user); err != nil || len(raw.Data) != 2 {
 			t.Errorf("%s: %+v, %v", user, raw, err)
+		}
+	}
+	for _, own := range []string{"mine", "another node's"} {
+		if key, err := e.ShareKey(t.Context(), own); err != nil || key != "mine" {
+			t.Errorf("the key of all is %q, %v", key, err)
 		}
 	}
 	server.CheckNothingRefused(t)

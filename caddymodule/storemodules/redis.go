@@ -115,7 +115,7 @@ func (s *Redis) open(o *OpenStore) {
 
 // shareKeyScript returns the value of a key of Redis, which it sets to ARGV[1] if it does not exist.
 var shareKeyScript = redis.NewScript(`
-	redis.call('SETNX', KEYS[1] .. 'key', ARGV[1])
+	redis.call('SET', KEYS[1] .. 'key', ARGV[1], 'NX')
 	return redis.call('GET', KEYS[1] .. 'key')`)
 
 func (*Redis) start(o *OpenStore) error { return o.redis.Start() }
