@@ -311,14 +311,10 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 
 // limitsWithin does the work of [Process.RateLimits], with cached answers younger than maxAge.
 func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
-	select {
-	case p.limitsSemaphore <- struct{}{}:
-		defer func() { <-p.limitsSemaphore }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
+	if p.limitsLock.Acquire(ctx, 1) != nil {
 		return nil
 	}
+	defer p.limitsLock.Release(1)
 	if time.Since(p.limitsAskedAt) < maxAge {
 		return p.limits
 	}

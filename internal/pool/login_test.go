@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 // TestLimitsInTime: an app-server that does not report the plan's limits delays nobody for
@@ -18,13 +19,13 @@ func TestLimitsInTime(t *testing.T) {
 	m := sole(t, c)
 	pid(t, m)
 	w := m.process.Load()
-	w.limitsSemaphore <- struct{}{} // somebody asks
+	must.OK(t, w.limitsLock.Acquire(t.Context(), 1)) // somebody asks
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if w.RateLimits(gone) != nil {
 		t.Error("there are limits")
 	}
-	<-w.limitsSemaphore
+	w.limitsLock.Release(1)
 	for wait := 20 * time.Millisecond; w.limitsAskedAt.IsZero() && wait < patience; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		if limits := w.RateLimits(ctx); limits != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -33,16 +35,16 @@ type Process struct {
 	events   chan event    // nil before the start and after the end
 	done     chan struct{} // closed when emitEvents has ended
 
-	limitsSemaphore chan struct{} // capacity 1: locks limits and limitsAskedAt; it is not a mutex, so that a caller can stop waiting when a context ends
-	limits          *codexrpc.RateLimits
-	limitsAskedAt   time.Time
+	limitsLock    *semaphore.Weighted // of the next two fields; not a mutex, so that a caller can stop waiting when a context ends
+	limits        *codexrpc.RateLimits
+	limitsAskedAt time.Time
 }
 
 func newProcess(m *member) *Process {
 	s := m.configuration.supervisor
 	p := &Process{
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
-		login: s.acquireLogin(m.loginKey()), limitsSemaphore: make(chan struct{}, 1), done: make(chan struct{}),
+		login: s.acquireLogin(m.loginKey()), limitsLock: semaphore.NewWeighted(1), done: make(chan struct{}),
 	}
 	p.Conversations = conversation.NewThreads(m.threadLimits, p.isMemoryScarce)
 	return p

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Limits applies the limits of keys. It is safe for concurrent use.
@@ -197,21 +199,19 @@ const maxLookups = 16
 // if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
-	var lookups sync.WaitGroup
-	var next atomic.Int64
-	for range min(maxLookups, len(keys)) {
-		lookups.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
-				if len(keys[i].Limits) == 0 {
-					continue
+	var lookups errgroup.Group
+	lookups.SetLimit(maxLookups)
+	for i, k := range keys {
+		if len(k.Limits) > 0 {
+			lookups.Go(func() error {
+				if result, err := l.engine.Do(ctx, k, Op{Kind: Look}); err == nil {
+					states[i] = result.snapshot.states(l, k)
 				}
-				if result, err := l.engine.Do(ctx, keys[i], Op{Kind: Look}); err == nil {
-					states[i] = result.snapshot.states(l, keys[i])
-				}
-			}
-		})
+				return nil
+			})
+		}
 	}
-	lookups.Wait()
+	_ = lookups.Wait()
 	return states
 }
 
