@@ -5,7 +5,7 @@
 //	go run ./internal/test/cmd/marathon -client claude,codex -tokens 2000000 -window 272000
 //
 // In the middle it reloads the configuration, kills the app-server and, with -nodes 2, lets another Caddy
-// go on. It prints a table, and exits with 1 if a session has failed, forgotten something, or too little
+// go on. It prints a line for each session, and exits with 1 if a session has failed, forgotten something, or too little
 // of its input would have been cached.
 package main
 
@@ -14,11 +14,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/marathon"
@@ -71,19 +69,18 @@ func main() {
 	})
 }
 
-// run runs the sessions one after the other, and prints the table.
+// run runs the sessions one after the other, and prints a line for each.
 func run(ctx context.Context, o options) error {
 	var wrong []error
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "client\ttokens\trequests\tsummaries\tlargest\tcached\tof summaries\trefused\tforgotten\tfailures\ttime")
+	fmt.Println("client            tokens requests summaries largest  cached of-summaries refused forgotten failures  time")
 	for _, name := range o.clients {
 		if !slices.Contains(marathon.Names, name) {
 			return fmt.Errorf("there is no client %q", name)
 		}
 		r, err := session(ctx, o, name)
 		wrong = append(wrong, err, r.Check(name, o.Options))
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%.1f%%\t%.1f%%\t%d\t%d\t%d\t%s\n", name, r.Pushed, r.Requests, r.Summaries, r.Largest,
+		fmt.Printf("%-14s %9d %8d %9d %7d %6.1f%% %11.1f%% %7d %9d %8d %5s\n", name, r.Pushed, r.Requests, r.Summaries, r.Largest,
 			r.CachedShare(), r.SummaryShare(), r.Refused, len(r.Forgotten), len(r.Failures), r.Took.Round(time.Second))
 	}
-	return errors.Join(append(wrong, table.Flush())...)
+	return errors.Join(wrong...)
 }
