@@ -1,8 +1,6 @@
 package aggregator
 
-import (
-	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-)
+import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
 // DefaultMaxBlock is the default of [ScannerOptions].MaxBlock, in bytes.
 const DefaultMaxBlock = 1 << 20

@@ -1,8 +1,6 @@
 package codexrpc
 
-import (
-	"strings"
-)
+import "strings"
 
 // EventKind is the kind of an [Event].
 type EventKind uint8

@@ -28,21 +28,20 @@ const maxKeptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes. Each line is one JSON object.
 type Stdio struct {
-	r         io.ReadCloser
-	w         io.WriteCloser
-	br        *bufio.Reader
-	longLine  []byte        // a line that did not fit into br
-	limit     int           // bounds a line, in bytes; MaxMessage except in tests
-	progress  atomic.Uint64 // see Progress
-	closeOnce sync.Once
-	closeErr  error
+	w        io.WriteCloser
+	br       *bufio.Reader
+	longLine []byte        // a line that did not fit into br
+	limit    int           // bounds a line, in bytes; MaxMessage except in tests
+	progress atomic.Uint64 // see Progress
+	close    func() error  // runs once
 }
 
 // NewStdio makes a transport that reads lines from r and writes lines to w. Write timeouts need a w
 // with SetWriteDeadline, as the *os.File of a pipe has; otherwise a write may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
-	s := &Stdio{r: r, w: w, limit: MaxMessage}
-	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.progress}, readBuffer)
+	s := &Stdio{w: w, limit: MaxMessage}
+	s.close = sync.OnceValue(func() error { return errors.Join(w.Close(), r.Close()) })
+	s.br = bufio.NewReaderSize(&countedReader{r, &s.progress}, readBuffer)
 	return s
 }
 
@@ -140,10 +139,7 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 
 // Close closes the writing side, which makes a child process end. Then it closes the reading side,
 // which ends a running Read.
-func (s *Stdio) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = errors.Join(s.w.Close(), s.r.Close()) })
-	return s.closeErr
-}
+func (s *Stdio) Close() error { return s.close() }
 
 // progressing is a Transport that counts signs that the app-server is alive: reads that returned
 // data, and parts of large messages that the app-server must have read. The count only grows.
