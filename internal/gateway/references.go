@@ -34,13 +34,16 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 		}
 	}
 	stored := objects.NewReader(kept, ex.user, a.g.opts.MaxBody, body.Grow)
-	stored.Ends = func(items []json.RawMessage) bool {
-		sealed, found := responses.LastSummary(items)
-		if !found {
-			return false
+	stored.Begin = func(items []json.RawMessage) int {
+		i, sealed := responses.LastSummary(items)
+		if i < 0 {
+			return -1
 		}
 		opened, err := a.g.opts.Sealer.Open(ex.ctx, ex.user, sealed)
-		return err == nil && prompt.ReplacesAll(opened)
+		if err != nil || !prompt.ReplacesAll(opened) {
+			return -1
+		}
+		return i
 	}
 	if a.session != nil {
 		stored.With(a.session.lastID, a.session.entry)

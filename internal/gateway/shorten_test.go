@@ -647,7 +647,7 @@ func TestPieces(t *testing.T) {
 // TestSummariesOverWebSockets: a summary by a WebSocket is like any other. The session goes on with it.
 func TestSummariesOverWebSockets(t *testing.T) {
 	m := newModel()
-	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2})
+	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2, MaxBody: 64 << 10})
 	rt := Find(responsesPath)
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
 		g.ServeSocket(rt, w, r, func(r *http.Request, answer func(*http.Request)) { answer(r) })
@@ -676,9 +676,12 @@ func TestSummariesOverWebSockets(t *testing.T) {
 	if last := m.asked()[2].History; kinds(response) != "message" || !strings.Contains(last, "Hello.") || !strings.Contains(last, "All that was.") {
 		t.Errorf("%s after %q", response, last)
 	}
-	_, response = create(threshold, item("user", words(1500))+","+item("assistant", "Yes.")+","+item("user", "And?"))
+	id, response = create(threshold, item("user", words(1500))+","+item("assistant", "Yes.")+","+item("user", "And?"))
 	if kinds(response) != "compaction message" {
 		t.Errorf("%s", response)
+	}
+	for range 12 { // more than the session may keep, without summaries
+		id, _ = create(threshold+`"previous_response_id":"`+id+`",`, item("user", words(1500)))
 	}
 }
 

@@ -49,9 +49,9 @@ type Reader struct {
 	copyLeft    int64 // bytes of items that may still be copied
 	claimMemory func(bytes int64) bool
 
-	// Ends reports whether the items of a response replace all that came before; then the chain begins with
-	// them. Nil: none do.
-	Ends func(items []json.RawMessage) bool
+	// Begin returns the index of an item that replaces all before it, and with which the chain begins, or -1.
+	// Nil: there is no such item.
+	Begin func(items []json.RawMessage) int
 
 	extraID    string // see With
 	extraEntry *Entry
@@ -119,10 +119,13 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 			return nil, err
 		}
 		for _, items := range links {
-			if chain = append(chain, items); r.Ends != nil && r.Ends(items) {
-				next = ""
-				break
+			if r.Begin != nil {
+				if first := r.Begin(items); first >= 0 {
+					chain, next = append(chain, items[first:]), ""
+					break
+				}
 			}
+			chain = append(chain, items)
 		}
 		id = next
 	}

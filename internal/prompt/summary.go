@@ -258,7 +258,7 @@ func (c *Conversation) OpenSummaries(open func(sealed string) ([]byte, error)) *
 
 // ReplacesAll reports whether nothing before a sealed summary with this content matters any more.
 func ReplacesAll(opened []byte) bool {
-	content := sealedContent{UsersStay: true}
+	var content sealedContent
 	return json.Unmarshal(opened, &content) == nil && !content.UsersStay
 }
 

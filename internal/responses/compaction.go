@@ -88,17 +88,17 @@ func (s *Encoder) addSummary(out *turn.Output) {
 	s.endItem(statusCompleted)
 }
 
-// LastSummary returns the newest summary in stored items that this server has sealed.
-func LastSummary(items []json.RawMessage) (sealed string, found bool) {
-	for _, item := range slices.Backward(items) {
+// LastSummary returns the newest summary in stored items that this server has sealed, and its index, or -1.
+func LastSummary(items []json.RawMessage) (index int, sealed string) {
+	for i, item := range slices.Backward(items) {
 		if !bytes.HasPrefix(item, []byte(`{"id":"cmp_`)) { // quicker than reading each item
 			continue
 		}
 		var kind, encrypted wirejson.Value
 		wirejson.Value(item).Pick(wirejson.Into("type", &kind), wirejson.Into("encrypted_content", &encrypted))
 		if kind.Is(typeCompaction) && encrypted.Kind() == wirejson.KindString && seal.IsSealed(encrypted.Text()) {
-			return encrypted.Text(), true
+			return i, encrypted.Text()
 		}
 	}
-	return "", false
+	return -1, ""
 }

@@ -91,12 +91,12 @@ func TestTriggerIsNotStored(t *testing.T) {
 	if len(items) != 3 || !strings.Contains(string(items[1]), "codex-sealed-1.AAAA") || strings.Contains(string(slices.Concat(items...)), "trigger") {
 		t.Errorf("%s", items)
 	}
-	if sealed, found := LastSummary(items); !found || sealed != "codex-sealed-1.AAAA" {
-		t.Errorf("the newest summary is %q", sealed)
+	if i, sealed := LastSummary(items); i != 1 || sealed != "codex-sealed-1.AAAA" {
+		t.Errorf("the newest summary is %d, %q", i, sealed)
 	}
 	for _, none := range []string{anyQuestion, `{"type":"compaction","id":"cmp_2","encrypted_content":"theirs"}`} {
-		if sealed, found := LastSummary(responseOf(t, withInput(none)).InputItems(testSuffix)); found {
-			t.Errorf("%s: %s", none, sealed)
+		if i, _ := LastSummary(responseOf(t, withInput(none)).InputItems(testSuffix)); i != -1 {
+			t.Errorf("%s: %d", none, i)
 		}
 	}
 }
