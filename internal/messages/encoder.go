@@ -63,7 +63,7 @@ func (e *Encoder) Open() error {
 	if !e.started && e.Streams() {
 		e.started = true
 		data := append(e.Take(), `{"type":"message_start","message":`...)
-		data = wirejson.Append(data, e.meta.message(nil, ending{}, usage{Input: e.meta.InputTokens, Tier: e.meta.tier()}))
+		data = wirejson.Append(data, e.meta.message(nil, ending{}, usage{iteration: iteration{Input: e.meta.InputTokens}, Tier: e.meta.tier()}))
 		e.Send("message_start", append(data, '}'))
 	}
 	return e.Err()
@@ -245,21 +245,10 @@ func (e *Encoder) finish(out *turn.Output) {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result
 	}
 	e.ending = newEnding(finish, out.End.StopSequence)
-	used, estimated := out.End.Usage, out.End.Estimated
 	if e.paused {
-		e.ending.Reason, e.summary, estimated = new("compaction"), out.End, false
+		e.ending.Reason, e.summary = new("compaction"), out.End
 	}
-	if e.summary != nil {
-		used = used.Sub(e.summary.Usage)
-	}
-	e.usage = e.meta.usage(used, estimated, len(e.searchIDs))
-	if e.summary != nil {
-		s, m := e.meta.usage(e.summary.Usage, false, 0), &e.usage
-		m.Iterations = []iteration{{typeSummary, s.Input, s.CacheWrite, s.CacheRead, s.Output, ""}}
-		if !e.paused {
-			m.Iterations = append(m.Iterations, iteration{"message", m.Input, m.CacheWrite, m.CacheRead, m.Output, e.meta.Model})
-		}
-	}
+	e.usage = e.meta.usage(out.End, e.summary, len(e.searchIDs))
 	if e.Streams() {
 		data := wirejson.Append(append(e.Take(), `{"type":"message_delta","delta":`...), e.ending)
 		data = wirejson.Append(append(data, `,"usage":`...), e.usage)

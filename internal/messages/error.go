@@ -66,21 +66,15 @@ type errorBody struct {
 }
 
 type errorObject struct {
-	Type    string        `json:"type"`
-	Message string        `json:"message"`
-	Details *errorDetails `json:"details,omitempty"`
-}
-
-// errorDetails names an unsupported field. Anthropic's SDK then sends the request without it.
-type errorDetails struct {
-	Code        apierror.Code `json:"error_code"`
-	Unsupported []string      `json:"unsupported"`
+	Type    string         `json:"type"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"` // names an unsupported field, without which Anthropic's SDK tries again
 }
 
 func errorJSON(e *apierror.Error, requestID string) []byte {
 	object := errorObject{Type: errorType(errorStatus(e)), Message: errorMessage(e)}
 	if e.Code == codeThread {
-		object.Details = &errorDetails{codeThread, []string{e.Param}}
+		object.Details = map[string]any{"error_code": codeThread, "unsupported": []string{e.Param}}
 	}
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -48,13 +49,26 @@ func (m *Meta) message(content []block, end ending, u usage) message {
 	return message{m.ID, "message", "assistant", m.Model, append([]block{}, content...), end, nil, u, m.management}
 }
 
-// usage is Anthropic's BetaUsage. An input token counts in one of Input, CacheWrite and CacheRead.
+// iteration is a BetaCompactionIterationUsage or a BetaMessageIterationUsage. An input token counts in one of Input,
+// CacheWrite and CacheRead.
+type iteration struct {
+	Type       string `json:"type,omitempty"` // compaction or message
+	Input      int64  `json:"input_tokens"`
+	CacheWrite int64  `json:"cache_creation_input_tokens"`
+	CacheRead  int64  `json:"cache_read_input_tokens"`
+	Output     int64  `json:"output_tokens"`
+	Model      string `json:"model,omitempty"`
+}
+
+func newIteration(kind, model string, u codexrpc.Usage) iteration {
+	input := max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens)
+	return iteration{kind, input, u.CacheWriteInputTokens, u.CachedInputTokens, u.OutputTokens, model}
+}
+
+// usage is Anthropic's BetaUsage.
 type usage struct {
-	Input      int64 `json:"input_tokens"`
-	CacheWrite int64 `json:"cache_creation_input_tokens"`
-	CacheRead  int64 `json:"cache_read_input_tokens"`
-	Output     int64 `json:"output_tokens"`
-	Details    struct {
+	iteration // without Type and Model
+	Details   struct {
 		Thinking int64 `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 	Tools struct {
@@ -68,27 +82,24 @@ type usage struct {
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// iteration is a BetaCompactionIterationUsage or a BetaMessageIterationUsage.
-type iteration struct {
-	Type       string `json:"type"` // compaction or message
-	Input      int64  `json:"input_tokens"`
-	CacheWrite int64  `json:"cache_creation_input_tokens"`
-	CacheRead  int64  `json:"cache_read_input_tokens"`
-	Output     int64  `json:"output_tokens"`
-	Model      string `json:"model,omitempty"`
-}
-
-// usage returns the usage of a turn. searches is how many web searches the turn has made.
-func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
+// usage returns the usage in end, without that of a summary, if summary is not nil. searches is how many web searches
+// there were.
+func (m *Meta) usage(end, summary *turn.End, searches int) usage {
+	u, estimated := end.Usage, end.Estimated
+	if summary != nil {
+		u, estimated = u.Sub(summary.Usage), estimated && end != summary
+	}
 	if estimated && u.InputTokens == 0 { // clients decide by this number when to compact a conversation
 		u.InputTokens = m.InputTokens
 	}
-	w := usage{
-		Input:      max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
-		CacheWrite: u.CacheWriteInputTokens, CacheRead: u.CachedInputTokens,
-		Output: u.OutputTokens, Tier: m.tier(), Estimated: estimated,
-	}
+	w := usage{iteration: newIteration("", "", u), Tier: m.tier(), Estimated: estimated}
 	w.Details.Thinking, w.Tools.Searches = u.ReasoningOutputTokens, searches
+	if summary != nil {
+		w.Iterations = []iteration{newIteration(typeSummary, "", summary.Usage), newIteration("message", m.Model, u)}
+		if end == summary {
+			w.Iterations = w.Iterations[:1]
+		}
+	}
 	return w
 }
 
@@ -180,13 +191,6 @@ func citations(annotations string) (all []citation) {
 // unparsedMember has arguments that cannot be an input, see wrapUnparsed. The name is Claude Code's.
 const unparsedMember = "__unparsedToolInput"
 
-type unparsedInput struct {
-	Input struct {
-		Raw    string `json:"raw"`
-		Length int    `json:"len"`
-	} `json:"__unparsedToolInput"`
-}
-
 // aroundInput is how many arrays and objects of a request are around the input of a tool_use block:
 // the request, its messages, the message, its content, and the block.
 const aroundInput = 5
@@ -202,9 +206,8 @@ func wrapUnparsed(arguments string) string {
 	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // unwrapUnparsed would not change v
 		return arguments
 	}
-	var in unparsedInput
-	in.Input.Raw, in.Input.Length = arguments, len(arguments)
-	return string(wirejson.Append(nil, in))
+	in := wirejson.AppendString([]byte(`{"`+unparsedMember+`":{"raw":`), arguments)
+	return string(fmt.Appendf(in, `,"len":%d}}`, len(arguments)))
 }
 
 // unwrapUnparsed returns the arguments of a call as the model wrote them. It takes them out of

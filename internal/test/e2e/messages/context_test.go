@@ -278,3 +278,23 @@ func TestNoSummary(t *testing.T) {
 		}
 	})
 }
+
+// TestSummarisedThread: after a summary, the conversation goes on in the thread of the answer, so that is in the cache.
+func TestSummarisedThread(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Model.SetWindow(272_000)
+	t.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return saying("Well."), strings.HasPrefix(r.UserText(), "FACT")
+	}))
+	edit := e2e.Fields{"type": "compact_20260112", "trigger": e2e.Fields{"type": "input_tokens", "value": 50_000}}
+	answers := runSDK(s, e2e.Fields{"model": s.CatalogueModel(t), "context_management": e2e.Fields{"edits": []any{edit}}}, "",
+		"FACT f0 = v0\n"+strings.Repeat("word ", 48_000), "FACT f1 = v1\n"+strings.Repeat("word ", 6000), "FACT f2 = v2", "RECALL f0")
+	for i, want := range []string{"text end_turn", "compaction text end_turn", "text end_turn", "text end_turn"} {
+		if got := blocksOf(answers[i][0]); got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+		if u := answers[i][0].Message.Usage; i > 1 && float64(*u.CacheRead) < 0.9*float64(*u.Input+*u.CacheRead) {
+			t.Errorf("%d: the usage %d %d", i, *u.Input, *u.CacheRead)
+		}
+	}
+}
