@@ -36,7 +36,7 @@ func (a *Answer) message(body []byte, stream bool) error {
 }
 
 // finishes are the finish reasons of the stop reasons.
-var finishes = map[string]string{"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
+var finishes = map[string]string{"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter", "compaction": "compaction"}
 
 // blocks takes over the content of a message, as far as it has come. Inputs are compact.
 func (a *Answer) blocks(m *messagecheck.Message) {
@@ -52,6 +52,10 @@ func (a *Answer) blocks(m *messagecheck.Message) {
 			}
 		case "tool_use":
 			c.Calls = append(c.Calls, Call{b.ID, b.Name, string(b.Input)})
+		case "compaction":
+			if b.Encrypted != nil {
+				c.Sealed = append(c.Sealed, *b.Encrypted)
+			}
 		}
 	}
 	c.Text, c.Reasoning = strings.Join(said, "\n\n"), strings.Join(thoughts, "\n\n")
@@ -59,6 +63,12 @@ func (a *Answer) blocks(m *messagecheck.Message) {
 	a.ID, a.Message = m.ID, m
 	if u := &m.Usage; a.Ended && !a.Failed {
 		a.Usage = &Usage{Input: int(*u.Input + *u.CacheRead + *u.CacheWrite), Output: int(*u.Output), Cached: int(*u.CacheRead), Reasoned: int(u.Details.Thinking)}
+		for _, i := range u.Iterations {
+			if i.Type == "compaction" { // the other members leave it out
+				a.Usage.Input += int(i.Input + i.CacheRead + i.CacheWrite)
+				a.Usage.Output, a.Usage.Cached = a.Usage.Output+int(i.Output), a.Usage.Cached+int(i.CacheRead)
+			}
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ var endCodes = map[end][]string{
 	endFailed:  {"upstream_error", "server_error"},
 	endSilent:  {"codex_idle_timeout"},
 	endOutside: {"codex_interrupted"},
-	endTooLong: {"context_length_exceeded"},
+	endTooLong: {"context_length_exceeded", "invalid_prompt"},
 	endNothing: {"no_summary", "invalid_prompt"},
 	endAlone:   {"invalid_prompt"}, // any failure of a summary is a 400
 }
@@ -77,7 +77,7 @@ var endCodes = map[end][]string{
 // errorTypes are the types of errors that messages have for codes. For others it is api_error.
 var errorTypes = map[string]string{
 	"": "invalid_request_error", "invalid_json": "invalid_request_error", "invalid_type": "invalid_request_error", "invalid_value": "invalid_request_error",
-	"missing_required_parameter": "invalid_request_error", "context_length_exceeded": "invalid_request_error", "request_too_large": "request_too_large",
+	"missing_required_parameter": "invalid_request_error", "context_length_exceeded": "invalid_request_error", "no_summary": "invalid_request_error", "invalid_prompt": "invalid_request_error", "request_too_large": "request_too_large",
 	"codex_queue_full": "rate_limit_error", "codex_overloaded": "overloaded_error",
 	"request_timeout": "timeout_error", "codex_timeout": "timeout_error", "codex_idle_timeout": "timeout_error",
 }

@@ -59,8 +59,8 @@ func (p *plan) addLongTalks() {
 			l.Links = append(l.Links, p.randomLink(random))
 		}
 		l.Keeps = []string{keepsItems, keepsItems, keepsResponses, keepsConversation}[random.IntN(4)]
-		if l.API = apiclient.Responses; random.IntN(3) == 0 {
-			l.API, l.Keeps = apiclient.Chat, keepsItems
+		if l.API = []apiclient.API{apiclient.Responses, apiclient.Responses, apiclient.Chat, apiclient.Messages}[random.IntN(4)]; l.API != apiclient.Responses {
+			l.Keeps = keepsItems
 		}
 		for i := range 4 + random.IntN(16) {
 			q := p.randomRequest(random, fmt.Sprintf("%s%d-long-%d-%d", tokenPrefix, p.Seed, number, i))
@@ -161,6 +161,7 @@ type longStep struct {
 	next    longState
 	input   []any // that the request adds
 	alone   bool  // the answer is a summary
+	pauses  bool  // it may be one
 	compact bool
 	via     string // background or socket; empty: a plain request
 }
@@ -188,13 +189,13 @@ func (w *walker) step(q *request) {
 	a := w.send(s)
 	w.turning.Lock()
 	for _, t := range w.turns {
-		if t.spoken.end != endNothing || s.alone || !w.fits(s) {
+		if t.spoken.end == endNothing && (s.alone || s.pauses || !w.fits(s)) || t.spoken.end == endTooLong && w.mayBeTooLong(s) || t.spoken.end != endNothing && t.spoken.end != endTooLong {
 			s.Ends = append(s.Ends, t.spoken.end)
 		}
 	}
 	w.thread = ""
 	w.turning.Unlock()
-	if s.alone {
+	if s.alone || s.pauses {
 		s.Ends = append(s.Ends, endAlone)
 	}
 	w.of.trace.add("%s: %s %s alone %t: %d, %d bytes, error %v, ends %v", q.Token, w.long.Keeps, s.via, s.alone, a.status, len(a.body), a.err, s.Ends)
@@ -207,10 +208,16 @@ func (w *walker) step(q *request) {
 		time.Sleep(patience)
 		w.has.conversation = ""
 	}
-	if a.status == http.StatusBadRequest && !w.shortens(s) { // it has become too long
+	if a.status == http.StatusBadRequest && !s.alone { // it has become too long
 		w.has = longState{}
 	}
 	w.advance(s, a, random)
+}
+
+// mayBeTooLong reports whether a request may fail because the conversation is too long.
+func (w *walker) mayBeTooLong(s *longStep) bool {
+	shortens := s.alone || s.body["context_management"] != nil || s.body["truncation"] != nil || w.long.API == apiclient.Chat && w.of.plan.Config.Shorten
+	return !shortens && !w.fits(s) || w.of.plan.Config.PerToken > 1
 }
 
 // fits reports whether a conversation certainly fits the window without a summary.
@@ -235,56 +242,74 @@ func (w *walker) shortens(s *longStep) bool {
 func (w *walker) compose(q *request, random *rand.Rand) *longStep {
 	s := &longStep{sending: &sending{request: *q, tools: true}, next: w.has, body: map[string]any{"model": longModel, "stream": q.Stream}}
 	s.next.items = slices.Clip(w.has.items)
-	responses := w.long.API == apiclient.Responses
-	s.alone = responses && w.has.said != "" && random.IntN(5) == 0
-	s.compact = s.alone && w.long.Keeps != keepsConversation && len(w.has.calls) == 0 && random.IntN(3) == 0
-	if !s.alone || !s.compact && random.IntN(2) == 0 { // also between two calls
+	s.alone = w.long.API != apiclient.Chat && w.has.said != "" && random.IntN(5) == 0
+	s.compact = s.alone && w.long.API == apiclient.Responses && w.long.Keeps != keepsConversation && len(w.has.calls) == 0 && random.IntN(3) == 0
+	var blocks []any                                                                         // of a message
+	if !s.alone || !s.compact && (random.IntN(2) == 0 || w.long.API == apiclient.Messages) { // also between two calls
 		for i, call := range w.has.calls {
 			result := text(fmt.Sprintf("%s.result%d", q.Token, i), 60+random.IntN(1000))
-			if s.add(result); responses {
+			s.next.said += result + "\x00"
+			blocks = append(blocks, map[string]any{"type": "tool_result", "tool_use_id": call.ID, "content": result})
+			if w.long.API == apiclient.Responses {
 				s.input = append(s.input, map[string]any{"type": "function_call_output", "call_id": call.ID, "output": result})
 			} else {
 				s.input = append(s.input, map[string]any{"role": "tool", "tool_call_id": call.ID, "content": result})
 			}
 		}
 		if s.next.calls = nil; !s.alone && (len(w.has.calls) == 0 || random.IntN(3) == 0) {
-			question := questionOf(q)
-			s.add(question)
+			question := text(q.Token+".prompt", q.Prompt)
+			s.next.said += question + "\x00"
 			s.input = append(s.input, map[string]any{"role": "user", "content": question})
+			blocks = append(blocks, map[string]any{"type": "text", "text": question})
+		}
+		if w.long.API == apiclient.Messages && blocks != nil {
+			s.input = []any{map[string]any{"role": "user", "content": blocks}}
 		}
 		s.next.items = append(s.next.items, s.input...)
 	}
-	if s.alone && !s.compact {
-		s.input = append(slices.Clip(s.input), map[string]any{"type": "compaction_trigger"})
-	}
-	var tools []any
-	for _, name := range toolNames {
-		tool := map[string]any{"name": name, "description": "d", "parameters": map[string]any{"type": "object"}}
-		if responses {
-			tool["type"] = "function"
-		} else {
-			tool = map[string]any{"type": "function", "function": tool}
+	s.body["tools"] = longTools(w.long.API)
+	switch w.long.API {
+	case apiclient.Responses:
+		w.composeResponse(s, random)
+	case apiclient.Messages:
+		s.body["messages"], s.body["max_tokens"] = s.next.items, 1<<20
+		if s.alone {
+			s.body["compaction"] = map[string]any{"type": "summarize"}
+		} else if random.IntN(3) > 0 {
+			s.pauses = random.IntN(2) == 0
+			s.body["context_management"] = map[string]any{"edits": []any{map[string]any{"type": "compact_20260112", "pause_after_compaction": s.pauses}}}
 		}
-		tools = append(tools, tool)
-	}
-	s.body["tools"] = tools
-	if !responses {
+	default:
 		s.body["messages"] = s.next.items
 		if q.Stream && q.Usage {
 			s.body["stream_options"] = map[string]any{"include_usage": true}
 		}
-	} else {
-		w.composeResponse(s, random)
 	}
 	s.raw, _ = json.Marshal(s.body) // has texts and numbers only
 	return s
 }
 
-// questionOf returns the question of a request.
-func questionOf(q *request) string { return text(q.Token+".prompt", q.Prompt) }
+// longTools returns the tools of every request, in the form of an API.
+func longTools(api apiclient.API) (tools []any) {
+	for _, name := range toolNames {
+		schema := map[string]any{"type": "object"}
+		function := map[string]any{"type": "function", "name": name, "description": "d", "parameters": schema}
+		switch api {
+		case apiclient.Chat:
+			function = map[string]any{"type": "function", "function": function}
+		case apiclient.Messages:
+			function = map[string]any{"name": name, "description": "d", "input_schema": schema}
+		}
+		tools = append(tools, function)
+	}
+	return tools
+}
 
 // composeResponse fills the body of a request to the Responses API.
 func (w *walker) composeResponse(s *longStep, random *rand.Rand) {
+	if s.alone && !s.compact {
+		s.input = append(slices.Clip(s.input), map[string]any{"type": "compaction_trigger"})
+	}
 	s.body["input"] = s.input
 	switch {
 	case w.has.conversation != "":
@@ -322,8 +347,6 @@ func (w *walker) composeResponse(s *longStep, random *rand.Rand) {
 		s.body["type"] = "response.create"
 	}
 }
-
-func (s *longStep) add(text string) { s.next.said += text + "\x00" }
 
 // send sends a request in its way and returns the answer.
 func (w *walker) send(s *longStep) *answer {
@@ -436,7 +459,7 @@ func (w *walker) advance(s *longStep, a *answer, random *rand.Rand) {
 		return
 	}
 	h, err := a.read()
-	if err != nil || !h.Ended || h.Failed || h.Choices[0].Finish != "stop" && h.Choices[0].Finish != "tool_calls" {
+	if err != nil || !h.Ended || h.Failed || !slices.Contains([]string{"stop", "tool_calls", "compaction"}, h.Choices[0].Finish) {
 		if w.long.Keeps == keepsConversation && !h.Failed {
 			w.has.conversation = "" // which has the answer
 		}
@@ -455,14 +478,18 @@ func (w *walker) advance(s *longStep, a *answer, random *rand.Rand) {
 		next.calls = c.Calls
 	}
 	next.last = h.ID
-	if w.turning.Lock(); !s.alone {
+	if w.turning.Lock(); !s.alone && c.Finish != "compaction" {
 		w.thread = w.turns[len(w.turns)-1].thread
 	}
 	w.turning.Unlock()
-	if w.long.API == apiclient.Chat {
+	switch w.long.API {
+	case apiclient.Chat:
 		next.items = append(next.items, openAIMessages([]message{{role: "assistant", text: c.Text, calls: c.Calls}})...)
-		w.has = next
-		return
+	case apiclient.Messages:
+		if len(c.Sealed) > 0 && random.IntN(2) == 0 {
+			next.items = nil // a client may drop what comes before it
+		}
+		next.items = append(next.items, h.Message.Back())
 	}
 	var output []any
 	gjson.GetBytes(h.Object, "output").ForEach(func(_, item gjson.Result) bool {
@@ -510,14 +537,14 @@ func (w *walker) compacted(s *longStep, a *answer) {
 // checkContent compares an answer with the turns of the app-server.
 func (w *walker) checkContent(q *request, h *apiclient.Answer) {
 	w.turning.Lock()
-	alone, turns := w.alone, slices.Clone(w.turns)
-	w.turning.Unlock()
 	c, r := &h.Choices[0], w.of
+	alone, turns := w.alone || c.Finish == "compaction", slices.Clone(w.turns)
+	w.turning.Unlock()
 	well := h.Ended && !h.Failed
 	switch {
 	case alone && (c.Text != "" || c.Calls != nil || well && len(c.Sealed) != 1):
 		r.fail("%s: a summary alone is %.1000q", q.Token, fmt.Sprint(*c))
-	case !alone && !slices.ContainsFunc(turns, func(t longTurn) bool { return !t.summary && matches(c, &t.spoken) }) && (c.Text+c.Reasoning != "" || c.Calls != nil || well):
+	case !alone && !slices.ContainsFunc(turns, func(t longTurn) bool { return !t.summary && t.answers(q, c) }) && (c.Text+c.Reasoning != "" || c.Calls != nil || well):
 		r.fail("%s: it is none of the answers of %d turns: failed %t, %.1000q", q.Token, len(turns), h.Failed, fmt.Sprint(*c))
 		for _, t := range turns {
 			r.trace.add("%s was: %.1000q", q.Token, fmt.Sprint(t.spoken))
@@ -530,6 +557,12 @@ func (w *walker) checkContent(q *request, h *apiclient.Answer) {
 			r.trace.add("%s: %+v, end %s", q.Token, t.usage, t.spoken.end)
 		}
 	}
+}
+
+// answers reports whether a choice is what a client gets of the turn.
+func (t *longTurn) answers(q *request, c *apiclient.Choice) bool {
+	seen := q.seen(t.spoken)
+	return matches(c, &seen)
 }
 
 // sums reports whether the usage of the last turn, with that of some or, without faults, all of those before, is
@@ -563,7 +596,7 @@ func (r *run) performLong(instance int, asked fakecodex.Asked, given string, fac
 	w.checkGiven(given, facts, summary, thread)
 	n, token := len(w.turns), w.request.Token
 	random := randomOf(fmt.Sprintf("%s/%d.turn", token, n))
-	if r.plan.Calm && n == 0 && w.thread != "" && thread != w.thread && 10*(w.context+w.added) < 9*r.plan.Config.Window {
+	if r.plan.Calm && n == 0 && w.thread != "" && thread != w.thread && 6*(w.context+w.added) < 5*r.plan.Config.Window {
 		r.fail("%s: the conversation does not go on in its thread: %s, not %s", token, thread, w.thread)
 	}
 	t := longTurn{thread: thread, summary: summary}
@@ -611,7 +644,7 @@ func (r *run) performLong(instance int, asked fakecodex.Asked, given string, fac
 	if calls > 0 {
 		r.saw("calls")
 	}
-	if summary && (calls > 3 || len(a.texts) == 0 || t.spoken.end == endLength) {
+	if summary && t.spoken.end != endTooLong && (calls > 3 || len(a.texts) == 0 || t.spoken.end == endLength) {
 		t.spoken.end = endNothing
 		r.saw("no summary")
 	}
