@@ -253,6 +253,7 @@ func TestSummaryFails(t *testing.T) {
 		"too long": {lines(tooLong), "context_length_exceeded", false},
 		"broken":   {lines(broken), "", false},
 		"overload": {lines(strings.Replace(broken, "badRequest", "serverOverloaded", 1)), "", false},
+		"no model": {lines(strings.Replace(broken, `"badRequest"`, `{"httpConnectionFailed":{"httpStatusCode":404}}`, 1)), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel()

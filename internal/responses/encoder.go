@@ -60,11 +60,11 @@ func (s *Encoder) Form() api.Form {
 // NameFields implements [api.Answer].
 func (s *Encoder) NameFields(apiErr *apierror.Error) *apierror.Error {
 	e := s.meta.request.nameFields(apiErr)
-	if e == nil || e.Status < http.StatusInternalServerError || !s.meta.summary {
+	if e == nil || e.Status < http.StatusInternalServerError && e.Status != http.StatusNotFound || !s.meta.summary {
 		return e
 	}
 	// The summary has failed. Codex, as a client, would send the whole conversation 15 times again if the status
-	// said that the server is at fault. It shows the text of a 400.
+	// said that the server is at fault, and 3 times for a 404. It shows the text of a 400.
 	wrong := *e
 	wrong.Status, wrong.Type, wrong.RetryAfter, wrong.ShouldRetry = http.StatusBadRequest, apierror.TypeInvalidRequest, 0, new(bool) // false
 	wrong.Message = "The conversation could not be summarised, so it stays as it is. " + e.Message
