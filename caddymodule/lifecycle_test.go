@@ -76,12 +76,12 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	h.Models = []prompt.Alias{{ID: "dropped"}}
 	c := provision(t, h)
 	c.cleanup()
-	if now := nowRegistered(); now != before || modelLabels.metricsFor("dropped") != otherModel {
-		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.metricsFor("dropped").label)
+	if now := nowRegistered(); now != before || modelLabels.labelOf("dropped") != otherModel {
+		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.labelOf("dropped"))
 	}
 	h.Models[0].ID = "started"
 	provision(t, h).start(t)
-	if got := modelLabels.metricsFor("started").label; got != "started" {
+	if got := modelLabels.labelOf("started"); got != "started" {
 		t.Errorf("the model is labelled %s", got)
 	}
 }

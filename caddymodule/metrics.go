@@ -106,40 +106,11 @@ func registerMetrics(ctx caddy.Context) error {
 }
 
 // modelLabels are the models with a label of their own: the models that Codex lists and the
-// configured aliases. All other models, whose names clients may have made up, share [otherModel].
+// configured aliases. All other models, whose names clients may have made up, share otherModel.
 var modelLabels = labelSet{limit: 50}
 
-// otherModel has the metrics of all models without a label of their own.
-var otherModel = newModelMetrics("other")
-
-// modelMetrics are the metrics of a model's turns. Each function looks its metric up by its labels only
-// once, since a look-up costs more than counting.
-type modelMetrics struct {
-	label                                string
-	duration, firstOutput, input, output func() prometheus.Observer // duration is only for requests that succeed
-	cached, reasoning, price             func() prometheus.Counter
-}
-
-func newModelMetrics(label string) *modelMetrics {
-	observer := func(vec *prometheus.HistogramVec, extraLabels ...string) func() prometheus.Observer {
-		return sync.OnceValue(func() prometheus.Observer {
-			return vec.WithLabelValues(append([]string{operation, provider, label}, extraLabels...)...)
-		})
-	}
-	counter := func(of *prometheus.CounterVec) func() prometheus.Counter {
-		return sync.OnceValue(func() prometheus.Counter { return of.WithLabelValues(label) })
-	}
-	return &modelMetrics{
-		label:       label,
-		duration:    observer(durationMetric, ""),
-		firstOutput: observer(firstOutputMetric),
-		input:       observer(tokensMetric, "input"),
-		output:      observer(tokensMetric, "output"),
-		cached:      counter(cachedMetric),
-		reasoning:   counter(reasoningMetric),
-		price:       counter(priceMetric),
-	}
-}
+// otherModel is the label of all models without a label of their own.
+const otherModel = "other"
 
 // learnModels adds the models that Codex lists, if it can read the list, to modelLabels.
 func learnModels(p *pool.Process) {
@@ -157,7 +128,7 @@ func learnModels(p *pool.Process) {
 type labelSet struct {
 	limit int
 	mu    sync.RWMutex
-	known map[string]*modelMetrics
+	known map[string]bool
 }
 
 func (l *labelSet) add(values ...string) {
@@ -168,19 +139,17 @@ func (l *labelSet) add(values ...string) {
 			return
 		}
 		if l.known == nil {
-			l.known = make(map[string]*modelMetrics)
+			l.known = make(map[string]bool)
 		}
-		if value = strings.ToValidUTF8(value, ""); l.known[value] == nil {
-			l.known[value] = newModelMetrics(value)
-		}
+		l.known[strings.ToValidUTF8(value, "")] = true
 	}
 }
 
-func (l *labelSet) metricsFor(value string) *modelMetrics {
+func (l *labelSet) labelOf(model string) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if known := l.known[value]; known != nil {
-		return known
+	if l.known[model] {
+		return model
 	}
 	return otherModel
 }

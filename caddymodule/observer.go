@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -91,48 +89,36 @@ func setFailure(r *http.Request, e *apierror.Error) {
 	}
 }
 
-// routeCounts counts the requests of a route in the metrics.
-type routeCounts struct {
-	route     string                    // the name of the route
-	succeeded func() prometheus.Counter // returns the counter of requests with status 200; only the first call looks it up
-}
-
-func countsOf(route string) *routeCounts {
-	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
-		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
-	})}
-}
-
-// count counts a request. A nil failure means that it has succeeded.
-func (c *routeCounts) count(failure *apierror.Error) {
-	if failure == nil {
-		c.succeeded().Inc()
-		return
+// countRequest counts a request of a route. A nil failure means that it has succeeded.
+func countRequest(route string, failure *apierror.Error) {
+	status := http.StatusOK
+	if failure != nil {
+		status = failure.Status
+		errorsMetric.WithLabelValues(failure.Code.Label()).Inc()
 	}
-	errorsMetric.WithLabelValues(failure.Code.Label()).Inc()
-	requestsMetric.WithLabelValues(c.route, strconv.Itoa(failure.Status)).Inc()
+	requestsMetric.WithLabelValues(route, strconv.Itoa(status)).Inc()
 }
 
 func countTurn(r *usage.Record) {
-	model := modelLabels.metricsFor(r.Model)
-	switch {
-	case r.Choice > 0: // only the first choice counts as a request
-	case r.Status >= http.StatusBadRequest:
-		durationMetric.WithLabelValues(operation, provider, model.label, r.Code.Label()).Observe(r.Duration.Seconds())
-	default:
-		model.duration().Observe(r.Duration.Seconds())
+	model := modelLabels.labelOf(r.Model)
+	if r.Choice == 0 { // only the first choice counts as a request
+		failure := ""
+		if r.Status >= http.StatusBadRequest {
+			failure = r.Code.Label()
+		}
+		durationMetric.WithLabelValues(operation, provider, model, failure).Observe(r.Duration.Seconds())
 	}
 	if r.FirstOutput > 0 {
-		model.firstOutput().Observe(r.FirstOutput.Seconds())
+		firstOutputMetric.WithLabelValues(operation, provider, model).Observe(r.FirstOutput.Seconds())
 	}
 	if r.Usage.TotalTokens > 0 {
-		model.input().Observe(float64(r.Usage.InputTokens))
-		model.output().Observe(float64(r.Usage.OutputTokens))
-		model.cached().Add(float64(r.Usage.CachedInputTokens))
-		model.reasoning().Add(float64(r.Usage.ReasoningOutputTokens))
+		tokensMetric.WithLabelValues(operation, provider, model, "input").Observe(float64(r.Usage.InputTokens))
+		tokensMetric.WithLabelValues(operation, provider, model, "output").Observe(float64(r.Usage.OutputTokens))
+		cachedMetric.WithLabelValues(model).Add(float64(r.Usage.CachedInputTokens))
+		reasoningMetric.WithLabelValues(model).Add(float64(r.Usage.ReasoningOutputTokens))
 	}
 	if r.Price > 0 {
-		model.price().Add(r.Price.Float())
+		priceMetric.WithLabelValues(model).Add(r.Price.Float())
 	}
 	if r.NotStored != "" {
 		notStoredMetric.Inc()

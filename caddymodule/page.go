@@ -57,14 +57,13 @@ const pagePrefix = "/codex/"
 // everybody. The status that it shows needs an API key if there are API keys. The routes for
 // administrators exist only with an admin key.
 var pageRoutes = func() map[string]route {
-	counts := countsOf("page")
 	all := map[string]route{
 		strings.TrimSuffix(pagePrefix, "/"): {methods: api.Get, noAPIKey: true, serve: redirectToPage},
 
-		pagePrefix + "status":       {counts: counts, onlyFailures: true, methods: api.Get, serve: (*Handler).servePageStatus},
-		pagePrefix + "admin/status": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: api.Get, serve: (*Handler).serveAdminStatus},
-		pagePrefix + "admin/login":  {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
-		pagePrefix + "admin/credit": {counts: counts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
+		pagePrefix + "status":       {name: "page", onlyFailures: true, methods: api.Get, serve: (*Handler).servePageStatus},
+		pagePrefix + "admin/status": {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: api.Get, serve: (*Handler).serveAdminStatus},
+		pagePrefix + "admin/login":  {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
+		pagePrefix + "admin/credit": {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
 	}
 	files, _ := pageFiles.ReadDir("page") // the files of a program that was built exist
 	for _, file := range files {

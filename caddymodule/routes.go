@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"crypto/rand"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/google/uuid"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -21,15 +19,15 @@ import (
 
 // route is one entry of the API.
 type route struct {
-	counts       *routeCounts // nil: requests are not counted
-	onlyFailures bool         // only requests that fail are counted
-	methods      []string     // the allowed methods; nil: any
-	noAPIKey     bool         // needs neither an API key nor an allowed host
-	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
-	socket       *route       // the route of WebSockets at the path; nil: there are none
-	noBody       bool         // even the body of a POST is skipped
-	option       string       // exists only with this option; empty: always
-	errors       *api.Errors  // the form of errors; nil: the form of the client's API
+	name         string      // in logs and metrics; empty: requests are not counted
+	onlyFailures bool        // only requests that fail are counted
+	methods      []string    // the allowed methods; nil: any
+	noAPIKey     bool        // needs neither an API key nor an allowed host
+	admin        bool        // needs the admin key in place of an API key, and refuses pages of other origins
+	socket       *route      // the route of WebSockets at the path; nil: there are none
+	noBody       bool        // even the body of a POST is skipped
+	option       string      // exists only with this option; empty: always
+	errors       *api.Errors // the form of errors; nil: the form of the client's API
 	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args         []string // the segments of the path that match a * of the pattern
 }
@@ -37,16 +35,16 @@ type route struct {
 var (
 	// routes maps paths to routes. A * in a path stands for one segment that is not empty.
 	routes = withRoutes(map[string]route{
-		"/v1/models":    {counts: countsOf("models"), methods: api.Get, serve: fromGateway((*gateway.Gateway).Models)},
-		"/v1/usage":     {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveUsage},
-		"/v1/usage/raw": {counts: countsOf("usage"), methods: api.Get, serve: (*Handler).serveRawUsage},
+		"/v1/models":    {name: "models", methods: api.Get, serve: fromGateway((*gateway.Gateway).Models)},
+		"/v1/usage":     {name: "usage", methods: api.Get, serve: (*Handler).serveUsage},
+		"/v1/usage/raw": {name: "usage", methods: api.Get, serve: (*Handler).serveRawUsage},
 		"/healthz":      {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
 		"/readyz":       {methods: api.Get, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
 	})
-	modelRoute = route{counts: countsOf("models"), methods: api.Get, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+	modelRoute = route{name: "models", methods: api.Get, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		h.gateway.Model(w, r, args[0])
 	}}
-	unknownRoute = route{counts: countsOf("unknown"), serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
 )
@@ -66,10 +64,10 @@ func newRoute(rt *gateway.Route) route {
 		},
 	}
 	if !rt.Uncounted {
-		added.counts = countsOf(cmp.Or(rt.Name, rt.API.Name))
+		added.name = cmp.Or(rt.Name, rt.API.Name)
 	}
 	if rt.Socket != nil {
-		added.socket = socketRoute(rt, added.counts)
+		added.socket = socketRoute(rt, added.name)
 	}
 	return added
 }
@@ -130,7 +128,7 @@ func match(pattern, path string) (args []string, ok bool) {
 // prepare sets reqCtx up, before any check, to record the request's result and encode its errors, also if
 // the request is refused. For a route that is not counted, it does nothing.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
-	if rt.counts == nil {
+	if rt.name == "" {
 		return
 	}
 	reqCtx.Context = r.Context()
@@ -152,12 +150,12 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx
 	if rt.socket != nil && isSocketHandshake(r) {
 		rt = *rt.socket
 	}
-	if rt.counts != nil {
+	if rt.name != "" {
 		defer func() {
 			if reqCtx.failure != nil || !rt.onlyFailures {
-				rt.counts.count(reqCtx.failure)
+				countRequest(rt.name, reqCtx.failure)
 			}
-			h.recordRefusal(r, reqCtx, rt.counts.route)
+			h.recordRefusal(r, reqCtx, rt.name)
 		}()
 	}
 	if h.cors.isForged(r) {
@@ -215,36 +213,17 @@ var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 // else a new one. ids holds the values of the two headers.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
-		ids[0] = newRequestID(r)
+		ids[0], _ = replacerOf(r).GetString("http.request.uuid") // which Caddy's access log has, too
 		r.Header[requestIDHeader] = ids[:1:1]
 	}
 	ids[1] = ids[0]
 	w.Header()[requestIDHeader] = ids[1:]
 }
 
-const requestUUID = "http.request.uuid"
-
-// newRequestID returns the uuid of a request. If Caddy writes an access log, this is Caddy's uuid, so that
-// the log has the same. Otherwise newRequestID makes a uuid itself, half a microsecond faster.
-func newRequestID(r *http.Request) string {
-	repl := replacerOf(r)
-	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if server == nil || server.Logs != nil || caddyhttp.GetVar(r.Context(), "uuid") != nil {
-		id, _ := repl.GetString(requestUUID)
-		return id
-	}
-	var random uuid.UUID // uuid.New would allocate it
-	_, _ = rand.Read(random[:])
-	random[6], random[8] = random[6]&0x0f|0x40, random[8]&0x3f|0x80 // version 4
-	id := random.String()
-	repl.Set(requestUUID, id)
-	return id
-}
-
 // socketRoute returns the route of the WebSockets of a route. Each request over a WebSocket is counted
 // when it ends. So [Handler.serve] counts the handshake only if the handshake fails.
-func socketRoute(rt *gateway.Route, counts *routeCounts) *route {
-	return &route{counts: counts, onlyFailures: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+func socketRoute(rt *gateway.Route, name string) *route {
+	return &route{name: name, onlyFailures: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		if h.isForgedSocketHandshake(r) {
 			refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 			return
@@ -252,8 +231,8 @@ func socketRoute(rt *gateway.Route, counts *routeCounts) *route {
 		h.gateway.ServeSocket(rt, w, r, func(r *http.Request, serve func(*http.Request)) {
 			reqCtx := &requestContext{Context: r.Context()}
 			defer func() {
-				counts.count(reqCtx.failure)
-				h.recordRefusal(r, reqCtx, counts.route)
+				countRequest(name, reqCtx.failure)
+				h.recordRefusal(r, reqCtx, name)
 			}()
 			serve(r.WithContext(reqCtx))
 		})
@@ -300,7 +279,7 @@ func withoutSlashes(path string) string {
 }
 
 // notTheAPIRoute answers for paths that are not served. It has no secrets, so it needs no key.
-var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+var notTheAPIRoute = route{name: "unknown", noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
