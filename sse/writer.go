@@ -56,20 +56,19 @@ type WriterOptions struct {
 // The first error is kept and returned by every later call. A Writer is not safe for concurrent
 // use.
 type Writer struct {
-	response http.ResponseWriter
-	flusher  interface{ FlushError() error } // flushes the response
-	opts     WriterOptions
+	response   http.ResponseWriter
+	controller http.ResponseController // of response
+	opts       WriterOptions
 
-	buf          []byte          // frames not yet written, at most bufferSize bytes; nil: none
-	memory       wirejson.Buffer // the memory of buf
-	started      bool            // the header has been written
-	headerValues [3]string       // the values of the headers
-	lastSent     time.Time       // time of the last write or flush
-	pingType     string          // the type of keepalive events; empty: keepalives are comments
-	pingData     []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
-	jsonLines    bool            // the stream has JSON lines instead of events
-	watchdog     writeWatchdog
-	err          error // the first failure, or ErrClosed
+	buf       []byte          // frames not yet written, at most bufferSize bytes; nil: none
+	memory    wirejson.Buffer // the memory of buf
+	started   bool            // the header has been written
+	lastSent  time.Time       // time of the last write or flush
+	pingType  string          // the type of keepalive events; empty: keepalives are comments
+	pingData  []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
+	jsonLines bool            // the stream has JSON lines instead of events
+	watchdog  writeWatchdog
+	err       error // the first failure, or ErrClosed
 }
 
 // NewWriter returns a Writer for a response. Nothing is written yet.
@@ -82,31 +81,9 @@ func NewWriter(response http.ResponseWriter, opts WriterOptions) *Writer {
 // Reset prepares a Writer that is not in use, such as the zero value, for a response, as
 // [NewWriter] does. It is for a Writer that is a field of another struct.
 func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
-	*w = Writer{response: response, flusher: findFlusher(response), opts: opts, lastSent: time.Now()}
+	*w = Writer{response: response, controller: *http.NewResponseController(response), opts: opts, lastSent: time.Now()}
 	w.watchdog.limit, w.watchdog.controller = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
-
-// findFlusher returns the writer that flushes a response. It is called once for each response,
-// while [http.ResponseController] would search for this writer at each flush.
-func findFlusher(w http.ResponseWriter) interface{ FlushError() error } {
-	for {
-		switch t := w.(type) {
-		case interface{ FlushError() error }:
-			return t
-		case http.Flusher:
-			return flushFunc(func() error { t.Flush(); return nil })
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
-			return flushFunc(func() error { return http.ErrNotSupported })
-		}
-	}
-}
-
-type flushFunc func() error
-
-// FlushError calls f.
-func (f flushFunc) FlushError() error { return f() }
 
 // innermost returns the response writer of the server. Deadlines are set on it directly, since the
 // response writers around it may not allow such a call during a write.
@@ -135,7 +112,7 @@ func (w *Writer) Flush() error {
 	w.beginWrite()
 	w.writeBuffer()
 	if w.err == nil {
-		if err := w.flusher.FlushError(); err != nil {
+		if err := w.controller.Flush(); err != nil {
 			w.fail("flush", err)
 		}
 	}
@@ -258,18 +235,13 @@ func (w *Writer) writeHeader() {
 		return
 	}
 	w.started = true
-	w.headerValues = [...]string{
-		ContentType,
-		// no-transform keeps intermediaries from compressing, and so from buffering.
-		"no-cache, no-transform",
-		// nginx buffers proxied responses unless told not to.
-		"no",
-	}
+	h := w.response.Header()
+	h.Set("Content-Type", ContentType)
 	if w.jsonLines {
-		w.headerValues[0] = LinesContentType
+		h.Set("Content-Type", LinesContentType)
 	}
-	h, values := w.response.Header(), &w.headerValues
-	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:3:3]
+	h.Set("Cache-Control", "no-cache, no-transform") // no-transform: no intermediary compresses, and so buffers
+	h.Set("X-Accel-Buffering", "no")                 // nginx buffers proxied responses unless told not to
 	w.response.WriteHeader(http.StatusOK)
 }
 
