@@ -122,9 +122,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 		}
 		err = <-p.outcome // the wait has just ended in another way
 	}
-	if err == nil { // the answer has come, so nothing else refers to p
+	if err == nil {
 		err = p.decodeResult()
-		c.calls.reuse(p)
 	}
 	return err
 }
@@ -132,8 +131,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 // prepareCall encodes and registers a call. The call must have its slot: calls that wait for a slot are
 // not encoded, so they need little memory.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
-	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
-	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
+	id, p = c.calls.lastID.Add(1), &pendingCall{call: *spec, outcome: make(chan error, 1), expires: spec.deadline, hasSlot: !spec.urgent}
+	p.params = nil
 	line, err = encodeCall(c.out.takeBuffer(), id, spec.method, spec.params)
 	if err != nil {
 		c.calls.freeSlot(p)

@@ -14,10 +14,9 @@ const maxAbandoned = 1024
 // callTable has a connection's calls: the waiting calls, and the abandoned calls, whose callers have left.
 // A call in flight that is not urgent occupies one of maxInFlight slots.
 type callTable struct {
-	slots       chan struct{} // holds one element for each occupied slot
-	lastID      atomic.Int64
-	pendingPool sync.Pool     // of *pendingCall, with their channels
-	probeNow    chan struct{} // capacity 1: an element makes Conn.Monitor probe the app-server without a pause
+	slots    chan struct{} // holds one element for each occupied slot
+	lastID   atomic.Int64
+	probeNow chan struct{} // capacity 1: an element makes Conn.Monitor probe the app-server without a pause
 
 	mu         sync.Mutex
 	err        error // why the connection ended; nil: it has not ended
@@ -37,19 +36,6 @@ func newCallTable() callTable {
 }
 
 func (t *callTable) inFlight() int { return len(t.slots) }
-
-func (t *callTable) newPendingCall() *pendingCall {
-	if p, ok := t.pendingPool.Get().(*pendingCall); ok {
-		return p
-	}
-	return &pendingCall{outcome: make(chan error, 1)}
-}
-
-// reuse clears an answered call, so that newPendingCall can return it again.
-func (t *callTable) reuse(p *pendingCall) {
-	*p = pendingCall{outcome: p.outcome}
-	t.pendingPool.Put(p)
-}
 
 func (t *callTable) register(id int64, p *pendingCall) error {
 	t.mu.Lock()

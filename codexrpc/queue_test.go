@@ -203,7 +203,7 @@ func TestBeginWakesOnce(t *testing.T) {
 	c := newTestConn()
 	c.in.wakeList.transport = hasNext(true)
 	thread := openTestThread(c, benchThread)
-	p := c.calls.newPendingCall()
+	p := &pendingCall{outcome: make(chan error, 1)}
 	p.onSent, p.onAnswer = thread.turnSent, thread.turnAnswered
 	must.OK(t, c.calls.register(1, p))
 	lines := benchTurnLines()
