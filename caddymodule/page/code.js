@@ -1,7 +1,8 @@
-// The code of a request: for each API in three languages. The key is not in it.
+// The code of a request, for each API in three languages, and the settings of Claude Code. The key is not in it.
 
 import { base, key } from './api.js';
 import { toMessages, toResponses } from './bodies.js';
+import { byId } from './dom.js';
 
 const url = new URL('v1', base).href;
 
@@ -52,10 +53,10 @@ const apis = {
   },
 };
 
-const languages = { curl, python, javascript };
+const languages = { curl, python, javascript, claude };
 
 // code returns the source text of a request: api is chat, responses or messages, language is
-// curl, python or javascript.
+// curl, python or javascript; or claude, for commands that start Claude Code with the model.
 export function code(api, language, { body, headers }) {
   return languages[language](apis[api], apis[api].toBody(body), headers, key() !== '');
 }
@@ -108,4 +109,19 @@ function javascript({ sdk, method, js: read }, body, headers, secret) {
   const options = Object.keys(headers).length > 0 ? `, { headers: ${JSON.stringify(headers)} }` : '';
   const [imported, client] = sdk('javascript', secret ? 'process.env.CODEX_API_KEY' : '"unused"');
   return [imported, '', `const client = ${client};`, `const answer = await client.${method}(${JSON.stringify(body, null, 2)}${options});`, ...(body.stream ? read.stream : read.whole), ''].join('\n');
+}
+
+// claude returns commands for a shell. docs/clients/claude-code.md says what the settings are for.
+function claude(_api, { model }, _headers, secret) {
+  const { window } = byId('model').selectedOptions[0]?.dataset ?? {};
+  const settings = {
+    ANTHROPIC_BASE_URL: quoted(url.replace(/\/v1$/, '')),
+    ANTHROPIC_AUTH_TOKEN: secret ? '"$CODEX_API_KEY"' : 'unused',
+    ANTHROPIC_MODEL: quoted(model),
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: 1,
+    CLAUDE_CODE_AUTO_MODE_SERVER: 0,
+    ...(window ? { CLAUDE_CODE_AUTO_COMPACT_WINDOW: window } : {}),
+    CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY: 1,
+  };
+  return [...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`), 'claude', ''].join('\n');
 }

@@ -193,9 +193,10 @@ async function models() {
     const { data } = await getJSON('v1/models');
     const select = byId('model');
     const chosen = select.value;
-    const ids = data.map((model) => model.id);
+    const windows = new Map(data.map((model) => [model.id, model.context_length]));
+    const ids = [...windows.keys()];
     ids.sort((a, b) => (b === 'default') - (a === 'default')); // the rest as it is
-    select.replaceChildren(...ids.map((id) => el('option', { value: id }, id)));
+    select.replaceChildren(...ids.map((id) => el('option', { value: id, 'data-window': windows.get(id) }, id)));
     select.value = ids.includes(chosen) ? chosen : (ids[0] ?? '');
     showCodeIfShown();
   } catch (failure) {

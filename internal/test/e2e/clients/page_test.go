@@ -532,6 +532,16 @@ func TestPageCode(t *testing.T) {
 			}
 		}
 	}
+	tab.Click("[data-language=claude]")
+	code := browser.Eval[string](tab, `document.querySelector('#code-text').textContent`)
+	for _, want := range []string{
+		"export ANTHROPIC_BASE_URL='" + s.URL + "'\nexport ANTHROPIC_AUTH_TOKEN=\"$CODEX_API_KEY\"\nexport ANTHROPIC_MODEL='default'\n",
+		"\nexport CLAUDE_CODE_AUTO_MODE_SERVER=0\n", "\nexport CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1\nclaude\n",
+	} {
+		if !strings.Contains(code, want) {
+			t.Errorf("there is no %s in %s", want, code)
+		}
+	}
 }
 
 // notes is a text with all the Markdown that the page shows.
