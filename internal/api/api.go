@@ -5,7 +5,6 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -30,7 +29,7 @@ type API struct {
 	IsClient func(*http.Request) bool
 	// Models and Model return the bodies of GET /v1/models and GET /v1/models/{id} for clients of the
 	// API. ok is false if there is no such model. Nil: clients do not use these routes.
-	Models func(m Models, query url.Values) ([]byte, *apierror.Error)
+	Models func(m Models, r *http.Request) ([]byte, *apierror.Error)
 	Model  func(m Models, id string) (body []byte, ok bool)
 }
 

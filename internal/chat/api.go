@@ -2,7 +2,7 @@ package chat
 
 import (
 	"crypto/rand"
-	"net/url"
+	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
@@ -15,7 +15,7 @@ var API = api.API{
 	Name:   "chat",
 	Images: apierror.ParamMessages,
 	Routes: []api.Route{{Path: "/v1/chat/completions", Methods: api.Post, Turn: api.Decoder(Decode)}},
-	Models: func(m api.Models, _ url.Values) ([]byte, *apierror.Error) {
+	Models: func(m api.Models, _ *http.Request) ([]byte, *apierror.Error) {
 		return Models(m.Names(), m.Created().Unix()), nil
 	},
 	Model: func(m api.Models, id string) ([]byte, bool) {

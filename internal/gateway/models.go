@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -12,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -24,7 +26,7 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 		if apiErr != nil {
 			return nil, apiErr
 		}
-		return ClientAPI(r).Models(models, r.URL.Query())
+		return ClientAPI(r).Models(models, r)
 	})
 }
 
@@ -49,7 +51,7 @@ func (g *Gateway) alias(model string) *prompt.Alias { return prompt.FindAlias(g.
 // resolveModel also returns the alias's effort, and whether this effort replaces the client's. For
 // [prompt.DefaultModel], codexModel is empty.
 func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced bool) {
-	model = g.withoutTag(model)
+	model = g.bareName(model)
 	codexModel = model
 	if alias := g.alias(model); alias != nil {
 		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
@@ -79,20 +81,24 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 
 // allows reports whether a key, which may be nil, allows the model with this name, as the client wrote it.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
-	return key.Allows(model) || key.Allows(g.withoutTag(model))
+	return key.Allows(model) || key.Allows(g.bareName(model))
 }
 
-// withoutTag removes the tag :latest, which Ollama's clients append, from a client's name of a model. It
-// keeps the tag if there is a model or an alias whose name has the tag, or if the option ollama is off.
-func (g *Gateway) withoutTag(model string) string {
-	untagged, tagged := ollama.Bare(model)
-	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {
+// bareName removes what some clients add to a model's name: [messages.ModelPrefix], or the tag :latest, if the
+// option ollama is on. It keeps the name of a model or an alias, and with the prefix also what a pattern matches
+// that is not `*`.
+func (g *Gateway) bareName(model string) string {
+	bare, prefixed := strings.CutPrefix(model, messages.ModelPrefix)
+	if !prefixed {
+		bare, _ = ollama.Bare(model)
+	}
+	if bare == model || !prefixed && !g.opts.Ollama || g.catalogModel(model).Slug == model {
 		return model
 	}
-	if alias := g.alias(model); alias != nil && alias.ID == model {
+	if alias := g.alias(model); alias != nil && (alias.ID == model || prefixed && alias.ID != "*") {
 		return model
 	}
-	return untagged
+	return bare
 }
 
 // catalogModel returns what Codex's catalogue says about a model. If that is not known, known is zero.
@@ -134,7 +140,7 @@ func (o *offer) Allows(name string) bool { return o.g.allows(o.key, name) }
 
 // Find implements [api.Models].
 func (o *offer) Find(id string) (m api.Model, ok bool) {
-	name := o.g.withoutTag(id)
+	name := o.g.bareName(id)
 	if !prompt.KnownModel(o.models, o.g.opts.Aliases, name) || !o.Allows(id) {
 		return m, false
 	}

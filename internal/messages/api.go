@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -27,8 +26,8 @@ var API = api.API{
 		{Path: "/api/hello", Methods: api.Get, Public: true, Uncounted: true, Static: new("")},
 	},
 	IsClient: IsClient,
-	Models: func(m api.Models, query url.Values) ([]byte, *apierror.Error) {
-		return Models(m.Names(), m.Created(), query)
+	Models: func(m api.Models, r *http.Request) ([]byte, *apierror.Error) {
+		return Models(ids(m, r), m.Created(), r.URL.Query())
 	},
 	Model: func(m api.Models, id string) ([]byte, bool) {
 		_, ok := m.Find(id)

@@ -5,8 +5,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -26,7 +28,28 @@ type modelInfo struct {
 }
 
 func newModelInfo(id string, created time.Time) modelInfo {
-	return modelInfo{Type: "model", ID: id, DisplayName: id, CreatedAt: created.UTC().Format(time.RFC3339)}
+	return modelInfo{Type: "model", ID: id, DisplayName: strings.TrimPrefix(id, ModelPrefix), CreatedAt: created.UTC().Format(time.RFC3339)}
+}
+
+// ModelPrefix may precede the name of a model in a request. Claude Code gets such names, see ids.
+const ModelPrefix = "anthropic/"
+
+// ids returns the ids of the models in the list that a client gets. Claude Code shows only ids with "claude" or
+// "anthropic", so the others get a prefix for it, unless the operator has an alias for the longer name.
+func ids(models api.Models, r *http.Request) []string {
+	names := models.Names()
+	if !strings.HasPrefix(r.UserAgent(), "claude-code/") {
+		return names
+	}
+	var shown []string
+	for _, name := range names {
+		if lower := strings.ToLower(name); strings.Contains(lower, "claude") || strings.Contains(lower, "anthropic") {
+			shown = append(shown, name)
+		} else if m, _ := models.Find(ModelPrefix + name); m.Name == name {
+			shown = append(shown, ModelPrefix+name)
+		}
+	}
+	return shown
 }
 
 // Model returns the body of GET /v1/models/{id}.

@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
@@ -27,8 +29,8 @@ func bash(command string) scriptedmodel.Call {
 	return scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":%q,"description":"run it"}`, command)}
 }
 
-// TestClaudeCode: a session in a terminal, with what a user does there.
-func TestClaudeCode(t *testing.T) {
+// TestClaudeCodeTerminal: a session in a terminal, with what a user does there.
+func TestClaudeCodeTerminal(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	c := e2e.NewClaude(t, s.URL, claudeSettings...)
 	hold := make(chan struct{})
@@ -38,8 +40,10 @@ func TestClaudeCode(t *testing.T) {
 		saying("say two", "It is 2."),
 		doing("take long", scriptedmodel.Say("It begins.\n\nIt goes on.\n\nAnd on"), scriptedmodel.Hold(hold)),
 		saying("say four", "It is 4."),
-		saying("your task is to create a detailed summary", "<summary>\nThe numbers are 1, 2 and 4.\n</summary>"),
+		saying("create a detailed summary of", "<summary>\nThe numbers are 1, 2 and 4.\n</summary>"),
 		saying("say five", "It is 5."),
+		saying("say six", "It is 6."),
+		saying("say seven", "It is 7."),
 	)
 	term := startClaude(t, c)
 	term.Enter("say one")
@@ -58,6 +62,36 @@ func TestClaudeCode(t *testing.T) {
 	term.Wait("Compacted")
 	term.Enter("say five")
 	term.Wait("It is 5.")
+	term.Enter("/model")
+	term.Until("the server's models", func(screen string) bool { return choice.MatchString(screen) })
+	number, name := model(term.Screen())
+	term.Send(number)
+	term.Wait("Switch model?")
+	term.Press(terminal.KeyEnter, "Set model to "+name)
+	term.Enter("say six")
+	term.Wait("It is 6.")
+	if request, _ := s.Model.Last(); !strings.EqualFold(request.Model, name) {
+		t.Errorf("%s asks for %s", name, request.Model)
+	}
+	term.Enter("/exit")
+	term.WaitEnd()
+
+	term = startClaude(t, c, "--continue")
+	term.Wait("It is 6.")
+	term.Enter("say seven")
+	term.Wait("It is 7.")
+	if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), "The numbers are 1, 2 and 4.") {
+		t.Errorf("the model was not given the summary: %s", request.Body)
+	}
+}
+
+// choice is a line of /model with a model of the server.
+var choice = regexp.MustCompile(`(\d+)\. +(\S+) +From gateway`)
+
+// model returns the first model of the server that /model shows, and its number.
+func model(screen string) (number, name string) {
+	match := choice.FindStringSubmatch(screen)
+	return match[1], match[2]
 }
 
 // TestClaudeCodeJudges: in its default mode Claude Code lets a model judge a command that is not harmless, and
