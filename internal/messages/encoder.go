@@ -45,8 +45,8 @@ type Encoder struct {
 	reasoningID string         // the id of the reasoning item in the newest thinking block
 	searchIDs   []string       // the ids of the blocks of web searches
 	citedPages  []searchResult // the pages that the text cites
-	summary     *turn.End      // with the usage of the turns for a summary; nil: there was no summary
-	paused      bool           // the newest block is a summary
+	summary     *turn.End      // with the usage of the turns for a summary before the answer; nil: there was none
+	paused      bool           // the summary is the answer
 }
 
 // NewEncoder returns an encoder. The caller must call Begin.

@@ -190,6 +190,10 @@ func TestSummaryUsage(t *testing.T) {
 		u.Iterations[1] != (messagecheck.Iteration{Type: "message", Input: 15, CacheRead: 5, Output: 10}) {
 		t.Errorf("before the answer: %+v", u)
 	}
+	end.End.Finish = turn.FinishContentFilter
+	if m = checkFold(t, testMeta, []turn.Output{summary, end}); m.StopReason != "refusal" || *m.Usage.Input != 15 {
+		t.Errorf("before an answer without text: %s, %+v", m.StopReason, m.Usage)
+	}
 }
 
 // TestEstimatedUsage: an answer that was interrupted before its usage came has the estimate of its

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,7 +13,7 @@ import (
 // b. In a stream, b is a content_block_start, any number of content_block_delta, and a content_block_stop.
 func (e *Encoder) beginBlock(b block) {
 	e.endBlock()
-	e.openType, e.paused = b.Type, false
+	e.openType = b.Type
 	if !e.Streams() {
 		e.blocks = append(e.blocks, b)
 		return
@@ -91,7 +90,7 @@ func (e *Encoder) addSummary(out *turn.Output) {
 		e.last().Content, e.last().Encrypted = text, sealed
 	}
 	e.endBlock()
-	e.summary, e.paused = cmp.Or(out.End, new(turn.End)), true
+	e.summary, e.paused = out.End, out.End == nil
 }
 
 func (e *Encoder) endBlock() {
