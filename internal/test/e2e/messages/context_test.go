@@ -175,7 +175,7 @@ func TestSummaries(t *testing.T) {
 			"summarize": {nil, []any{long(0), long(1), long(2), nil, "RECALL f0", long(3), nil, "RECALL f0"}, []string{"text end_turn", "text end_turn", "text end_turn", "compaction compaction", "text end_turn", "text end_turn", "compaction compaction", "text end_turn"}},
 		} {
 			t.Run(name, func(t *testing.T) {
-				body := e2e.Fields{"stream": stream, "system": "Be brief.", "model": s.CatalogueModel(t)}
+				body := e2e.Fields{"stream": stream, "system": "Be brief."}
 				if c.edit != nil {
 					body["context_management"] = e2e.Fields{"edits": []any{c.edit}}
 				}
@@ -262,7 +262,7 @@ func TestNoSummary(t *testing.T) {
 	t.Cleanup(s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) { return saying(" "), r.AsksForSummary() }))
 	long := "say:Well.\n" + strings.Repeat("word ", 60_000)
 	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		body := e2e.Fields{"model": s.CatalogueModel(t), "stream": stream, "max_tokens": 1, "context_management": e2e.Fields{"edits": []any{
+		body := e2e.Fields{"stream": stream, "max_tokens": 1, "context_management": e2e.Fields{"edits": []any{
 			e2e.Fields{"type": "compact_20260112", "trigger": e2e.Fields{"type": "input_tokens", "value": 50_000}},
 		}}}
 		m := s.Message(e2e.MessageBody(long, body))
@@ -287,7 +287,7 @@ func TestSummarisedThread(t *testing.T) {
 		return saying("Well."), strings.HasPrefix(r.UserText(), "FACT")
 	}))
 	edit := e2e.Fields{"type": "compact_20260112", "trigger": e2e.Fields{"type": "input_tokens", "value": 50_000}}
-	answers := runSDK(s, e2e.Fields{"model": s.CatalogueModel(t), "context_management": e2e.Fields{"edits": []any{edit}}}, "",
+	answers := runSDK(s, e2e.Fields{"context_management": e2e.Fields{"edits": []any{edit}}}, "",
 		"FACT f0 = v0\n"+strings.Repeat("word ", 48_000), "FACT f1 = v1\n"+strings.Repeat("word ", 6000), "FACT f2 = v2", "RECALL f0")
 	for i, want := range []string{"text end_turn", "compaction text end_turn", "text end_turn", "text end_turn"} {
 		if got := blocksOf(answers[i][0]); got != want {
