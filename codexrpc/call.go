@@ -133,7 +133,7 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), &pendingCall{call: *spec, outcome: make(chan error, 1), expires: spec.deadline, hasSlot: !spec.urgent}
 	p.params = nil
-	line, err = encodeCall(c.out.takeBuffer(), id, spec.method, spec.params)
+	line, err = encodeCall(id, spec.method, spec.params)
 	if err != nil {
 		c.calls.freeSlot(p)
 		return id, p, nil, fmt.Errorf("encoding %s: %w", spec.method, err)

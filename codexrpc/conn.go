@@ -86,7 +86,7 @@ func NewConn(t Transport, opts Options) *Conn {
 	c := &Conn{
 		transport: t,
 		opts:      opts,
-		out:       outbox{make(chan []byte), make(chan []byte, maxReplies), make(chan []byte, maxBuffers)},
+		out:       outbox{make(chan []byte), make(chan []byte, maxReplies)},
 		calls:     newCallTable(),
 		server:    serverState{signInResult: make(chan error, 1)},
 		done:      make(chan struct{}),

@@ -160,34 +160,31 @@ func appendMap(dst []byte, members map[string]any, fixed ...Constant) (_ []byte,
 	return append(dst, '}'), nil
 }
 
-// encodeCall encodes a call as one line, in buffer if it fits, usually with spare capacity for a newline.
-func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, error) {
+// encodeCall encodes a call as one line, usually with spare capacity for a newline.
+func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
 	switch p := params.(type) {
 	case injectParams:
-		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
+		line, err = p.appendJSON(callHead(id, method, p.size()))
 	case *ThreadStartParams:
-		line, err = p.AppendJSON(callHead(buffer, id, method, 2<<10))
+		line, err = p.AppendJSON(callHead(id, method, 2<<10))
 	case *TurnStartParams:
-		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
+		line, err = p.appendJSON(callHead(id, method, p.size()))
 	case *Thread: // the only parameter of the call is the id of the thread
-		line = append(wirejson.AppendString(append(callHead(buffer, id, method, 0), `{"threadId":`...), p.id), '}')
+		line = append(wirejson.AppendString(append(callHead(id, method, 0), `{"threadId":`...), p.id), '}')
 	case Constant:
-		line = append(callHead(buffer, id, method, len(p)), p...)
+		line = append(callHead(id, method, len(p)), p...)
 	default:
-		line, err = appendValue(callHead(buffer, id, method, 0), params)
+		line, err = appendValue(callHead(id, method, 0), params)
 	}
 	return append(line, '}'), err
 }
 
-// callHead returns the beginning of a call, with room for parameters of size bytes, in buffer if it fits.
-func callHead(buffer []byte, id int64, method string, size int) []byte {
+// callHead returns the beginning of a call, with room for parameters of size bytes.
+func callHead(id int64, method string, size int) []byte {
 	const overhead = 256 // for the other members of the call, and the JSON around the texts
-	if cap(buffer) < size+overhead {
-		buffer = make([]byte, 0, size+overhead)
-	}
-	line := strconv.AppendInt(append(buffer, `{"id":`...), id, 10)
+	line := strconv.AppendInt(append(make([]byte, 0, size+overhead), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(wirejson.AppendString(line, method), `,"params":`...)
 }

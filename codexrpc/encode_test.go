@@ -48,11 +48,11 @@ func TestEncodeCalls(t *testing.T) {
 	} {
 		want, err := encode(outgoing{ID: json.RawMessage("7"), Method: methodThreadStart, Params: params})
 		must.OK(t, err)
-		got, err := encodeCall(nil, 7, methodThreadStart, &params)
+		got, err := encodeCall(7, methodThreadStart, &params)
 		must.OK(t, err)
 		sameJSON(t, got, want)
 	}
-	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
+	got, err := encodeCall(8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
 		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 	}})
 	must.OK(t, err)
@@ -71,7 +71,7 @@ func TestEncodeCalls(t *testing.T) {
 		&ThreadStartParams{Config: Config{Own: map[string]any{"x": func() {}}}},
 		&ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
 	} {
-		if _, err := encodeCall(nil, 9, "m", broken); err == nil {
+		if _, err := encodeCall(9, "m", broken); err == nil {
 			t.Errorf("%+v was encoded", broken)
 		}
 	}
@@ -84,7 +84,7 @@ func BenchmarkEncodeStart(b *testing.B) {
 	}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(nil, 1, methodThreadStart, &params); err != nil {
+		if _, err := encodeCall(1, methodThreadStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(nil, 1, methodTurnStart, &params); err != nil {
+		if _, err := encodeCall(1, methodTurnStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -115,11 +115,11 @@ type Event struct {
 	size     int // size of the message in bytes, which counts towards the bound of the queue
 }
 
-// copyStrings replaces the strings, which share the line's memory, by copies, or by an equal
-// constant or string of the thread. [Thread.mayBelong] has already copied the turn's id.
+// copyStrings replaces the strings, which share the line's memory, by copies. [Thread.mayBelong] has already
+// copied the turn's id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
-	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)
+	e.ItemType, e.Status = strings.Clone(e.ItemType), strings.Clone(e.Status)
 	e.CallID, e.Name, e.Text, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Text), strings.Clone(e.Phase)
 }
 
@@ -134,16 +134,3 @@ func (t *Thread) copyItemID(id string) string {
 
 // itemUserMessage is the type of an item that repeats the input of a turn.
 const itemUserMessage = "userMessage"
-
-// intern returns the constant that equals text, or else a copy of text.
-func intern(text string) string {
-	switch text {
-	case ItemAgentMessage:
-		return ItemAgentMessage
-	case ItemReasoning:
-		return ItemReasoning
-	case StatusCompleted:
-		return StatusCompleted
-	}
-	return strings.Clone(text)
-}

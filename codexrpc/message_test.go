@@ -101,7 +101,7 @@ func TestEncodeInjectedItems(t *testing.T) {
 	params := injectParams{`thr "1"`, []json.RawMessage{
 		json.RawMessage(`{"text":"<b> & \n é"}`), json.RawMessage("{\r\n  \"b\": [1,\n 2]\n}"), json.RawMessage(` {} `),
 	}}
-	line, err := encodeCall(nil, 5, methodThreadInject, params)
+	line, err := encodeCall(5, methodThreadInject, params)
 	want := `{"id":5,"method":"thread/inject_items","params":{"threadId":"thr \"1\"","items":[{"text":"<b> & \n é"},{"b":[1,2]}, {} ]}}`
 	if err != nil || string(line) != want {
 		t.Errorf("wrote %s (%v)\nwant  %s", line, err, want)
@@ -109,7 +109,7 @@ func TestEncodeInjectedItems(t *testing.T) {
 	if !json.Valid(line) || cap(line) == len(line) {
 		t.Error("it is not JSON, or has no room for the line's end")
 	}
-	if line, err := encodeCall(nil, 6, methodThreadInject, injectParams{"t", nil}); err != nil || !json.Valid(line) {
+	if line, err := encodeCall(6, methodThreadInject, injectParams{"t", nil}); err != nil || !json.Valid(line) {
 		t.Errorf("without items: %s (%v)", line, err)
 	}
 }

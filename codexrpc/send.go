@@ -17,31 +17,6 @@ const writeTimeout = 30 * time.Second
 type outbox struct {
 	calls   chan []byte // calls, notifications and answers to parked tool calls
 	replies chan []byte // other answers to requests from the app-server
-	buffers chan []byte // buffers of messages that were written, for further calls
-}
-
-const (
-	maxBuffers    = 8       // bounds the buffers that wait for further calls
-	maxBufferSize = 8 << 10 // bounds each of them, in bytes
-)
-
-func (o *outbox) takeBuffer() []byte {
-	select {
-	case buffer := <-o.buffers:
-		return buffer[:0]
-	default:
-		return nil
-	}
-}
-
-func (o *outbox) keepBuffer(message []byte) {
-	if cap(message) > maxBufferSize {
-		return
-	}
-	select {
-	case o.buffers <- message:
-	default:
-	}
 }
 
 var errNotReading = errors.New("the codex app-server does not read its input")
@@ -103,6 +78,5 @@ func (c *Conn) writeLoop() {
 			_ = c.transport.Close() // ends the Read of readLoop
 			return
 		}
-		c.out.keepBuffer(message)
 	}
 }

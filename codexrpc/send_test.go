@@ -23,7 +23,7 @@ func TestSentAtOnce(t *testing.T) {
 	for caller := range callers {
 		group.Go(func() {
 			for n := range calls {
-				sent := fmt.Sprintf("%d %d %s", caller, n, strings.Repeat("x", (caller*calls+n)*7919%(2*maxBufferSize)))
+				sent := fmt.Sprintf("%d %d %s", caller, n, strings.Repeat("x", (caller*calls+n)*7919%(16<<10)))
 				if got, err := Call[string](t.Context(), c, "echo", sent); err != nil || got != sent {
 					t.Errorf("sent %.40q, the app-server has read %.40q (%v)", sent, got, err)
 					return
