@@ -45,7 +45,9 @@ func (w *Writer) writeFrame(prefix string, content []byte) error {
 	for {
 		end := lineBreak(content)
 		if end < 0 {
-			w.writeLastLine(prefix, content)
+			appendBytes(w, prefix)
+			appendBytes(w, content)
+			appendBytes(w, "\n\n")
 			return w.err
 		}
 		appendBytes(w, prefix)
@@ -56,17 +58,6 @@ func (w *Writer) writeFrame(prefix string, content []byte) error {
 		}
 		content = content[end+1:]
 	}
-}
-
-// writeLastLine writes the last line of a frame, nearly always the only line, which fits into the buffer.
-func (w *Writer) writeLastLine(prefix string, line []byte) {
-	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.makeRoom() {
-		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)
-		return
-	}
-	appendBytes(w, prefix)
-	appendBytes(w, line)
-	appendBytes(w, "\n\n")
 }
 
 // lineBreak returns the index of the first LF or CR, or -1. Two calls of IndexByte
