@@ -87,16 +87,11 @@ func (c *Conversation) SealedSummary() func(text string) []byte {
 	return content.sealed
 }
 
-// Shorten puts a summary in the place of the first covered messages. Instructions stay. If all messages are
-// covered, the user's last message stays, too: after the summary, since it has no answer yet or, if results
-// of calls follow it, before. sealed is what is sealed of that for the client; nil: messages follow that
-// are not covered.
+// Shorten puts a summary in the place of the first covered messages. Instructions stay. The user's last message stays,
+// too: after the summary if it is the last of all, since it has no answer yet, else before it, if it is short.
+// sealed is what is sealed of that for the client; nil: messages follow that are not covered.
 func (c *Conversation) Shorten(covered int, text string) (sealed []byte) {
 	shorter, rest := instructionsOf(c.Messages[:covered]), c.Messages[covered:]
-	if len(rest) > 0 {
-		c.Messages = append(append(shorter, NewSummary(text)), rest...)
-		return nil
-	}
 	var content sealedContent
 	content.add(shorter[c.Repeated:])
 	last := len(c.Messages) - 1
@@ -104,21 +99,25 @@ func (c *Conversation) Shorten(covered int, text string) (sealed []byte) {
 	for question >= 0 && c.Messages[question].Role != RoleUser {
 		question--
 	}
-	switch {
-	case question == last:
-		c.Messages = append(shorter, NewSummary(text), c.Messages[last])
-		if sealed = content.sealed(text); c.Messages[len(c.Messages)-1].isShort() {
-			content.Messages = append(content.Messages, sealedMessage{roleSummary, text})
-			content.add(c.Messages[len(c.Messages)-1:])
-			sealed = wirejson.Append(nil, content)
-		}
-		return sealed
-	case question >= 0 && c.Messages[question].isShort():
+	if question >= 0 && question < min(covered, last) && c.Messages[question].isShort() {
 		shorter = append(shorter, c.Messages[question])
 		content.add(c.Messages[question : question+1])
 	}
-	c.Messages = append(shorter, NewSummary(text))
-	return content.sealed(text)
+	shorter = append(shorter, NewSummary(text))
+	switch sealed = content.sealed(text); {
+	case len(rest) > 0:
+		c.Messages, sealed = append(shorter, rest...), nil
+	case question == last:
+		if c.Messages[last].isShort() {
+			content.Messages = append(content.Messages, sealedMessage{roleSummary, text})
+			content.add(c.Messages[last:])
+			sealed = wirejson.Append(nil, content)
+		}
+		c.Messages = append(shorter, c.Messages[last])
+	default:
+		c.Messages = shorter
+	}
+	return sealed
 }
 
 // maxKeptQuestion is how many bytes a message of the user may have to stay beside a summary, which says what is

@@ -113,6 +113,7 @@ func TestShorten(t *testing.T) {
 		"an answer":          {[]string{says("user", "a"), says("assistant", "b")}, -1, "system:I | user:a | item:S", ""},
 		"no user":            {[]string{says("assistant", "b")}, -1, "system:I | item:S", ""},
 		"instructions":       {[]string{says("developer", "A"), says("user", "a"), says("system", "B"), says("user", "b")}, -1, "system:I | developer:A | system:B | item:S | user:b", ""},
+		"the question, too":  {[]string{says("user", "a"), says("assistant", "b"), says("user", "c"), calls("1"), returns("1", "r"), calls("2"), returns("2", "s")}, 6, "system:I | user:c | item:S | assistant:call 2 | tool:s of 2", "-"},
 		"the first messages": {[]string{says("user", "a"), says("developer", "A"), says("assistant", "b"), says("user", "c"), says("assistant", "d"), says("user", "e")}, 4, "system:I | developer:A | item:S | user:c | assistant:d | user:e", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
