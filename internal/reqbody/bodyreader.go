@@ -36,28 +36,19 @@ type bodyReader struct {
 	mu         sync.Mutex
 	ctx        context.Context
 	controller http.ResponseController
-	open       bool // between begin and close
-	aborted    bool // a deadline was set
-
-	// timer calls checkFunc, which is the method check. Both fields are set once and used for many bodies:
-	// if timer fires too late, during the next body, the check does no harm.
-	timer     *time.Timer
-	checkFunc func()
+	closed     bool
+	aborted    bool        // a deadline was set
+	timer      *time.Timer // calls check
 }
 
-// begin begins to read a body. The client's time starts now. When ctx ends, check ends the body.
-func (r *bodyReader) begin(ctx context.Context, w http.ResponseWriter, body io.Reader) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.body, r.ctx, r.controller, r.open, r.aborted = body, ctx, *http.NewResponseController(w), true, false
-	r.start = time.Now()
+// newBodyReader begins to read a body. The client's time starts now. When ctx ends, check ends the body.
+func newBodyReader(ctx context.Context, w http.ResponseWriter, body io.Reader) *bodyReader {
+	r := &bodyReader{body: body, ctx: ctx, controller: *http.NewResponseController(w), start: time.Now()}
 	r.deadline.Store(int64(maxSilence))
-	if r.timer != nil {
-		r.timer.Reset(maxSilence)
-		return
-	}
-	r.checkFunc = r.check
-	r.timer = time.AfterFunc(maxSilence, r.checkFunc)
+	r.mu.Lock() // check uses the timer
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(maxSilence, r.check)
+	return r
 }
 
 // Read reads from the body. Each byte gives the client more time.
@@ -75,7 +66,7 @@ func (r *bodyReader) Read(buf []byte) (int, error) {
 func (r *bodyReader) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.open {
+	if r.closed {
 		return
 	}
 	if left := time.Duration(r.deadline.Load()) - time.Since(r.start); left > 0 && r.ctx.Err() == nil {
@@ -93,6 +84,6 @@ func (r *bodyReader) close() (aborted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.Stop()
-	r.open, r.body, r.ctx, r.controller = false, nil, nil, http.ResponseController{}
+	r.closed = true
 	return r.aborted
 }

@@ -25,8 +25,7 @@ func TestCut(t *testing.T) {
 	}}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	c := new(bodyReader)
-	c.begin(ctx, w, http.NoBody)
+	c := newBodyReader(ctx, w, http.NoBody)
 	go c.check()
 	<-entered
 	go close(goOn)
@@ -37,7 +36,7 @@ func TestCut(t *testing.T) {
 	if set != 1 {
 		t.Errorf("the deadline was set %d times", set)
 	}
-	c.begin(t.Context(), w, http.NoBody)
+	c = newBodyReader(t.Context(), w, http.NoBody)
 	if c.check(); c.close() {
 		t.Error("nothing was cut")
 	}

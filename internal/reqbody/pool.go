@@ -38,7 +38,6 @@ type Pool struct {
 	joinMu    sync.Mutex    // held while a body is joined: during this time the body takes its memory twice
 	chunks    sync.Pool     // of *chunk
 	copySlots *claims.Queue // a slot for each large body that is being copied
-	readers   sync.Pool     // of *bodyReader
 }
 
 // NewPool returns a pool of bodies. A body has at most maxSize bytes. All bodies together take at most
@@ -50,7 +49,6 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 		maxSize:   maxSize,
 		copySlots: claims.NewQueue(claims.QueueOptions{Concurrent: maxLargeCopies, Queue: math.MaxInt, Wait: maxCopyWait, Crowd: crowd}),
 		chunks:    sync.Pool{New: func() any { return new(chunk) }},
-		readers:   sync.Pool{New: func() any { return new(bodyReader) }},
 	}
 }
 
@@ -82,11 +80,9 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		LimitDiscard(w)
 		return nil, err
 	}
-	reader := p.readers.Get().(*bodyReader)
-	defer p.readers.Put(reader)
-	reader.begin(ctx, w, http.MaxBytesReader(w, r.Body, p.maxSize))
-	defer reader.close()                             // also if a Read panics
-	defer context.AfterFunc(ctx, reader.checkFunc)() // check ends the body when ctx ends
+	reader := newBodyReader(ctx, w, http.MaxBytesReader(w, r.Body, p.maxSize))
+	defer reader.close()                         // also if a Read panics
+	defer context.AfterFunc(ctx, reader.check)() // check ends the body when ctx ends
 	body, err := p.decode(encoding, reader, r.ContentLength, claim)
 	if reader.close() && err == nil { // the body is complete, but its connection is unusable
 		if err = context.Cause(ctx); err == nil { // ctx has not ended, so the client was too slow

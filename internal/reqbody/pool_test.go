@@ -96,9 +96,8 @@ func TestSlowBodies(t *testing.T) {
 // at the latest minCheckInterval after its time is over.
 func TestPaceStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start, r := time.Now(), new(bodyReader)
-		var cut time.Time
-		r.begin(t.Context(), deadlineWriter{httptest.NewRecorder(), func() { cut = time.Now() }}, http.NoBody)
+		start, cut := time.Now(), time.Time{}
+		r := newBodyReader(t.Context(), deadlineWriter{httptest.NewRecorder(), func() { cut = time.Now() }}, http.NoBody)
 		for i := range 50 {
 			r.deadline.Store(int64(maxSilence + time.Duration(i)*time.Millisecond))
 			time.Sleep(maxSilence/50 + time.Millisecond)
