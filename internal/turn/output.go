@@ -69,7 +69,8 @@ type Output struct {
 	// Name is the tool's name as the client declared it. In an OutputPicture or OutputSummary, it is what
 	// the kind says.
 	Name string
-	// End says how the turn ended, in an OutputFinish. In other outputs it is nil.
+	// End says how the turn ended, in an OutputFinish. In an OutputSummary before an answer, it has the usage so
+	// far. In other outputs it is nil.
 	End *End
 	// Err is a *codexrpc.TurnError, a *codexrpc.CallError, or an error of this package or of codexrpc.
 	Err error
