@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -257,7 +258,7 @@ func (run *runningRequest) shorten(c *choice, outputs []turn.Output) ([]turn.Out
 		}
 		sealed, err := run.seal(run.req.sealed(outputs[0].Text))
 		if err != nil {
-			return nil, err
+			return nil, run.req.apiError(err)
 		}
 		outputs[0].Name = sealed
 	}
@@ -271,7 +272,13 @@ func (run *runningRequest) shorten(c *choice, outputs []turn.Output) ([]turn.Out
 
 // openSummaries opens the sealed summaries in a request.
 func (g *Gateway) openSummaries(ex *exchange, asked *prompt.Conversation) *apierror.Error {
-	return asked.OpenSummaries(func(sealed string) ([]byte, error) { return g.opts.Sealer.Open(ex.ctx, ex.user, sealed) })
+	return asked.OpenSummaries(func(sealed string) ([]byte, error) {
+		opened, err := g.opts.Sealer.Open(ex.ctx, ex.user, sealed)
+		if err != nil && !errors.Is(err, seal.ErrUnreadable) {
+			g.opts.Logger.WarnContext(ex.ctx, "a summary could not be opened", "request_id", requestID(ex.r), "error", err)
+		}
+		return opened, err
+	})
 }
 
 // window returns how many tokens a model reads and writes together; 0: not known.

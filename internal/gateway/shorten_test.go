@@ -726,10 +726,24 @@ func TestSummaryPanics(t *testing.T) {
 			return u.leases.Load() == 0 && u.turns.Load() == 0 && g.queue.Running() == 0 && g.bodies.Held() == 0 && g.answerBudget.Held() == 0
 		})
 	}
-	g := newGateway(u, Options{MaxConcurrent: 2, Sealer: func(context.Context) (string, error) { return "", errors.New("no key") }})
-	for _, input := range []string{item("user", "x") + `,{"type":"compaction_trigger"}`, item("user", words(1500))} {
-		if w, _ := createResponse(t, g, threshold, input); w.Code != http.StatusBadRequest && w.Code != http.StatusServiceUnavailable {
-			t.Errorf("%d %s", w.Code, w.Body)
+}
+
+// TestNoKey: without the key, a summary alone is the client's error, for which Codex does not ask again; all else says
+// that the server fails. The log says why.
+func TestNoKey(t *testing.T) {
+	m, log := newModel(), new(bytes.Buffer)
+	g := newGateway(m.upstream(t), Options{
+		MaxConcurrent: 2, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Sealer: func(context.Context) (string, error) { return "", errors.New("no disk") },
+	})
+	for input, status := range map[string]int{
+		item("user", "x") + `,{"type":"compaction_trigger"}`:                                   http.StatusBadRequest,
+		item("user", words(1500)):                                                              http.StatusServiceUnavailable,
+		`{"type":"compaction","encrypted_content":"codex-sealed-1.AAAA"},` + item("user", "x"): http.StatusServiceUnavailable,
+	} {
+		log.Reset()
+		if w, _ := createResponse(t, g, threshold, input); w.Code != status || strings.Contains(w.Body.String(), "disk") || !strings.Contains(log.String(), "no disk") {
+			t.Errorf("%d, want %d: %s\n%s", w.Code, status, w.Body, log)
 		}
 	}
 }
