@@ -222,7 +222,7 @@ func (run *runningRequest) writeSummary(c *choice, content []byte) (failure, err
 		run.g.opts.Logger.LogAttrs(run.ex.ctx, slog.LevelInfo, "a conversation was shortened by a summary",
 			slog.String("request_id", requestID(run.ex.r)), slog.String("model", run.req.plan.Model), slog.Int("tokens", s.tokens))
 	}
-	if run.req.shorter.decoded.Asked().Shortening.Hidden {
+	if s.decoded.Asked().Shortening.Hidden {
 		return nil, nil
 	}
 	out := turn.Output{Kind: turn.OutputSummary, Text: s.summary, End: &turn.End{Usage: c.usedBefore.Usage, Estimated: c.usedBefore.Estimated}}

@@ -72,19 +72,16 @@ func (s *sealedContent) add(messages []Message) {
 	}
 }
 
-// sealed returns the content with a summary.
-func (s sealedContent) sealed(summary string) []byte {
-	s.Messages = append(slices.Clip(s.Messages), sealedMessage{roleSummary, summary})
-	return wirejson.Append(nil, s)
-}
-
 // SealedSummary returns a function that returns what is sealed of a summary that is the whole answer.
 func (c *Conversation) SealedSummary() func(text string) []byte {
 	content := sealedContent{UsersStay: c.Shortening.UsersStay}
 	if !content.UsersStay {
 		content.add(instructionsOf(c.Messages[c.Repeated:]))
 	}
-	return content.sealed
+	return func(text string) []byte {
+		all := append(slices.Clip(content.Messages), sealedMessage{roleSummary, text})
+		return wirejson.Append(nil, sealedContent{content.UsersStay, all})
+	}
 }
 
 // Shorten puts a summary in the place of the first covered messages. Instructions stay. The user's last message stays,
@@ -103,20 +100,16 @@ func (c *Conversation) Shorten(covered int, text string) (sealed []byte) {
 		shorter = append(shorter, c.Messages[question])
 		content.add(c.Messages[question : question+1])
 	}
-	shorter = append(shorter, NewSummary(text))
-	switch sealed = content.sealed(text); {
-	case len(rest) > 0:
-		c.Messages, sealed = append(shorter, rest...), nil
-	case question == last:
-		if c.Messages[last].isShort() {
-			content.Messages = append(content.Messages, sealedMessage{roleSummary, text})
-			content.add(c.Messages[last:])
-			sealed = wirejson.Append(nil, content)
+	content.Messages = append(content.Messages, sealedMessage{roleSummary, text})
+	if len(rest) == 0 {
+		if question == last {
+			if rest = c.Messages[last:]; rest[0].isShort() {
+				content.add(rest)
+			}
 		}
-		c.Messages = append(shorter, c.Messages[last])
-	default:
-		c.Messages = shorter
+		sealed = wirejson.Append(nil, content)
 	}
+	c.Messages = append(append(shorter, NewSummary(text)), rest...)
 	return sealed
 }
 
