@@ -228,14 +228,9 @@ func (w *walker) fits(s *longStep) bool {
 // converseAt creates a conversation, if this is what keeps it and there is none.
 func (w *walker) converseAt() {
 	if w.long.Keeps == keepsConversation && w.has.conversation == "" {
-		_, body, _ := w.post("/v1/conversations", []byte(`{}`))
-		w.has = longState{conversation: gjson.GetBytes(body, "id").Str}
+		a := w.post("/v1/conversations", []byte(`{}`))
+		w.has = longState{conversation: gjson.GetBytes(a.body, "id").Str}
 	}
-}
-
-// shortens reports whether a request may not fail because the conversation is too long.
-func (w *walker) shortens(s *longStep) bool {
-	return s.alone || s.body["context_management"] != nil || s.body["truncation"] != nil || w.long.API == apiclient.Chat && w.of.plan.Config.Shorten
 }
 
 // compose makes a request that goes on with the conversation.
@@ -406,16 +401,10 @@ func (w *walker) overSocket(s *longStep) *answer {
 }
 
 // post sends a body over a connection without faults.
-func (w *walker) post(path string, body []byte) (status int, answer []byte, err error) {
-	a := w.fetchWith(&sending{request: request{API: apiclient.Responses, Choices: 1, Script: &script{}}, path: path, raw: body})
-	return a.status, a.body, a.err
-}
-
-// fetchWith sends a request as a client without faults.
-func (w *walker) fetchWith(s *sending) *answer {
+func (w *walker) post(path string, body []byte) *answer {
 	p := w.of.newClient(&client{User: w.plan.User, Links: []link{{Room: 1 << 20}}})
 	defer p.http.CloseIdleConnections()
-	return p.fetch(s)
+	return p.fetch(&sending{request: request{API: apiclient.Responses, Choices: 1, Script: &script{}}, path: path, raw: body})
 }
 
 // forge sends a summary that was changed or is another user's, which must be refused.
@@ -434,17 +423,17 @@ func (w *walker) forge(random *rand.Rand) {
 	}
 	r.mu.Unlock()
 	body := fmt.Appendf(nil, `{"model":%q,"input":[{"type":"compaction","encrypted_content":%q},{"role":"user","content":"x"}]}`, longModel, sealed)
-	status, answer, err := w.post("/v1/responses", body)
-	refused := status == http.StatusBadRequest && gjson.GetBytes(answer, "error.param").Str == "input[0].encrypted_content"
-	if status == http.StatusOK || status == http.StatusBadRequest && !refused {
-		r.fail("a sealed summary that is not %s's is %d, %v: %.500q", w.plan.User, status, err, answer)
+	a := w.post("/v1/responses", body)
+	refused := a.status == http.StatusBadRequest && gjson.GetBytes(a.body, "error.param").Str == "input[0].encrypted_content"
+	if a.status == http.StatusOK || a.status == http.StatusBadRequest && !refused {
+		r.fail("a sealed summary that is not %s's is %d, %v: %.500q", w.plan.User, a.status, a.err, a.body)
 	}
 	if refused {
 		r.saw("refused")
 	}
 }
 
-// keepSealed records the summaries of an answer.
+// keepSealed records the summaries of an answer, for forge.
 func (w *walker) keepSealed(sealed ...string) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
