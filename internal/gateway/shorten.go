@@ -72,7 +72,7 @@ func (g *Gateway) plan(ex *exchange, req *request, decoded api.Request) (apiErr 
 		return s.next(ex, req)
 	}
 	g.compute(ex, req.body.Size(), func() { req.plan, apiErr = decoded.Plan(g.planOptions) })
-	if apiErr != nil || s == nil || !s.begun {
+	if apiErr != nil || s == nil || !wants.Hidden {
 		return apiErr
 	}
 	if s.begun = !s.fitsKept(ex, req); s.begun {
@@ -99,24 +99,24 @@ func (g *Gateway) newShortening(decoded api.Request) *shortening {
 	return s
 }
 
-// fitsKept reports whether the request goes on in a kept thread, in which the conversation has been
-// shortened before. It computes s.chain and s.kept.
+// fitsKept reports whether the conversation fits. Of one that goes on in a kept thread, in which it may have been
+// shortened before, the provider has counted the tokens. It computes s.chain and s.kept.
 func (s *shortening) fitsKept(ex *exchange, req *request) bool {
 	lease, err := s.g.upstream.Lease()
 	if err != nil {
-		return false
+		return !s.begun
 	}
 	defer lease.Release()
 	request := conversation.Request{Plan: req.plan, Host: ex.r.Host, User: ex.user}
 	s.g.compute(ex, req.body.Size(), func() { s.chain = s.g.opener.Chain(lease, &request) })
 	if s.chain == nil {
-		return false
+		return !s.begun
 	}
 	tokens, found := s.g.opener.Kept(ex.ctx, lease, req.plan, s.chain)
 	if found && tokens <= s.fits {
 		s.kept = tokens
 	}
-	return found && tokens <= s.above
+	return found && tokens <= s.above || !found && !s.begun
 }
 
 // stands returns the chain of the conversation for which the thread of the current turn stands, if that is

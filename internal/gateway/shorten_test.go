@@ -415,7 +415,6 @@ func TestBackgroundSummaries(t *testing.T) {
 		t.Errorf("%d turns, %s", len(turns), answer)
 	}
 	begin := make(chan struct{}, 1)
-	m = newModel()
 	u := newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
 		steps := begun(a, textPart("Well"))
 		begin <- struct{}{}
@@ -565,6 +564,28 @@ func TestShortenedChat(t *testing.T) {
 	}
 	if turns := next(); len(turns) != 1 {
 		t.Errorf("%d turns with a new thread", len(turns))
+	}
+}
+
+// TestCountedTokens: what the provider has counted of a chat decides, not the estimate.
+func TestCountedTokens(t *testing.T) {
+	for factor, want := range map[int]int{1: 2, 4: 3} { // turns
+		m := newModel()
+		m.answer = func(n int, a fakecodex.Asked) []string {
+			lines := contexts("Fine.")(n, a)
+			read := (len(a.History) + len(gjson.Get(a.Params, "input.0.text").String())) / len("word ") * factor
+			lines[2] = fmt.Sprintf(`rawResponse/completed {"usage":{"totalTokens":%d,"inputTokens":%d,"outputTokens":1}}`, read+1, read)
+			return lines
+		}
+		u := m.windowed(t, 10_000)
+		g := newGateway(u, Options{MaxConcurrent: 2, Shorten: true})
+		long := words(5200 / max(1, factor/2))
+		askChat(t, g, "", long)
+		must.Happen(t, "the thread is kept", func() bool { return u.conversations.Stats().Kept > 0 })
+		askChat(t, g, "", long, "Fine.", words(2600))
+		if turns := m.asked(); len(turns) != want {
+			t.Errorf("%d times the tokens: %d turns", factor, len(turns))
+		}
 	}
 }
 
