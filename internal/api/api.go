@@ -152,8 +152,7 @@ type Call interface {
 // Models are the models that a request may use.
 type Models interface {
 	Names() []string
-	Created() time.Time // the creation time that clients get for each model
-	// Find returns the model with this name. ok is false if no allowed model has the name.
+	// Find returns what is known of the model with this name. ok is false if no allowed model has the name.
 	Find(name string) (m Model, ok bool)
 	// Allows reports whether the key of the request allows this name, even if no model has the name.
 	Allows(name string) bool

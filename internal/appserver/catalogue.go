@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ const backendModelsFile = "models_cache.json"
 type catalogue struct {
 	dir          string // the directory for the files of the models
 	fallbackPath string // the path of the file with fallbackCatalogue
+	window       int    // the operator's model_context_window, in tokens; 0: it is not set
 	backendPath  string // the path of the file with the back end's models
 	log          func() *slog.Logger
 
@@ -86,6 +88,7 @@ type Model struct {
 	// Clients may see these. Each is zero if the model's entry lacks the member.
 	Title       string // "display_name"
 	Window      int    // "context_window" in tokens, before modelChanges removes it
+	MaxWindow   int    // "max_context_window": a plan may take as many tokens; at least Window
 	Blind       bool   // the model takes no pictures: "input_modalities" is given and does not list "image"
 	Least, Most string // the lowest and the highest effort in "supported_reasoning_levels"
 
@@ -106,18 +109,19 @@ func (c *catalogue) list() []codexrpc.Model {
 
 // find returns the entry of a model. It looks the name up as Codex does: the name is a slug,
 // perhaps with a suffix such as a date, and perhaps after the name of a provider and a slash. For
-// an unknown name, or if c is nil, find returns the zero Model.
+// an unknown name, find returns a Model without a name; if c is nil, the zero Model.
 func (c *catalogue) find(name string) Model {
 	if c == nil {
 		return Model{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := longestMatch(c.models, name)
-	if found == nil && c.addBackendModels() {
-		found = longestMatch(c.models, name)
+	c.addBackendModels()
+	model := *cmp.Or(longestMatch(c.models, name), new(Model))
+	if c.window > 0 {
+		model.Window, model.MaxWindow = c.window, c.window
 	}
-	return *cmp.Or(found, new(Model))
+	return model
 }
 
 func longestMatch(models []Model, name string) (found *Model) {
@@ -132,16 +136,15 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// addBackendModels adds the models that only the back end lists, if Codex has stored a new list, and
-// reports whether it has added any. For a model that is not added, Codex would use the back end's entry
+// addBackendModels adds the models that only the back end lists, and takes the windows of all others from it,
+// if Codex has stored a new list. For a model that is not added, Codex would use the back end's entry
 // unchanged, and offer its own tools. The caller holds the lock.
-func (c *catalogue) addBackendModels() bool {
+func (c *catalogue) addBackendModels() {
 	info, err := os.Stat(c.backendPath)
 	if err != nil || info.ModTime().Equal(c.backendModified) {
-		return false // there is no list (as without a login), or it was read before
+		return // there is no list (as without a login), or it was read before
 	}
 	c.backendModified = info.ModTime()
-	before := len(c.models)
 	list, err := readBounded(c.backendPath, maxCatalogue)
 	if err == nil {
 		err = c.add(list)
@@ -149,13 +152,12 @@ func (c *catalogue) addBackendModels() bool {
 	if err != nil {
 		c.log().Warn("the models that the provider lists cannot be read; those that codex does not know are used without their properties", "error", err)
 	}
-	return len(c.models) > before
 }
 
 // newCatalogue makes a catalogue from printed, the output of Codex, and writes the models' files and
 // fallbackCatalogue to home. log is for later warnings that the back end's list cannot be read.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
-	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
+	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), window: int(home.config.ModelContextWindow), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {
 		return nil, fmt.Errorf("the catalogue of codex models: %w", err)
 	}
@@ -165,6 +167,8 @@ func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*
 	return c, nil
 }
 
+// add adds the models of a list that are new and have a name, and writes their files. Other models get the
+// windows that the list has.
 func (c *catalogue) add(list []byte) error {
 	models, err := parseModels(list)
 	if err != nil {
@@ -172,7 +176,11 @@ func (c *catalogue) add(list []byte) error {
 	}
 	for _, model := range models {
 		slug := model.entry.Slug
-		if slug == "" || slices.ContainsFunc(c.models, func(m Model) bool { return m.Slug == slug }) {
+		at := slices.IndexFunc(c.models, func(m Model) bool { return m.Slug == slug })
+		if at >= 0 {
+			c.models[at].Window, c.models[at].MaxWindow = model.entry.Window, model.entry.MaxWindow
+		}
+		if at >= 0 || slug == "" {
 			continue
 		}
 		if len(c.models) == maxModels {
@@ -252,6 +260,8 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["priority"], &entry.priority)
 	_ = json.Unmarshal(model["display_name"], &entry.Title)
 	_ = json.Unmarshal(model["context_window"], &entry.Window)
+	_ = json.Unmarshal(model["max_context_window"], &entry.MaxWindow)
+	entry.MaxWindow = max(entry.MaxWindow, entry.Window)
 	entry.Least, entry.Most = effortsOf(model["supported_reasoning_levels"])
 	var modalities []string
 	_ = json.Unmarshal(model["input_modalities"], &modalities)
@@ -286,6 +296,18 @@ func (p *Process) Model(name string) Model {
 		return in.Model(name)
 	}
 	return Model{}
+}
+
+// Windows returns the context windows of the models that the app-server lists, in tokens; 0: not known.
+func (p *Process) Windows(ctx context.Context) map[string]int {
+	windows := make(map[string]int)
+	if in := p.Ready(); in != nil {
+		models, _ := in.Models(ctx) // none after an error
+		for _, m := range models {
+			windows[m.ID] = in.Model(m.Model).Window
+		}
+	}
+	return windows
 }
 
 // FallbackCatalogue returns the path of a file like [Model].Catalogue, for a model that neither

@@ -176,7 +176,7 @@ func TestNewCatalogue(t *testing.T) {
 // TestLearnedModels checks that a model which only the back end lists gets an entry of its
 // own as soon as Codex has stored the list, and that an unreadable list is logged once.
 func TestLearnedModels(t *testing.T) {
-	c, home, book := newTestCatalogue(t, `{"models":[{"slug":"known","tool_mode":"direct"}]}`)
+	c, home, book := newTestCatalogue(t, `{"models":[{"slug":"known","tool_mode":"direct","context_window":5,"max_context_window":8}]}`)
 	at := time.Now()
 	store := func(list string) {
 		t.Helper()
@@ -188,6 +188,9 @@ func TestLearnedModels(t *testing.T) {
 		t.Errorf("without a list it found %+v", got)
 	}
 	store(`{"models":`)
+	if known := c.find("known"); known.Window != 5 || known.MaxWindow != 8 {
+		t.Errorf("found %+v", known)
+	}
 	for range 2 {
 		if got := c.find("new"); got != (Model{}) {
 			t.Errorf("found %+v", got)
@@ -196,7 +199,7 @@ func TestLearnedModels(t *testing.T) {
 	if n := strings.Count(book.String(), "cannot be read"); n != 1 {
 		t.Errorf("the list was reported %d times", n)
 	}
-	store(`{"fetched_at":"2026-01-01T00:00:00Z","etag":"x","models":[{"slug":"known","base_instructions":"other"},` +
+	store(`{"fetched_at":"2026-01-01T00:00:00Z","etag":"x","models":[{"slug":"known","base_instructions":"other","context_window":6},` +
 		`{"slug":"new","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","use_responses_lite":true,"supports_reasoning_effort_updates":true,"base_instructions":"N"}]}`)
 	got := c.find("new-2027-01-01")
 	if got.Slug != "new" || got.Prompt != "N" || !got.Lite || !got.Efforts || c.find("known").Efforts || c.find("provider/new") != got {
@@ -206,8 +209,8 @@ func TestLearnedModels(t *testing.T) {
 	if err != nil || !strings.Contains(string(content), `"tool_mode":"direct"`) || !strings.Contains(string(content), `"apply_patch_tool_type":null`) {
 		t.Errorf("its entry is %s (%v)", content, err)
 	}
-	if known := c.find("known"); known.Prompt != "" {
-		t.Errorf("the back end has changed a model that the program knows: %+v", known)
+	if known := c.find("known"); known.Prompt != "" || known.Window != 6 || known.MaxWindow != 6 {
+		t.Errorf("the back end has changed more than the window of a model that the program knows, or less: %+v", known)
 	}
 	store(`{"models":[` + strings.Repeat(`{"slug":"x"},`, maxModels-1) + `{"slug":"y"}]}`)
 	if c.find("y").Slug != "y" || len(c.models) != 4 {
@@ -320,10 +323,16 @@ func TestCatalogueKnows(t *testing.T) {
 	if entry := models.find("gpt-9-mini-2026-01-01"); entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" || entry.Full == "" {
 		t.Errorf("found %+v", entry)
 	}
-	described, _, _ := newTestCatalogue(t, `{"models":[{"slug":"a","display_name":"A","context_window":5,"input_modalities":["text"],"supported_reasoning_levels":[{"effort":"high"},{"effort":"ultra"},{"effort":"low"},7]},
-		{"slug":"b","input_modalities":["text","image"],"supported_reasoning_levels":null,"context_window":"many"}]}`)
-	for name, want := range map[string]Model{"a": {Title: "A", Window: 5, Blind: true, Least: "low", Most: "high"}, "b": {}} {
-		if got := described.find(name); got.Title != want.Title || got.Window != want.Window || got.Blind != want.Blind || got.Least != want.Least || got.Most != want.Most {
+	described, _, _ := newTestCatalogue(t, `{"models":[{"slug":"a","display_name":"A","context_window":5,"max_context_window":7,"input_modalities":["text"],"supported_reasoning_levels":[{"effort":"high"},{"effort":"ultra"},{"effort":"low"},7]},
+		{"slug":"b","input_modalities":["text","image"],"supported_reasoning_levels":null,"context_window":"many"},{"slug":"c","context_window":9,"max_context_window":8}]}`)
+	for name, want := range map[string]Model{"a": {Title: "A", Window: 5, MaxWindow: 7, Blind: true, Least: "low", Most: "high"}, "b": {}, "c": {Window: 9, MaxWindow: 9}} {
+		if got := described.find(name); got.Title != want.Title || got.Window != want.Window || got.MaxWindow != want.MaxWindow || got.Blind != want.Blind || got.Least != want.Least || got.Most != want.Most {
+			t.Errorf("%s is %+v", name, got)
+		}
+	}
+	described.window = 6 // the operator's model_context_window
+	for _, name := range []string{"a", "b", "unknown"} {
+		if got := described.find(name); got.Window != 6 || got.MaxWindow != 6 {
 			t.Errorf("%s is %+v", name, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // API is OpenAI's API of chat completions.
@@ -16,11 +17,12 @@ var API = api.API{
 	Images: apierror.ParamMessages,
 	Routes: []api.Route{{Path: "/v1/chat/completions", Methods: api.Post, Turn: api.Decoder(Decode)}},
 	Models: func(m api.Models, _ *http.Request) ([]byte, *apierror.Error) {
-		return Models(m.Names(), m.Created().Unix()), nil
+		return Models(m), nil
 	},
 	Model: func(m api.Models, id string) ([]byte, bool) {
-		_, ok := m.Find(id)
-		return Model(id, m.Created().Unix()), ok
+		found, ok := m.Find(id)
+		found.Name = id
+		return wirejson.Append(nil, newModel(&found)), ok
 	},
 }
 

@@ -131,4 +131,7 @@ store {{$engine}}: {{$store.State}}
 {{- with .ResetCredits}}
   reset credits: {{.Available}}{{at "the first expires" .ExpiresAt}}
 {{- end}}{{end}}
+{{- with .Windows}}
+  context windows:{{range $model, $tokens := .}} {{$model}} {{$tokens}}{{end}}
+{{- end}}
 {{end}}`))

@@ -121,36 +121,33 @@ func (g *Gateway) efforts(codexModel string) (least, most string) {
 
 // offer has the models that an app-server offers to a request. It implements [api.Models].
 type offer struct {
-	g            *Gateway
+	c            *plainCall
 	models       []codexrpc.Model
 	defaultModel string              // the model that Codex uses if the request names no model; empty: not known
-	created      time.Time           // see [api.Models]
+	created      time.Time           // the creation time that clients get for each model
 	instance     *appserver.Instance // of the app-server
 	key          *quota.Key          // of the request; nil: all models are allowed
 }
 
 // Names implements [api.Models].
-func (o *offer) Names() []string { return prompt.ModelNames(o.models, o.g.opts.Aliases, o.key.Allows) }
-
-// Created implements [api.Models].
-func (o *offer) Created() time.Time { return o.created }
+func (o *offer) Names() []string {
+	return prompt.ModelNames(o.models, o.c.g.opts.Aliases, o.key.Allows)
+}
 
 // Allows implements [api.Models].
-func (o *offer) Allows(name string) bool { return o.g.allows(o.key, name) }
+func (o *offer) Allows(name string) bool { return o.c.g.allows(o.key, name) }
 
 // Find implements [api.Models].
 func (o *offer) Find(id string) (m api.Model, ok bool) {
-	name := o.g.bareName(id)
-	if !prompt.KnownModel(o.models, o.g.opts.Aliases, name) || !o.Allows(id) {
-		return m, false
-	}
-	codexModel, _, _ := o.g.resolveModel(name)
+	name := o.c.g.bareName(id)
+	codexModel, _, _ := o.c.g.resolveModel(name)
 	known := o.instance.Model(cmp.Or(codexModel, o.defaultModel))
-	m = api.Model{Name: name, Window: known.Window, Blind: known.Blind, Modified: o.created}
-	if !o.g.HasAlias(name) && name != prompt.DefaultModel {
+	m = api.Model{Name: name, Blind: known.Blind, Modified: o.created}
+	m.Window, _ = o.c.g.window(o.c.ex.ctx, codexModel)
+	if !o.c.g.HasAlias(name) && name != prompt.DefaultModel {
 		m.Title = known.Title
 	}
-	return m, true
+	return m, prompt.KnownModel(o.models, o.c.g.opts.Aliases, name) && o.Allows(id)
 }
 
 // Models implements [api.Call]. It asks an app-server, which knows its models even when it is offline.
@@ -176,5 +173,6 @@ func (c *plainCall) Models() (_ api.Models, apiErr *apierror.Error) {
 	if err != nil {
 		return nil, failures.APIError(err)
 	}
-	return &offer{g, all, appserver.DefaultOf(all), time.Unix(picked.Process.Status().Since.Unix(), 0), in, key}, nil
+	defaultModel, _ := in.DefaultModel(r.Context())
+	return &offer{c, all, defaultModel, time.Unix(picked.Process.Status().Since.Unix(), 0), in, key}, nil
 }

@@ -57,12 +57,18 @@ const (
 // shortenedHeader says that the model got summaries in place of parts of the conversation.
 const shortenedHeader = "X-Codex-Shortened"
 
+// mayShorten reports whether a conversation is shortened if it does not fit in the model's window.
+func (g *Gateway) mayShorten(asked *prompt.Conversation) bool {
+	wants := &asked.Shortening
+	return wants.Summary || wants.Above > 0 || wants.Hidden && g.opts.Shorten && asked.Choices() == 1
+}
+
 // plan makes the plan of the first turn of a request, and finds out whether further turns may be needed.
 func (g *Gateway) plan(ex *exchange, req *request, decoded api.Request) (apiErr *apierror.Error) {
 	asked := decoded.Asked()
 	wants := &asked.Shortening
-	if wants.Summary || wants.Above > 0 || wants.Hidden && g.opts.Shorten && asked.Choices() == 1 {
-		req.shorter = g.newShortening(decoded)
+	if g.mayShorten(asked) {
+		req.shorter = g.newShortening(ex.ctx, decoded)
 	}
 	if wants.Summary {
 		req.sealed = asked.SealedSummary()
@@ -82,11 +88,13 @@ func (g *Gateway) plan(ex *exchange, req *request, decoded api.Request) (apiErr 
 }
 
 // newShortening returns the shortening of a request that wants it, or nil if its conversation fits for certain.
-func (g *Gateway) newShortening(decoded api.Request) *shortening {
+func (g *Gateway) newShortening(ctx context.Context, decoded api.Request) *shortening {
 	asked := decoded.Asked()
 	wants := &asked.Shortening
 	s := &shortening{g: g, decoded: decoded, above: cmp.Or(wants.Above, math.MaxInt), fits: math.MaxInt, tokens: asked.EstimateTokens(prompt.SampleBytes)}
-	if window := float64(g.window(asked.Model)); window > 0 {
+	codexModel, _ := asked.ResolveModel(g.planOptions)
+	if tokens, _ := g.window(ctx, codexModel); tokens > 0 {
+		window := float64(tokens)
 		s.above, s.fits = min(s.above, int(fullShare*window)), int(summaryShare*window)
 	}
 	wants.Summary = wants.Summary || wants.Pause && s.tokens > s.above
@@ -279,10 +287,4 @@ func (g *Gateway) openSummaries(ex *exchange, asked *prompt.Conversation) *apier
 		}
 		return opened, err
 	})
-}
-
-// window returns how many tokens a model reads and writes together; 0: not known.
-func (g *Gateway) window(model string) int {
-	codexModel, _, _ := g.resolveModel(model)
-	return g.catalogModel(codexModel).Window
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // API is Anthropic's Messages API.
@@ -26,12 +28,14 @@ var API = api.API{
 		{Path: "/api/hello", Methods: api.Get, Public: true, Uncounted: true, Static: new("")},
 	},
 	IsClient: IsClient,
-	Models: func(m api.Models, r *http.Request) ([]byte, *apierror.Error) {
-		return Models(ids(m, r), m.Created(), r.URL.Query())
-	},
+	Models:   Models,
 	Model: func(m api.Models, id string) ([]byte, bool) {
-		_, ok := m.Find(id)
-		return Model(id, m.Created()), ok || IsClaude(id) && m.Allows(id)
+		found, ok := m.Find(id)
+		if !ok && IsClaude(id) && m.Allows(id) {
+			found, _ = m.Find(prompt.DefaultModel)
+			found.Name, ok = id, true
+		}
+		return wirejson.Append(nil, newModelInfo(id, &found)), ok
 	},
 }
 
@@ -77,8 +81,12 @@ func countTokens(c api.Call) ([]byte, *apierror.Error) {
 
 // tokenCount returns BetaMessageTokensCount. n are the tokens that the edits of context_management have left.
 func (r *Request) tokenCount(n int) []byte {
-	if r.management == nil {
+	if r.applied == nil {
 		return fmt.Appendf(nil, `{"input_tokens":%d}`, n)
 	}
-	return fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, n+r.management.tokens)
+	original := n
+	for _, edit := range r.applied {
+		original += edit.Tokens
+	}
+	return fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, original)
 }

@@ -1,8 +1,8 @@
 package messages
 
 import (
+	"cmp"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,19 +16,21 @@ import (
 // IsClient reports whether a request has the header with the version of Anthropic's API.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
-// modelInfo is Anthropic's ModelInfo. MaxInput, MaxTokens and Capabilities are always null.
+// modelInfo is Anthropic's ModelInfo. MaxTokens, the most tokens of an answer, is always null, since Codex does
+// not know it. With the window in its place, clients would reserve all of it for the answer.
 type modelInfo struct {
 	Type         string `json:"type"` // always model
 	ID           string `json:"id"`
 	DisplayName  string `json:"display_name"`
 	CreatedAt    string `json:"created_at"`
-	MaxInput     *int   `json:"max_input_tokens"`
+	MaxInput     *int   `json:"max_input_tokens"` // the context window; null: not known
 	MaxTokens    *int   `json:"max_tokens"`
 	Capabilities *int   `json:"capabilities"`
 }
 
-func newModelInfo(id string, created time.Time) modelInfo {
-	return modelInfo{Type: "model", ID: id, DisplayName: strings.TrimPrefix(id, ModelPrefix), CreatedAt: created.UTC().Format(time.RFC3339)}
+func newModelInfo(id string, m *api.Model) modelInfo {
+	created := m.Modified.UTC().Format(time.RFC3339)
+	return modelInfo{Type: "model", ID: id, DisplayName: cmp.Or(m.Title, m.Name), CreatedAt: created, MaxInput: wirejson.OrNull(m.Window)}
 }
 
 // ModelPrefix may precede the name of a model in a request. Claude Code gets such names, see ids.
@@ -52,21 +54,16 @@ func ids(models api.Models, r *http.Request) []string {
 	return shown
 }
 
-// Model returns the body of GET /v1/models/{id}.
-func Model(id string, created time.Time) []byte {
-	return wirejson.Append(nil, newModelInfo(id, created))
-}
-
 // How many models a page has by default, and at most.
 const (
 	defaultPage = 20
 	maxPage     = 1000
 )
 
-// Models returns the body of GET /v1/models with a page of the names. In the query, limit is the size of
+// Models returns the body of GET /v1/models with a page of the models. In the query, limit is the size of
 // the page. The page ends before the model before_id or, without before_id, begins after after_id.
-func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
-	limit := defaultPage
+func Models(models api.Models, r *http.Request) ([]byte, *apierror.Error) {
+	names, query, limit := ids(models, r), r.URL.Query(), defaultPage
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPage {
@@ -95,12 +92,10 @@ func Models(names []string, created time.Time, query url.Values) ([]byte, *apier
 		FirstID *string     `json:"first_id"`
 		LastID  *string     `json:"last_id"`
 	}{Data: []modelInfo{}, HasMore: more}
-	for i := range page {
-		all.Data = append(all.Data, newModelInfo(page[i], created))
-		all.LastID = &page[i]
-	}
-	if len(page) > 0 {
-		all.FirstID = &page[0]
+	for i, id := range page {
+		m, _ := models.Find(id)
+		all.Data = append(all.Data, newModelInfo(id, &m))
+		all.FirstID, all.LastID = &page[0], &page[i]
 	}
 	return wirejson.Append(nil, all), nil
 }

@@ -117,6 +117,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	if r.Model == "" {
 		return field.Missing().In("model")
 	}
+	r.DefaultsModel = IsClaude(r.Model)
 	if f := r.readTools(r.tools).In("tools"); f != nil { // before the messages, which refer to deferred tools
 		return f
 	}
@@ -183,28 +184,12 @@ func (r *Request) WithoutSearch() *apierror.Error {
 // claudePrefix is the beginning of the names of Anthropic's models.
 const claudePrefix = "claude"
 
-// Plan returns the plan of the turn, see [prompt.Conversation.Plan]. If the request names a model of
-// Anthropic that is no alias, the default model is used. Plan fails if an image has not been fetched.
+// Plan returns the plan of the turn, see [prompt.Conversation.Plan].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if opts.Resolve != nil && IsClaude(r.Model) {
-		opts.Resolve = resolveWithDefault(opts.Resolve)
-	}
 	if r.Thinking != ThinkingShown {
 		opts.Summary = "none"
 	}
 	return r.Conversation.Plan(opts)
-}
-
-// resolveWithDefault returns a function that does the same as resolve. But if resolve does not change a
-// name, the function resolves the default model instead.
-func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
-	return func(model string) (string, string, bool) {
-		codexModel, effort, forced := resolve(model)
-		if codexModel == model {
-			return resolve(prompt.DefaultModel)
-		}
-		return codexModel, effort, forced
-	}
 }
 
 // IsClaude reports whether a name belongs to one of Anthropic's models.

@@ -30,9 +30,10 @@ func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 }
 
 func (p *Process) status(ctx context.Context) status.AppServer {
+	windows := p.Windows(ctx)
 	limits := p.RateLimits(ctx)
 	one := status.AppServer{
-		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),
+		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(), Windows: windows,
 		Login: loginStatusOf(p.login.Status(), limits), Conversations: p.Conversations.Stats(),
 	}
 	if command := p.creator.cfg.Command; len(command) > 0 {

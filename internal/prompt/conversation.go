@@ -42,6 +42,8 @@ type Conversation struct {
 	Verbosity   string // empty: the model's own verbosity
 	serviceTier string // the service tier to ask for; empty: none
 	EffortField string // the name of the field with the Effort; empty: reasoning_effort
+
+	DefaultsModel bool // the default model stands for a Model that is no alias
 }
 
 // Settings are the parts of a request that are also needed to write its answer.

@@ -74,7 +74,7 @@ func (c *Conversation) Plan(opts Options) (*Plan, *apierror.Error) {
 		rest, schema = c.forSummary(rest), nil
 	}
 	history, input := splitInput(rest)
-	model, effort := c.resolveModel(opts)
+	model, effort := c.ResolveModel(opts)
 	var summary any = "auto" // boxed without an allocation, as no variable is
 	if s := cmp.Or(c.Summary, opts.Summary); s != "" {
 		summary = s
@@ -134,12 +134,15 @@ func (c *Conversation) threadConfig(effort string, summary any) codexrpc.Config 
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolveModel returns Codex's name of the model, and the effort; empty: the model's default. If a forced
+// ResolveModel returns Codex's name of the model, and the effort. Either is empty for the default. If a forced
 // effort replaces the effort that the client names, it adds the client's field to Ignored.
-func (c *Conversation) resolveModel(opts Options) (model, effort string) {
+func (c *Conversation) ResolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
 		model, effort, forced = opts.Resolve(c.Model)
+		if model == c.Model && c.DefaultsModel {
+			model, effort, forced = opts.Resolve(DefaultModel)
+		}
 	}
 	if forced && c.Effort != "" && c.Effort != effort {
 		c.Ignore(cmp.Or(c.EffortField, "reasoning_effort"))

@@ -19,12 +19,12 @@ func Append(dst []byte, v any) []byte {
 	return out.Bytes()[:out.Len()-1] // drops the newline that the encoder adds
 }
 
-// OrNull returns a pointer to s, or nil if s is empty, so that an empty s is encoded as null.
-func OrNull[S ~string](s S) *S {
-	if s == "" {
+// OrNull returns a pointer to v, or nil if v is zero, so that an empty text or a 0 is encoded as null.
+func OrNull[V comparable](v V) *V {
+	if v == *new(V) {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // Truncate returns text or, if that has more bytes than most, its beginning with an ellipsis.

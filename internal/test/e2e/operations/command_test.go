@@ -137,7 +137,7 @@ func TestLoginCommand(t *testing.T) {
 	if output, err := runCommand("", "login", "--config", config); err == nil || !strings.Contains(err.Error(), "which app_server?") {
 		t.Error(output, err)
 	}
-	if output, err := runCommand("", "status", "--config", config); err != nil || !strings.Contains(output, "login: ") || !strings.Contains(output, ": ready") {
+	if output, err := runCommand("", "status", "--config", config); err != nil || !strings.Contains(output, "login: ") || !strings.Contains(output, ": ready") || !strings.Contains(output, "\n  context windows: ") || !strings.Contains(output, " gpt-5.5 272000") {
 		t.Error(output, err)
 	}
 }
