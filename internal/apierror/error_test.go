@@ -77,7 +77,7 @@ func TestErrorRespond(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for _, e := range []*Error{
 		AnswerTooLarge(1), PayloadTooLarge(1), UnsupportedEncoding("br"), CorruptBody("gzip"), BodyTimeout(1, time.Second),
-		QueueTimeout(time.Second), TooManyChoices(5, 4), KeyConcurrency(1), KeyExpired(time.Time{}),
+		QueueTimeout(time.Second), TooManyChoices(5, 4), KeyConcurrency(1), WindowExceeded(300_000, 272_000), KeyExpired(time.Time{}),
 		OriginNotAllowed("o"), HostNotAllowed("h"), ModelNotFound("m"), NotFound("GET", "/v1/x"), NotTheAPI("GET", "/x", "b"),
 		ResponseNotFound("r"), BackgroundTimeout(time.Second), CancelPending("r"), NotCancellable("r"), InConversation("r"),
 		PreviousNotFound("r", "s"), ConversationNotFound("c"), ConversationItemNotFound("c", "i"), NoStore("p"), NoEvents("p", ""),

@@ -59,7 +59,9 @@ var (
 	InConversation    = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
 	// PreviousTooLong returns the 400 error for a request whose previous_response_id names the last of
 	// too many responses, or of responses that are too large together.
-	PreviousTooLong   = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
+	PreviousTooLong = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
+	// WindowExceeded returns a 400 error with the words that clients of OpenAI and of Anthropic look for.
+	WindowExceeded    = constructor2[int, int](ContextTooLong, "%d tokens > %[2]d maximum. This model's maximum context length is %[2]d tokens. Please reduce the length of the messages.")
 	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	ConversationNotFound     = constructor1[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")

@@ -32,6 +32,9 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 	if apiErr = g.countTurns(ex, req, asked); apiErr != nil {
 		return apiErr
 	}
+	if apiErr = g.checkWindow(ex, req, asked); apiErr != nil {
+		return apiErr
+	}
 	apiErr = g.claimMemory(ex, req.body.Size(), int64(asked.Choices()), asked.ToolBytes(), asked.Pixels())
 	if apiErr != nil {
 		return apiErr

@@ -40,13 +40,17 @@ func TestImagesTooLarge(t *testing.T) {
 	}
 }
 
+// largePNG is the beginning of a picture with sides of so many pixels, 33 bytes.
+func largePNG(side uint64) []byte {
+	header := binary.BigEndian.AppendUint64([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), side<<32|side)
+	header = append(header, 8, 6, 0, 0, 0)
+	return binary.BigEndian.AppendUint32(header, crc32.ChecksumIEEE(header[12:]))
+}
+
 // TestPixelsTogether: a refusal of images that are too large together names the field that has
 // them, in each API.
 func TestPixelsTogether(t *testing.T) {
-	header := binary.BigEndian.AppendUint64([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), 8000<<32|8000)
-	header = append(header, 8, 6, 0, 0, 0)
-	header = binary.BigEndian.AppendUint32(header, crc32.ChecksumIEEE(header[12:]))
-	data := base64.StdEncoding.EncodeToString(header)
+	data := base64.StdEncoding.EncodeToString(largePNG(8000))
 	url := "data:image/png;base64," + data
 	g := newGateway(talkative(t, 1), Options{MaxConcurrent: 1})
 	for _, c := range []struct {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"math"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // window returns the context window, in tokens, of one of Codex's models; of the default model if the name is
@@ -29,4 +32,20 @@ func (g *Gateway) window(ctx context.Context, codexModel string) (window, most i
 		}
 	}
 	return window, cmp.Or(most, math.MaxInt)
+}
+
+// checkWindow refuses a conversation with more tokens than the model can read. It counts tokens only if the
+// conversation is estimated to be too long. It leaves out images and what Codex adds: what may fit is passed on.
+func (g *Gateway) checkWindow(ex *exchange, req *request, asked *prompt.Conversation) *apierror.Error {
+	codexModel, _ := asked.ResolveModel(g.planOptions)
+	window, most := g.window(ex.ctx, codexModel)
+	// Most conversations fit even if each byte is a token: req.input has at least a token for four bytes.
+	if req.input <= int64(most)/prompt.BytesPerToken || g.mayShorten(asked) || asked.EstimateTokens(prompt.SampleBytes) <= most {
+		return nil
+	}
+	count, apiErr := g.countTokens(ex, req.body, asked.CountTokens)
+	if apiErr != nil || count <= most {
+		return apiErr
+	}
+	return apierror.WindowExceeded(count, cmp.Or(window, most)).WithConversation(req.api.Images)
 }

@@ -81,12 +81,8 @@ func countTokens(c api.Call) ([]byte, *apierror.Error) {
 
 // tokenCount returns BetaMessageTokensCount. n are the tokens that the edits of context_management have left.
 func (r *Request) tokenCount(n int) []byte {
-	if r.applied == nil {
+	if r.management == nil {
 		return fmt.Appendf(nil, `{"input_tokens":%d}`, n)
 	}
-	original := n
-	for _, edit := range r.applied {
-		original += edit.Tokens
-	}
-	return fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, original)
+	return fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, n+r.management.tokens)
 }

@@ -92,13 +92,13 @@ func TestContextEdits(t *testing.T) {
 			`q call_tool{"name":"f","arguments":{}} - call_tool{"name":"g","arguments":{"n":2}} B call_tool{"name":"f","arguments":{}} -`, `[{"type":"clear_tool_uses_20250919","cleared_tool_uses":2,"cleared_input_tokens":2}]`},
 
 		"all thinking":  {managed(turns, `{"type":"clear_thinking_20251015","keep":"all"}`, ""), `q thinking f{} R thinking f{} R r thinking f{} R s thinking t`, `[]`},
-		"the last turn": {managed(turns, `{"type":"clear_thinking_20251015"}`, ""), `q f{} R f{} R r f{} R s thinking t`, `[{"type":"clear_thinking_20251015","cleared_thinking_turns":2,"cleared_input_tokens":78}]`},
-		"two turns":     {managed(turns, `{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}`, ""), `q f{} R f{} R r thinking f{} R s thinking t`, `[{"type":"clear_thinking_20251015","cleared_thinking_turns":1,"cleared_input_tokens":52}]`},
+		"the last turn": {managed(turns, `{"type":"clear_thinking_20251015"}`, ""), `q f{} R f{} R r f{} R s thinking t`, `[{"type":"clear_thinking_20251015","cleared_thinking_turns":2,"cleared_input_tokens":63}]`},
+		"two turns":     {managed(turns, `{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}`, ""), `q f{} R f{} R r thinking f{} R s thinking t`, `[{"type":"clear_thinking_20251015","cleared_thinking_turns":1,"cleared_input_tokens":42}]`},
 		"three turns":   {managed(turns, `{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":3}}`, ""), `q thinking f{} R thinking f{} R r thinking f{} R s thinking t`, `[]`},
 		"a reminder beside a result": {managed(`{"role":"user","content":"q"},`+strings.Replace(thinking("a"), `"content":"R"}`, `"content":"R"},{"type":"text","text":"n"}`, 1)+`,`+thinking("b"), `{"type":"clear_thinking_20251015"}`, ""),
 			`q thinking f{} R thinking f{} R`, `[]`},
 		"both": {managed(turns, `{"type":"clear_thinking_20251015"},`+clear+`,"trigger":{"type":"tool_uses","value":2},"keep":{"type":"tool_uses","value":1}}`, ""), `q f{} - f{} - r f{} R s thinking t`,
-			`[{"type":"clear_thinking_20251015","cleared_thinking_turns":2,"cleared_input_tokens":78},{"type":"clear_tool_uses_20250919","cleared_tool_uses":2,"cleared_input_tokens":0}]`},
+			`[{"type":"clear_thinking_20251015","cleared_thinking_turns":2,"cleared_input_tokens":63},{"type":"clear_tool_uses_20250919","cleared_tool_uses":2,"cleared_input_tokens":0}]`},
 	} {
 		r, apiErr := Decode([]byte(c.body))
 		if apiErr != nil {

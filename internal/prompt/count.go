@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"bytes"
+
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -8,7 +10,8 @@ import (
 const (
 	messageTokens = 4 // an estimate of the tokens that surround each message, call or tool
 	// BytesPerToken is an estimate for a conversation without a sample.
-	BytesPerToken = 4
+	BytesPerToken     = 4
+	itemBytesPerToken = 5 // an estimate for items such as reasoning, which are encrypted and in base64
 
 	countedBetweenPauses = 64 << 10 // bytes, whose count takes some 40 ms
 )
@@ -17,10 +20,10 @@ const (
 const SampleBytes = 4 << 10
 
 // CountTokens estimates the tokens of the conversation: its texts, calls and tools in the encoding
-// o200k_base, and [messageTokens] for each message, call and tool, but no images. A MiB takes some
-// 0.7 seconds. CountTokens calls pause every 64 KiB; an error of pause ends the count.
+// o200k_base, the items by their length, and [messageTokens] for each message, call and tool, but no images.
+// A MiB takes some 0.7 seconds. CountTokens calls pause every 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
-	sincePause, frames := 0, 0
+	sincePause, others := 0, 0
 	add := func(text string) {
 		for err == nil && text != "" {
 			part := tokens.FirstPart(text)
@@ -31,15 +34,15 @@ func (c *Conversation) CountTokens(pause func() error) (n int, err error) {
 			}
 		}
 	}
-	c.forEachText(func(v wirejson.Value) { add(v.Text()) }, add, &frames)
-	return n + frames*messageTokens, err
+	c.forEachText(func(v wirejson.Value) { add(v.Text()) }, add, &others)
+	return n + others, err
 }
 
 // EstimateTokens estimates what [Conversation.CountTokens] returns: it counts the tokens of the first
 // sample bytes, and assumes the same ratio for all other bytes. If sample is 0, it divides the bytes by
 // [BytesPerToken], which takes almost no time. Beyond the sample, the bytes of JSON escapes count, too.
 func (c *Conversation) EstimateTokens(sample int) int {
-	sampled, further, n, frames := 0, 0, 0, 0 // sampled and further are bytes
+	sampled, further, n, others := 0, 0, 0, 0 // sampled and further are bytes
 	add := func(text string) {
 		part := text[:min(len(text), sample-sampled)]
 		n += tokens.Count(part)
@@ -51,19 +54,25 @@ func (c *Conversation) EstimateTokens(sample int) int {
 		} else {
 			add(v.Text())
 		}
-	}, add, &frames)
+	}, add, &others)
 	if sampled == 0 {
-		return further/BytesPerToken + frames*messageTokens
+		return further/BytesPerToken + others
 	}
-	return n + int(float64(further)*float64(n)/float64(sampled)) + frames*messageTokens
+	return n + int(float64(further)*float64(n)/float64(sampled)) + others
 }
 
 // forEachText passes each text for the model to one of two functions: to quoted if the text is a
-// JSON string, otherwise to plain. It adds the number of messages, calls and tools to frames.
-func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(string), frames *int) {
+// JSON string, otherwise to plain. It adds to others the tokens of items, and those around messages, calls
+// and tools.
+func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(string), others *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]
-		*frames += 1 + len(m.Calls)
+		*others += messageTokens * (1 + len(m.Calls))
+		if bytes.HasPrefix(m.Item, []byte(`{"type":"message"`)) { // a summary
+			plain(string(m.Item))
+		} else if m.Text == nil { // the text of a sealed summary may be known
+			*others += len(m.Item) / itemBytesPerToken
+		}
 		for p := range m.Parts() {
 			if p.Text != nil {
 				quoted(p.Text)
@@ -73,12 +82,9 @@ func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(strin
 			plain(call.Name)
 			quoted(call.Arguments)
 		}
-		if m.Text == nil { // the text of a sealed summary may be known
-			plain(string(m.Item))
-		}
 	}
 	for _, t := range c.Choice.offeredTools(c.Tools) {
-		*frames++
+		*others += messageTokens
 		plain(t.Name)
 		plain(t.Description)
 		plain(string(t.Schema))

@@ -76,3 +76,20 @@ func TestEstimateTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestCountItems checks that items, whose contents are encrypted, count by their length, also in the ratio of
+// an estimate.
+func TestCountItems(t *testing.T) {
+	words := strings.Repeat("one two ", 1000)
+	c := conversationOf(words)
+	c.Messages = append(c.Messages, Message{Role: RoleItem, Item: wirejson.Value(`{"type":"reasoning","encrypted_content":"` + strings.Repeat("qZ4_", 3000) + `"}`)})
+	summary := NewSummary(words[:400])
+	c.Messages = append(c.Messages, summary) // this is a text
+	want := tokens.Count(words) + len(c.Messages[1].Item)/itemBytesPerToken + tokens.Count(string(summary.Item)) + 3*messageTokens
+	if n, err := c.CountTokens(func() error { return nil }); err != nil || n != want {
+		t.Errorf("%d tokens, %v, want %d", n, err, want)
+	}
+	if n := c.EstimateTokens(4000); n < want-100 || n > want+100 {
+		t.Errorf("an estimate of %d tokens, want %d", n, want)
+	}
+}

@@ -4,6 +4,7 @@ package fakeserver
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,6 +25,12 @@ const LastWords = "the fake has ended"
 
 // NoLimits is the name of a fake that does not answer requests for the limits of the plan.
 const NoLimits = "no limits"
+
+// Planned is the name of a fake that has a login with a plan.
+const Planned = "planned"
+
+// CatalogueEnv has the catalogue that a fake prints. Without it, the catalogue has one model without properties.
+const CatalogueEnv = "FAKE_CATALOGUE"
 
 // SlashedModel is the id of a model with a slash, which a fake offers.
 const SlashedModel = "vendor/model one"
@@ -53,11 +60,14 @@ func run(in io.Reader, out, stderr io.Writer) int {
 		"getAuthStatus":       map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
 		"account/read":        map[string]any{"account": nil, "requiresOpenaiAuth": false},
 		"account/login/start": map[string]any{"verificationUrl": "https://issuer.example/device", "userCode": "AB-CD"}, // nobody enters it
-		"model/list":          map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": SlashedModel}}},
+		"model/list":          map[string]any{"data": []any{map[string]any{"id": "plain", "model": "plain"}, map[string]any{"id": SlashedModel, "model": SlashedModel}}},
 	}
 	if slices.Contains(os.Args, "debug") { // it is to print its catalogue
-		fmt.Fprintln(out, `{"models":[{"slug":"known"}]}`)
+		fmt.Fprintln(out, cmp.Or(os.Getenv(CatalogueEnv), `{"models":[{"slug":"known"}]}`))
 		return 0
+	}
+	if os.Getenv(NameEnv) == Planned {
+		results["getAuthStatus"] = map[string]any{"authMethod": "chatgpt", "requiresOpenaiAuth": true}
 	}
 	answers := json.NewEncoder(out)
 	login := Login(os.Getenv(LoginEnv))
