@@ -62,6 +62,7 @@ type catalogue struct {
 
 	mu              sync.Mutex
 	models          []Model
+	looked          time.Time // when backendPath was looked at last; zero: never
 	backendModified time.Time // the modification time of backendPath when the file was last read; zero: it was never read
 }
 
@@ -88,7 +89,6 @@ type Model struct {
 	// Clients may see these. Each is zero if the model's entry lacks the member.
 	Title       string // "display_name"
 	Window      int    // "context_window" in tokens, before modelChanges removes it
-	MaxWindow   int    // "max_context_window": a plan may take as many tokens; at least Window
 	Blind       bool   // the model takes no pictures: "input_modalities" is given and does not list "image"
 	Least, Most string // the lowest and the highest effort in "supported_reasoning_levels"
 
@@ -116,13 +116,21 @@ func (c *catalogue) find(name string) Model {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addBackendModels()
-	model := *cmp.Or(longestMatch(c.models, name), new(Model))
+	found := longestMatch(c.models, name)
+	if found == nil || time.Since(c.looked) > lookPause {
+		c.looked = time.Now()
+		c.addBackendModels()
+		found = longestMatch(c.models, name)
+	}
+	model := *cmp.Or(found, new(Model))
 	if c.window > 0 {
-		model.Window, model.MaxWindow = c.window, c.window
+		model.Window = c.window
 	}
 	return model
 }
+
+// lookPause is the least time between two looks for a new list of the back end, unless a model is not known.
+const lookPause = time.Second
 
 func longestMatch(models []Model, name string) (found *Model) {
 	for _, name := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
@@ -178,7 +186,7 @@ func (c *catalogue) add(list []byte) error {
 		slug := model.entry.Slug
 		at := slices.IndexFunc(c.models, func(m Model) bool { return m.Slug == slug })
 		if at >= 0 {
-			c.models[at].Window, c.models[at].MaxWindow = model.entry.Window, model.entry.MaxWindow
+			c.models[at].Window = model.entry.Window
 		}
 		if at >= 0 || slug == "" {
 			continue
@@ -260,8 +268,6 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["priority"], &entry.priority)
 	_ = json.Unmarshal(model["display_name"], &entry.Title)
 	_ = json.Unmarshal(model["context_window"], &entry.Window)
-	_ = json.Unmarshal(model["max_context_window"], &entry.MaxWindow)
-	entry.MaxWindow = max(entry.MaxWindow, entry.Window)
 	entry.Least, entry.Most = effortsOf(model["supported_reasoning_levels"])
 	var modalities []string
 	_ = json.Unmarshal(model["input_modalities"], &modalities)

@@ -188,7 +188,7 @@ func TestLearnedModels(t *testing.T) {
 		t.Errorf("without a list it found %+v", got)
 	}
 	store(`{"models":`)
-	if known := c.find("known"); known.Window != 5 || known.MaxWindow != 8 {
+	if known := c.find("known"); known.Window != 5 {
 		t.Errorf("found %+v", known)
 	}
 	for range 2 {
@@ -209,7 +209,7 @@ func TestLearnedModels(t *testing.T) {
 	if err != nil || !strings.Contains(string(content), `"tool_mode":"direct"`) || !strings.Contains(string(content), `"apply_patch_tool_type":null`) {
 		t.Errorf("its entry is %s (%v)", content, err)
 	}
-	if known := c.find("known"); known.Prompt != "" || known.Window != 6 || known.MaxWindow != 6 {
+	if known := c.find("known"); known.Prompt != "" || known.Window != 6 {
 		t.Errorf("the back end has changed more than the window of a model that the program knows, or less: %+v", known)
 	}
 	store(`{"models":[` + strings.Repeat(`{"slug":"x"},`, maxModels-1) + `{"slug":"y"}]}`)
@@ -325,14 +325,14 @@ func TestCatalogueKnows(t *testing.T) {
 	}
 	described, _, _ := newTestCatalogue(t, `{"models":[{"slug":"a","display_name":"A","context_window":5,"max_context_window":7,"input_modalities":["text"],"supported_reasoning_levels":[{"effort":"high"},{"effort":"ultra"},{"effort":"low"},7]},
 		{"slug":"b","input_modalities":["text","image"],"supported_reasoning_levels":null,"context_window":"many"},{"slug":"c","context_window":9,"max_context_window":8}]}`)
-	for name, want := range map[string]Model{"a": {Title: "A", Window: 5, MaxWindow: 7, Blind: true, Least: "low", Most: "high"}, "b": {}, "c": {Window: 9, MaxWindow: 9}} {
-		if got := described.find(name); got.Title != want.Title || got.Window != want.Window || got.MaxWindow != want.MaxWindow || got.Blind != want.Blind || got.Least != want.Least || got.Most != want.Most {
+	for name, want := range map[string]Model{"a": {Title: "A", Window: 5, Blind: true, Least: "low", Most: "high"}, "b": {}, "c": {Window: 9}} {
+		if got := described.find(name); got.Title != want.Title || got.Window != want.Window || got.Blind != want.Blind || got.Least != want.Least || got.Most != want.Most {
 			t.Errorf("%s is %+v", name, got)
 		}
 	}
 	described.window = 6 // the operator's model_context_window
 	for _, name := range []string{"a", "b", "unknown"} {
-		if got := described.find(name); got.Window != 6 || got.MaxWindow != 6 {
+		if got := described.find(name); got.Window != 6 {
 			t.Errorf("%s is %+v", name, got)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // window returns the context window, in tokens, of one of Codex's models; of the default model if the name is
-// empty. 0: not known. It is the smallest one of all app-servers. More tokens than most fit nowhere.
+// empty. 0: not known. It is the smallest one of all app-servers. More tokens than most fit at none.
 func (g *Gateway) window(ctx context.Context, codexModel string) (window, most int) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -27,8 +27,8 @@ func (g *Gateway) window(ctx context.Context, codexModel string) (window, most i
 		}
 		known := in.Model(name)
 		window = min(cmp.Or(window, known.Window), cmp.Or(known.Window, window))
-		if most = max(most, known.MaxWindow); known.MaxWindow == 0 || !in.Conn().HasPlan() {
-			most = math.MaxInt // the catalogue has the limits of plans: by API key, more may fit
+		if most = max(most, known.Window); known.Window == 0 || !in.Conn().HasPlan() {
+			most = math.MaxInt // the catalogue has the windows of plans: by API key, more may fit
 		}
 	}
 	return window, cmp.Or(most, math.MaxInt)
@@ -47,5 +47,5 @@ func (g *Gateway) checkWindow(ex *exchange, req *request, asked *prompt.Conversa
 	if apiErr != nil || count <= most {
 		return apiErr
 	}
-	return apierror.WindowExceeded(count, cmp.Or(window, most)).WithConversation(req.api.Images)
+	return apierror.WindowExceeded(count, window).WithConversation(req.api.Images)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
@@ -28,8 +29,9 @@ func numbered(n int) string {
 	return whole + strings.Repeat("x", n-len(whole))
 }
 
+// longSite returns a site whose operator has set a window for everything that the model may get.
 func longSite(t *testing.T, options string) *e2e.Site {
-	s := e2e.NewSite(t, options)
+	s := e2e.NewSiteWith(t, codexhome.Options{More: "model_context_window = 100000000\n"}, options)
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("ok")}}, !r.IsCompaction()
 	})
@@ -67,7 +69,7 @@ func sameText(t *testing.T, got, want string) {
 // whole and in its order: many short messages, and some that are longer than a piece.
 func TestLongHistory(t *testing.T) {
 	s := longSite(t, "")
-	all := numbered(3_500_000) // a longer history does not fit in the window
+	all := numbered(6_000_000)
 	var messages []any
 	want := all
 	for i := 0; all != ""; i++ {

@@ -18,8 +18,7 @@ import (
 func TestWindow(t *testing.T) {
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
-	must.OK(t, s.Plan.SetWindow(50_000))
-	must.OK(t, s.Plan.AddModel("gpt-7", "gpt-6-sol", map[string]any{"priority": 0, "context_window": 20_000, "max_context_window": 30_000}))
+	must.OK(t, s.Plan.AddModel("gpt-7", "gpt-6-sol", map[string]any{"priority": 0, "context_window": 20_000}))
 	options := "ollama on\nmodel mine gpt-7\n"
 	s.Serve(options)
 	admin := s.WithAdmin(s.Caddyfile(options))
@@ -43,7 +42,7 @@ func TestWindow(t *testing.T) {
 	if _, shown := s.Call(http.MethodPost, "/api/show", e2e.Fields{"model": "mine"}, nil); gjson.Get(shown, `model_info.codex\.context_length`).Int() != 20_000 {
 		t.Errorf("Ollama's API shows %s", shown)
 	}
-	if windows := admin.Status().AppServers[0].Windows; windows["gpt-7"] != 20_000 || windows["gpt-6-sol"] != 50_000 {
+	if windows := admin.Status().AppServers[0].Windows; windows["gpt-7"] != 20_000 || windows["gpt-6-sol"] != 272_000 {
 		t.Errorf("the status has %v", windows)
 	}
 	client := s.Client()
@@ -54,7 +53,7 @@ func TestWindow(t *testing.T) {
 	s.Served("say:ok")
 	asked := func() int { return s.Model.Stats().Requests + s.Plan.Count(planbackend.Responses) }
 	before := asked()
-	long, fits := strings.Repeat("word ", 40_000), strings.Repeat("word ", 25_000)+"say:ok"
+	long, fits := strings.Repeat("word ", 40_000), strings.Repeat("word ", 15_000)+"say:ok"
 	const numbers = " tokens > 20000 maximum. This model's maximum context length is 20000 tokens."
 	bodies := map[string]func(model, prompt string) e2e.Fields{
 		"/v1/chat/completions": func(model, prompt string) e2e.Fields {
@@ -94,7 +93,6 @@ func TestWindow(t *testing.T) {
 	if n := asked() - before; n != 0 {
 		t.Errorf("%d requests have reached the plan", n)
 	}
-	// The plan may take more than the window: what may fit is passed on.
 	for path, body := range bodies {
 		if response, text := s.Call(http.MethodPost, path, body("gpt-7", fits), nil); response.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", path, response.Status, text)
