@@ -79,7 +79,7 @@ func (p Place) environ(more ...string) []string {
 func (p Place) claudeEnviron() []string {
 	return p.environ("CLAUDE_CONFIG_DIR="+filepath.Join(p.Home, "claude"), "ANTHROPIC_BASE_URL="+p.URL, "ANTHROPIC_AUTH_TOKEN=unused",
 		"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
-		fmt.Sprintf("CLAUDE_CODE_MAX_CONTEXT_TOKENS=%d", p.Window))
+		fmt.Sprintf("CLAUDE_CODE_AUTO_COMPACT_WINDOW=%d", p.Window))
 }
 
 func (p Place) claude() string {
@@ -149,7 +149,7 @@ type claude struct {
 }
 
 func (c *claude) Ask(ctx context.Context, prompt string) (string, error) {
-	args := []string{"-p", prompt, "--model", model, "--output-format", "json", "--allowedTools", "Bash"}
+	args := []string{"-p", prompt, "--output-format", "json", "--allowedTools", "Bash"}
 	if c.begun {
 		args = append(args, "--continue")
 	}
@@ -191,7 +191,7 @@ func newScript(name string, p Place) (*script, error) {
 	s.command = exec.Command("node", filepath.Join(p.Clients, "endless.js"), name, p.URL, fmt.Sprint(p.limit()), sdkModel, p.claude())
 	s.command.Dir, s.command.Env, s.command.Stderr = p.Dir, p.environ(), stderr
 	if name == "agent" {
-		s.tool, s.command.Env = "Bash", append(p.claudeEnviron(), "ANTHROPIC_MODEL="+model)
+		s.tool, s.command.Env = "Bash", p.claudeEnviron()
 	}
 	prompts, err := s.command.StdinPipe()
 	if err != nil {
