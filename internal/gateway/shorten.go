@@ -201,7 +201,11 @@ func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err
 			return failure, err
 		}
 	}
-	if apiErr := s.next(run.ex, run.req); apiErr != nil {
+	var apiErr *apierror.Error
+	if run.req.endCopy, apiErr = run.g.waitToCopy(run.ex, run.req.body.Size()); apiErr != nil {
+		return apiErr, nil
+	}
+	if apiErr = s.next(run.ex, run.req); apiErr != nil {
 		return apiErr, nil
 	}
 	if c.grant.LimitsTokens() && !c.grant.Raise(used.InputTokens+used.OutputTokens+run.req.input) {
@@ -215,7 +219,8 @@ func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err
 	options.Choice, options.Budget, options.IDSuffix, options.Items = c.options.Choice, c.options.Budget, c.options.IDSuffix, c.options.Items
 	*c.options = options
 	previous := c.turn
-	if failure = run.startChoice(ctx, c); failure != nil {
+	failure = run.startChoice(ctx, c)
+	if run.req.endCopy(); failure != nil {
 		c.turn = cmp.Or(c.turn, previous) // closing it again does nothing
 		return failure, nil
 	}

@@ -52,6 +52,7 @@ type Reader struct {
 	// Begin returns the index of an item that replaces all before it, and with which the chain begins, or -1.
 	// Nil: there is no such item.
 	Begin func(items []json.RawMessage) int
+	begun bool // the link read last has such an item
 
 	extraID    string // see With
 	extraEntry *Entry
@@ -118,16 +119,7 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
-		for _, items := range links {
-			if r.Begin != nil {
-				if first := r.Begin(items); first >= 0 {
-					chain, next = append(chain, items[first:]), ""
-					break
-				}
-			}
-			chain = append(chain, items)
-		}
-		id = next
+		chain, id = append(chain, links...), next
 	}
 	slices.Reverse(chain)
 	return slices.Concat(chain...), nil
@@ -159,7 +151,9 @@ func (r *Reader) readLinks(ctx context.Context, id string) (links [][]json.RawMe
 		if items, err = r.claimLink(conversation, items); err != nil {
 			return nil, "", err
 		}
-		links, next = append(links, items), page.Link
+		if links, next = append(links, items), page.Link; r.begun {
+			return links, "", nil
+		}
 	}
 	if len(links) == 0 {
 		return r.readLink(ctx, id)
@@ -191,12 +185,20 @@ func (r *Reader) readLink(ctx context.Context, id string) (links [][]json.RawMes
 	}
 	defer e.Release()
 	items, err := r.claimLink(e.Conversation, slices.Concat(e.Input, e.Output))
-	return [][]json.RawMessage{items}, e.Previous, err
+	if previous = e.Previous; r.begun {
+		previous = ""
+	}
+	return [][]json.RawMessage{items}, previous, err
 }
 
 func (r *Reader) claimLink(conversation string, items []json.RawMessage) ([]json.RawMessage, error) {
 	if r.linksLeft--; r.linksLeft < 0 {
 		return nil, ErrTooLong
+	}
+	if r.Begin != nil {
+		if first := r.Begin(items); first >= 0 {
+			items, r.begun = items[first:], true
+		}
 	}
 	copies := make([]json.RawMessage, len(items))
 	for i, item := range items {

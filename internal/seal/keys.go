@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -29,8 +30,8 @@ const (
 
 // NewSealer returns a Sealer with the key in storage, which gets a new one if there is none. If share is not
 // nil, several servers have a common key: share gets this server's key, and returns the key of all, which this
-// server then stores, too. The key is loaded when the first text is sealed or opened. If storage does not
-// work, texts are sealed with a key that lasts until the end of the process.
+// server then stores, too. The key is loaded when the first text is sealed or opened. If storage cannot be
+// written, texts are sealed with a key that lasts until the end of the process.
 func NewSealer(storage Storage, share func(ctx context.Context, own string) (string, error), logger *slog.Logger) Sealer {
 	var mu sync.Mutex
 	var key string
@@ -43,9 +44,12 @@ func NewSealer(storage Storage, share func(ctx context.Context, own string) (str
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
 		own, err := loadKey(ctx, storage)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 			logger.Warn("the key of summaries that clients keep is not stored: after a restart, they cannot be read any more", "error", err)
 			own = processKey()
+		case err != nil:
+			return "", err // perhaps only now: the next request tries again
 		}
 		common := own
 		if share != nil {
