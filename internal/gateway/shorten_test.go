@@ -133,7 +133,7 @@ func TestThreshold(t *testing.T) {
 		w, response := createResponse(t, g, stream+threshold, item("user", words(1500)), item("assistant", "Yes."), item("user", "And now?"))
 		if stream != "" {
 			events := w.Body.String()
-			if !strings.Contains(events, "event: response.compaction.compacting\n") {
+			if !strings.Contains(events, `"type":"compaction"`) {
 				t.Errorf("no event: %s", events)
 			}
 			_, last, _ := strings.Cut(events, "event: response.completed\ndata: ")

@@ -88,7 +88,17 @@ func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 			return f.At(i).In("input")
 		}
 	}
-	if len(pendingCalls) == 0 || r.Shortening.Summary { // a summary leaves these calls out; their outputs may follow it
+	if len(pendingCalls) == 0 {
+		return nil
+	}
+	if r.Shortening.Summary { // it leaves these calls out; their outputs may follow it
+		for _, items := range [][]inputItem{earlierItems, r.input} {
+			for i := range items {
+				if pendingCalls[items[i].callID] {
+					r.openCalls = append(r.openCalls, items[i])
+				}
+			}
+		}
 		return nil
 	}
 	if i := slices.IndexFunc(r.input, func(i inputItem) bool { return pendingCalls[i.callID] }); i >= 0 {

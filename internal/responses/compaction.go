@@ -55,12 +55,13 @@ func DecodeCompact(body []byte) (*Request, *apierror.Error) {
 }
 
 // compactedJSON returns the body of the answer to POST /v1/responses/compact (CompactedResponse): the user's
-// messages, and then the summary.
+// messages, then the summary, and then the calls that wait for an output.
 func (s *Encoder) compactedJSON() []byte {
 	output := s.meta.userMessages
 	for _, i := range s.items {
 		output = append(output, wirejson.Append(nil, i.asJSON(true)))
 	}
+	output = append(output, s.meta.openCalls...)
 	return wirejson.Append(nil, struct {
 		ID        string            `json:"id"`
 		Object    string            `json:"object"`
@@ -78,6 +79,14 @@ func (r *Request) userMessages() (items []json.RawMessage) {
 			item := inputItem{kind: typeMessage, message: m}
 			items = append(items, item.storedJSON(responseid.Item("msg", r.Suffix, "i"+strconv.Itoa(i))))
 		}
+	}
+	return items
+}
+
+// openCallItems returns the calls that wait for an output, as items with ids.
+func (r *Request) openCallItems() (items []json.RawMessage) {
+	for i, call := range r.openCalls {
+		items = append(items, call.storedJSON(cmp.Or(call.id, responseid.Item(itemTypes[call.kind].idPrefix, r.Suffix, "c"+strconv.Itoa(i)))))
 	}
 	return items
 }

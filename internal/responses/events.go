@@ -148,8 +148,6 @@ func (s *Encoder) sendItemEnd(i *outputItem) {
 		s.send(i.event("response.web_search_call.completed"))
 	}
 	switch arguments := i.text.String(); i.Type {
-	case typeCompaction:
-		s.send(i.event("response.compaction.compacting"))
 	case typeFunctionCall:
 		e := i.event("response.function_call_arguments.done")
 		e.Name, e.Arguments = i.tool.name, &arguments

@@ -125,8 +125,8 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	if f == nil && len(r.input) > maxNewItems {
 		f = field.Invalid("must hold at most %d items", maxNewItems)
 	}
-	if at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeReference }); f == nil && at >= 0 {
-		f = field.Unsupported("must be the item itself, not a reference").At(at)
+	if at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeReference || i.kind == typeTrigger }); f == nil && at >= 0 {
+		f = field.Unsupported("must be an item to keep, not a reference or a trigger").At(at)
 	}
 	return f
 }

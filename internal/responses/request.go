@@ -33,6 +33,7 @@ type Request struct {
 	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool
+	openCalls    []inputItem      // the calls without an output, if the answer is a summary
 	compact      bool             // the request came to POST /v1/responses/compact
 	Encrypted    bool             // include asks for the reasoning's encrypted content
 	isCodex      bool             // the client is Codex itself

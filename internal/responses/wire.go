@@ -174,7 +174,8 @@ type Meta struct {
 	request      *Request
 	settingsJSON []byte            // the members that never change, as an object
 	summary      bool              // the response is a summary of the conversation
-	userMessages []json.RawMessage // of the conversation; only for POST /v1/responses/compact
+	userMessages []json.RawMessage // of the conversation; only for POST /v1/responses/compact, like openCalls
+	openCalls    []json.RawMessage // the calls without an output
 }
 
 // Meta returns the Meta of the response. The caller sets all exported fields except ID. suffix is a part of
@@ -182,7 +183,7 @@ type Meta struct {
 func (r *Request) Meta(suffix string) Meta {
 	m := Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON(), summary: r.Shortening.Summary}
 	if r.compact {
-		m.userMessages = r.userMessages()
+		m.userMessages, m.openCalls = r.userMessages(), r.openCallItems()
 	}
 	return m
 }
