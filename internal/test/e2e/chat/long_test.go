@@ -219,9 +219,9 @@ func isTooLong(response *http.Response, text string, stream bool) bool {
 		(response.StatusCode == http.StatusBadRequest || stream && response.StatusCode == http.StatusOK)
 }
 
-// TestContextLength checks that only the provider decides whether a conversation is too long.
+// TestContextLength checks that within the window only the provider decides whether a conversation is too long.
 func TestContextLength(t *testing.T) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSiteWith(t, codexhome.Options{More: "model_context_window = 100000000\n"}, "")
 	long := e2e.Fields{"role": "user", "content": numbered(2e6)}
 	for _, stream := range []bool{false, true} {
 		for _, end := range []string{"fail:context_length_exceeded", "http:413"} {

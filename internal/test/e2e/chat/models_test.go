@@ -29,7 +29,7 @@ func newSiteOfModels(t *testing.T) *e2e.Site {
 	s := e2e.NewUnstarted(t)
 	for slug, like := range newModels {
 		if err := s.Plan.AddModel(slug, like, map[string]any{
-			"priority": len(slug) - len("gpt-7"), "tool_mode": "code_mode_only", "apply_patch_tool_type": "freeform", "context_window": 100_000,
+			"priority": len(slug) - len("gpt-7"), "tool_mode": "code_mode_only", "apply_patch_tool_type": "freeform", "context_window": 1_000_000,
 			"experimental_supported_tools": []string{"clock"}, "multi_agent_version": "v2", "supports_search_tool": true,
 		}); err != nil {
 			t.Fatal(err)
