@@ -57,6 +57,11 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 			return a.readError(ex, previousID, &objects.MissingError{ID: previousID})
 		}
 		var err error
+		if q.ConversationID != "" && (q.Shortening.Summary || q.Shortening.Above > 0) {
+			if a.itemsBefore, err = kept.CountItems(ctx, ex.user, previousID); err != nil {
+				a.itemsBefore = -1 // Chain says why
+			}
+		}
 		if earlier, err = stored.Chain(ctx, previousID); err != nil {
 			return a.readError(ex, previousID, err)
 		}

@@ -29,6 +29,7 @@ type keptResponse struct {
 	meta         responses.Meta    // set by answer
 	entry        *objects.Entry    // as it will be stored; Response and Output are set at the end
 	earlierItems []json.RawMessage // the items before the input; nil: they are not kept in memory for the WebSocket
+	itemsBefore  int64             // how many items the conversation had when it was read, if a summary of it may be written
 	unstored     []string          // what could not be stored: "conversation", "response"
 }
 
@@ -97,7 +98,7 @@ func (a *keptResponse) save(record api.Record) bool {
 	a.entry = &entry
 	if id := a.q.ConversationID; id != "" && record.Well {
 		a.changeStore("conversation", "a response could not be added to its conversation", func(ctx context.Context) error {
-			return a.g.objects.AppendResponse(ctx, id, a.entry)
+			return a.g.objects.AppendResponse(ctx, id, a.withoutStaleSummary(ctx, id))
 		})
 	}
 	a.g.objects.Running.Ended(a.meta.ID, record.Response)
@@ -108,6 +109,21 @@ func (a *keptResponse) save(record api.Record) bool {
 		return true
 	}
 	return a.changeStore("response", "a response could not be kept", a.put)
+}
+
+// withoutStaleSummary returns the entry for its conversation. If other requests have added to the conversation
+// meanwhile, the entry has no summary: it would replace what it does not tell of.
+func (a *keptResponse) withoutStaleSummary(ctx context.Context, conversation string) *objects.Entry {
+	summary, _ := responses.LastSummary(a.entry.Output)
+	if summary < 0 {
+		return a.entry
+	}
+	if now, err := a.g.opts.Responses.CountItems(ctx, a.user, conversation); err == nil && now == a.itemsBefore {
+		return a.entry
+	}
+	entry := *a.entry
+	entry.Output = slices.Delete(slices.Clone(entry.Output), summary, summary+1)
+	return &entry
 }
 
 // putRetryDelay is the pause before put tries again after the store was unavailable.

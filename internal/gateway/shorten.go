@@ -150,7 +150,7 @@ func (s *shortening) next(ex *exchange, req *request) (apiErr *apierror.Error) {
 	}
 	if s.turns+int(float64(tokens)/(partShare*float64(s.fits))) >= maxSummaries || tokens > s.fits && (s.covers == 0 || s.summary != "" && tokens >= s.tokens) {
 		s.shrunk = maxShrinks // this error is final
-		return apierror.ContextTooLong.Newf("The conversation has about %d tokens, and no summary makes it fit the model's window: a part of it is too long.", tokens)
+		return apierror.ContextTooLong.Newf("The conversation has about %d tokens, and summaries do not make it fit the model's window: it or a part of it is too long for them.", tokens)
 	}
 	s.tokens, s.turns, s.summary, req.input = tokens, s.turns+1, "", int64(min(tokens, s.fits))
 	messages, wants := asked.Messages, asked.Shortening

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,8 +19,10 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
@@ -765,6 +768,38 @@ func TestNoKey(t *testing.T) {
 		log.Reset()
 		if w, _ := createResponse(t, g, threshold, input); w.Code != status || strings.Contains(w.Body.String(), "disk") || !strings.Contains(log.String(), "no disk") {
 			t.Errorf("%d, want %d: %s\n%s", w.Code, status, w.Body, log)
+		}
+	}
+}
+
+// TestStaleSummary: a summary of a conversation object is not kept there if others have added to the
+// conversation meanwhile, which it does not tell of. The client of the response gets it all the same.
+func TestStaleSummary(t *testing.T) {
+	for added, want := range map[bool]string{false: "message compaction message", true: "message message message"} {
+		m, responses := newModel(), memoryStore(1<<24, time.Hour)
+		g := newGateway(m.upstream(t), Options{MaxConcurrent: 2, Responses: responses})
+		id := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
+		must.OK(t, responses.Put(t.Context(), id, &objects.Entry{Response: json.RawMessage(`{}`)}))
+		summary := m.summary
+		m.summary = func(n int, a fakecodex.Asked) []string {
+			if added {
+				must.OK(t, responses.AddItems(t.Context(), "", id, []json.RawMessage{json.RawMessage(`{"id":"msg_other","type":"message","role":"user","content":[]}`)}))
+			}
+			return summary(n, a)
+		}
+		_, response := createResponse(t, g, threshold+`"conversation":"`+id+`",`, item("user", words(1500)))
+		if got := kinds(response); got != "compaction message" {
+			t.Fatal(got, response)
+		}
+		entry, err := responses.Get(t.Context(), "", id)
+		must.OK(t, err)
+		var all []string
+		for _, item := range entry.Items() {
+			all = append(all, gjson.GetBytes(item, "type").String())
+		}
+		entry.Release()
+		if got := strings.Join(all, " "); got != want {
+			t.Errorf("others have added %t: %s, want %s", added, got, want)
 		}
 	}
 }

@@ -91,6 +91,9 @@ func (e *Encoder) addSummary(out *turn.Output) {
 	}
 	e.endBlock()
 	e.summary, e.paused = out.End, out.End == nil
+	if out.Text != "" {
+		e.meta.InputTokens = 0 // what the model reads after a summary is not known
+	}
 }
 
 func (e *Encoder) endBlock() {

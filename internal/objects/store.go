@@ -217,6 +217,15 @@ func (s *Store) Delete(ctx context.Context, user, id string) error {
 	return s.engine.Delete(ctx, user, id, store.Whole)
 }
 
+// CountItems returns how many items a conversation has got, also deleted ones.
+func (s *Store) CountItems(ctx context.Context, user, id string) (int64, error) {
+	pages, err := s.engine.Read(ctx, user, id, store.Query{Part: store.Items, Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	return pages[0].Next, nil
+}
+
 // AddItems adds items to a conversation. If several callers add items at the same time, the items of
 // each caller stay together.
 func (s *Store) AddItems(ctx context.Context, user, id string, items []json.RawMessage) error {

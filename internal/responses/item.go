@@ -184,6 +184,9 @@ func (i *inputItem) readCompaction(r *Request, fields itemFields) *field.Error {
 		return f.In("encrypted_content")
 	}
 	if !seal.IsSealed(fields.encrypted.Text()) {
+		if _, ours := responseid.OfItem(i.id); ours {
+			return field.Invalid("the summary cannot be read: it was changed").In("encrypted_content")
+		}
 		return i.readVerbatim(r, fields)
 	}
 	i.message.Role, i.message.Item = prompt.RoleSealed, fields.encrypted
