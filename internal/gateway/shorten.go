@@ -177,8 +177,12 @@ func (s *shortening) goesOn(c *choice, failure, err error) bool {
 	if !tooLong || !c.firstOutput.IsZero() || s.shrunk == maxShrinks {
 		return false
 	}
+	asked := s.decoded.Asked()
+	if wants := &asked.Shortening; wants.Pause && !wants.Summary && !s.whole { // the answer is a summary after all
+		wants.Summary, s.alone, c.run.req.sealed = true, true, asked.SealedSummary()
+	}
 	s.begun, s.shrunk, s.summary, s.covers = true, s.shrunk+1, "", 0
-	s.tokens = s.decoded.Asked().EstimateTokens(prompt.SampleBytes)
+	s.tokens = asked.EstimateTokens(prompt.SampleBytes)
 	s.fits = min(s.fits, s.tokens) * 3 / 4
 	return true
 }

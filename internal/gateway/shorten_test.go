@@ -803,3 +803,21 @@ func TestStaleSummary(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseAfterAll: a client that wants to be paused after a summary is so, too, if only the model finds that the
+// conversation is too long.
+func TestPauseAfterAll(t *testing.T) {
+	m := newModel()
+	m.answer = func(int, fakecodex.Asked) []string { return []string{tooLong} }
+	g := newGateway(m.upstream(t), Options{MaxConcurrent: 2})
+	var messages []string
+	for i := range 6 {
+		messages = append(messages, item([]string{"user", "assistant"}[i%2], words(7_000)))
+	}
+	w := post(g, "/v1/messages", `{"model":"m","max_tokens":100,"context_management":{"edits":[{"type":"compact_20260112","pause_after_compaction":true,`+
+		`"trigger":{"type":"input_tokens","value":50000}}]},"messages":[`+strings.Join(append(messages, item("user", "And now?")), ",")+`]}`)
+	body := gjson.ParseBytes(w.Body.Bytes())
+	if w.Code != http.StatusOK || body.Get("stop_reason").String() != "compaction" || body.Get("content.#").Int() != 1 || body.Get("content.0.content").String() != "All that was." {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
