@@ -37,10 +37,13 @@ func (g *Gateway) window(ctx context.Context, codexModel string) (window, most i
 // checkWindow refuses a conversation with more tokens than the model can read. It counts tokens only if the
 // conversation is estimated to be too long. It leaves out images and what Codex adds: what may fit is passed on.
 func (g *Gateway) checkWindow(ex *exchange, req *request, asked *prompt.Conversation) *apierror.Error {
+	if g.mayShorten(asked) {
+		return nil // Gateway.plan asks for the window
+	}
 	codexModel, _ := asked.ResolveModel(g.planOptions)
 	window, most := g.window(ex.ctx, codexModel)
 	// Most conversations fit even if each byte is a token: req.input has at least a token for four bytes.
-	if req.input <= int64(most)/prompt.BytesPerToken || g.mayShorten(asked) || asked.EstimateTokens(prompt.SampleBytes) <= most {
+	if req.input <= int64(most)/prompt.BytesPerToken || asked.EstimateTokens(prompt.SampleBytes) <= most {
 		return nil
 	}
 	count, apiErr := g.countTokens(ex, req.body, asked.CountTokens)
