@@ -15,11 +15,13 @@ type Use struct {
 	Balance string
 }
 
-// SetUse sets what is used of the login's plan.
+// SetUse sets what is used of the login's plan. Half of each window is over.
 func (l *Login) SetUse(use Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.use = use
+	m := defaultMeter(use)
+	m.Primary.Capacity, m.Secondary.Capacity = l.meters[0].Primary.Capacity, l.meters[0].Secondary.Capacity
+	l.meters[0], l.balance = m, use.Balance
 }
 
 // LeaveWorkspace removes the login's account from the accounts that the back end lists, as if the user
@@ -59,27 +61,3 @@ const (
 	primaryWindow   = 5 * time.Hour
 	secondaryWindow = 7 * 24 * time.Hour
 )
-
-// usage answers with what is used of the plan.
-func (b *Backend) usage(w http.ResponseWriter, _ *http.Request, login *Login) {
-	login.mu.Lock()
-	use, resets := login.use, len(login.resets)
-	login.mu.Unlock()
-	window := func(percent int, length time.Duration) object {
-		left := length / 2
-		return object{
-			"used_percent": percent, "limit_window_seconds": int(length / time.Second),
-			"reset_after_seconds": int(left / time.Second), "reset_at": time.Now().Add(left).Unix(),
-		}
-	}
-	answer := object{
-		"plan_type": login.opts.Plan, "account_id": login.Account, "user_id": login.User, "email": login.Email,
-		"rate_limit": object{
-			"allowed": !use.Spent, "limit_reached": use.Spent,
-			"primary_window": window(use.Primary, primaryWindow), "secondary_window": window(use.Secondary, secondaryWindow),
-		},
-		"credits":                  object{"has_credits": use.Balance != "", "unlimited": false, "balance": use.Balance},
-		"rate_limit_reset_credits": object{"available_count": resets},
-	}
-	writeJSON(w, http.StatusOK, answer)
-}

@@ -24,5 +24,6 @@
 //
 // Logins are checked as the plan does: an access token has an end, a refresh token is spent by its
 // first use. [Backend.Authorize] is the person who enters the code of a sign-in. [Backend.Fail]
-// makes the calls of a kind fail, for all logins or some, until it is healed.
+// makes the calls of a kind fail, for all logins or some, until it is healed. [Login.SetMeters] makes a
+// login count what its models use, refuse models whose meter is spent, and tell the meters with each answer.
 package planbackend

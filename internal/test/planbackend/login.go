@@ -35,7 +35,10 @@ type Login struct {
 	access  map[string]time.Time // the tokens that are taken, and their ends
 	refresh string               // the one that is taken; empty: none
 	newest  codexhome.Login
-	use     Use
+	meters  []Meter // the plan's first
+	metered bool    // see SetMeters
+	balance string  // see Use
+	told    []Told
 	left    bool // see LeaveWorkspace
 	resets  []resetCredit
 	// redeemed are the identities of the requests that have spent one.
@@ -54,7 +57,7 @@ func (b *Backend) AddLogin(opts LoginOptions) *Login {
 	opts.Lifetime = cmp.Or(opts.Lifetime, 10*24*time.Hour)
 	l := &Login{
 		Account: fmt.Sprintf("account-%d", n), User: fmt.Sprintf("user-%d", n), Email: fmt.Sprintf("user-%d@example.com", n),
-		backend: b, opts: opts, access: make(map[string]time.Time), use: Use{Primary: 5, Secondary: 1},
+		backend: b, opts: opts, access: make(map[string]time.Time), meters: []Meter{defaultMeter(Use{Primary: 5, Secondary: 1})},
 	}
 	l.issue(opts.Lifetime)
 	b.logins = append(b.logins, l)

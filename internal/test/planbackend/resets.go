@@ -75,7 +75,7 @@ func (l *Login) reset(request, id string) (outcome string, windows int) {
 		return "already_redeemed", 0
 	case at < 0:
 		return "no_credit", 0
-	case l.use.Primary < 100 && l.use.Secondary < 100:
+	case l.now()[0].Primary.Used < 100 && l.meters[0].Secondary.Used < 100:
 		return "nothing_to_reset", 0
 	}
 	l.resets = slices.Delete(l.resets, at, at+1)
@@ -83,6 +83,6 @@ func (l *Login) reset(request, id string) (outcome string, windows int) {
 	if len(l.redeemed) > maxResets {
 		l.redeemed = slices.Delete(l.redeemed, 0, 1)
 	}
-	l.use = Use{Balance: l.use.Balance}
+	l.meters[0].Reset()
 	return "reset", 2
 }

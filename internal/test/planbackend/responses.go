@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // maxBody bounds a request body after decompression, in bytes.
@@ -46,7 +48,7 @@ func (b *Backend) model(w http.ResponseWriter, r *http.Request, login *Login) {
 	if login.opts.Model != nil {
 		model = login.opts.Model
 	}
-	model.ServeHTTP(w, r)
+	model.ServeHTTP(w, r.WithContext(scriptedmodel.WithPlan(r.Context(), plan{login})))
 }
 
 func decompress(body io.Reader) (*bytes.Reader, error) {

@@ -55,7 +55,7 @@ func (e UsageLimit) refuse(now time.Time) refusal {
 	r := refusal{status: http.StatusTooManyRequests, body: object{"error": failure}}
 	if e.ResetsIn > 0 {
 		reset := now.Add(e.ResetsIn)
-		failure["resets_at"] = reset.Unix()
+		failure["resets_at"], failure["resets_in_seconds"] = reset.Unix(), int64(e.ResetsIn/time.Second)
 		r.header = map[string]string{
 			"x-codex-primary-used-percent":     "100",
 			"x-codex-primary-window-minutes":   "300",
@@ -64,6 +64,9 @@ func (e UsageLimit) refuse(now time.Time) refusal {
 			"x-codex-secondary-window-minutes": "10080",
 			"x-codex-secondary-reset-at":       strconv.FormatInt(reset.Add(24*time.Hour).Unix(), 10),
 		}
+	}
+	if e.Header != nil {
+		r.header = e.Header
 	}
 	return r
 }

@@ -28,6 +28,8 @@ type Request struct {
 	// sent before ([Server.SetWindow]).
 	Window, Tokens, Cached int `json:"-"`
 
+	plan Plan
+
 	Model        string          `json:"model"`
 	Stream       bool            `json:"stream"`
 	Instructions string          `json:"instructions"`

@@ -96,6 +96,8 @@ type UsageLimit struct {
 	ResetsIn time.Duration
 	// Plan is the name of the plan. The default is plus.
 	Plan string
+	// Header replaces the usual headers, which are those of a plan without other meters.
+	Header map[string]string
 }
 
 // ForeignInstructions refuses the request with status 400, as a ChatGPT plan does if Codex's own

@@ -115,7 +115,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
-	req, err := s.receive(r.Header.Clone(), body, Delivery{Transport: HTTP, Bytes: len(body)})
+	req, err := s.receive(r.Header.Clone(), body, Delivery{Transport: HTTP, Bytes: len(body)}, planOf(r.Context()))
 	switch {
 	case err != nil:
 		refuse(w, badRequest(err.Error()))
@@ -127,10 +127,17 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		refuse(w, notFound(req.PreviousResponseID))
 		return
 	}
+	if spent := req.plan.Refuse(req.Model); spent != nil {
+		refuse(w, spent)
+		return
+	}
 	script := s.script(req)
 	if refusal, ok := script.End.(refuser); ok {
 		refuse(w, refusal)
 		return
+	}
+	for name, value := range req.plan.Header(req.Model) {
+		w.Header().Set(name, value)
 	}
 	for name, value := range script.Header {
 		w.Header().Set(name, value)
@@ -144,8 +151,9 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive decodes a request and keeps it, also one that cannot be decoded.
-func (s *Server) receive(header http.Header, body []byte, how Delivery) (Request, error) {
+func (s *Server) receive(header http.Header, body []byte, how Delivery, plan Plan) (Request, error) {
 	req, err := decode(header, body, how)
+	req.plan = plan
 	if err == nil {
 		s.counter.count(&req)
 	}

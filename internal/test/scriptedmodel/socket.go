@@ -18,6 +18,7 @@ type socket struct {
 	server *Server
 	number int
 	header http.Header // header of the handshake
+	plan   Plan        // of the handshake
 	conn   *websocket.Conn
 	last   *exchange // what the next request may continue; nil for nothing
 }
@@ -40,7 +41,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return // Accept has answered
 	}
 	conn.SetReadLimit(maxBody)
-	sock := &socket{server: s, header: r.Header.Clone(), conn: conn}
+	sock := &socket{server: s, header: r.Header.Clone(), plan: planOf(r.Context()), conn: conn}
 	s.log.update(func(stats *Stats) {
 		stats.Sockets++
 		sock.number = stats.Sockets
@@ -95,7 +96,7 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 	found := create.expand(last)
 	req, err := sock.server.receive(sock.header, create.body, Delivery{
 		Transport: WebSocket, Socket: sock.number, Bytes: len(message), NewItems: len(create.input),
-	})
+	}, sock.plan)
 	switch {
 	case err != nil:
 		return sock.refuse(ctx, badRequest(err.Error()))
@@ -113,12 +114,21 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 func (sock *socket) respond(ctx context.Context, req Request) (*player, error) {
 	to := socketWriter{ctx: ctx, conn: sock.conn}
 	if req.IsWarmup() {
+		req.plan = unlimited{}
 		p := newPlayer(ctx, to, req, Script{Usage: new(Usage)})
 		return p, p.play()
+	}
+	if spent := req.plan.Refuse(req.Model); spent != nil {
+		return nil, sock.refuse(ctx, spent)
 	}
 	script := sock.server.script(req)
 	if refusal, ok := script.End.(refuser); ok {
 		return nil, sock.refuse(ctx, refusal)
+	}
+	if limits := req.plan.Event(req.Model); limits != nil {
+		if err := to.WriteEvent("codex.rate_limits", limits); err != nil {
+			return nil, err
+		}
 	}
 	return sock.server.play(ctx, to, req, script)
 }

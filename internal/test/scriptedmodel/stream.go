@@ -54,8 +54,9 @@ type player struct {
 	w        eventWriter
 	script   Script
 	response object
-	items    []any    // of the response
-	number   int      // Request.Number
+	items    []any // of the response
+	number   int   // Request.Number
+	plan     Plan
 	include  []string // Request.Include
 	sequence int      // sequence number of the next event
 	calls    int      // number of calls sent
@@ -69,6 +70,7 @@ func newPlayer(ctx context.Context, to eventWriter, req Request, script Script) 
 		script:   script,
 		response: newResponse(req),
 		number:   req.Number,
+		plan:     req.plan,
 		include:  req.Include,
 	}
 }
@@ -168,6 +170,7 @@ func (p *player) end() error {
 	}
 	if status != "failed" {
 		u := cmp.Or(p.script.Usage, &DefaultUsage)
+		p.plan.Count(p.response["model"].(string), *u)
 		r["usage"] = object{
 			"input_tokens":          u.Input,
 			"input_tokens_details":  object{"cached_tokens": u.Cached, "cache_write_tokens": u.CacheWrite},
