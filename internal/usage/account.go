@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// otherModel is the entry for all models of an account after the first maxModels ones.
-const otherModel = "other"
+// otherName is the name of what is counted together since there are too many names, for example of models.
+const otherName = "other"
 
 type account struct {
 	Totals
 	Calls   ToolCalls          `json:"tool_calls"`
 	Buffers ToolBuffers        `json:"tool_buffer_metrics"`
 	Models  map[string]*Totals `json:"models"`
-	Users   map[string]*Totals `json:"users,omitempty"` // only in the sum of all accounts
+	Users   map[string]*Totals `json:"users,omitempty"`   // only in the sum of all accounts
+	Windows []*window          `json:"windows,omitempty"` // only in the sum of all accounts
 	Hours   series             `json:"hours"`
 	Days    series             `json:"days"`
 }
@@ -26,7 +27,7 @@ func (a *account) countTurn(r *Record) {
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
 	if r.Model != "" { // a refused request has none
-		entryOf(&a.Models, Shorten(r.Model), maxModels, otherModel).add(t)
+		entryOf(&a.Models, Shorten(r.Model), maxModels, otherName).add(t)
 	}
 	now := r.Time.Unix()
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
@@ -39,8 +40,9 @@ func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
 	a.Buffers.add(b.Buffers)
-	addAll(&a.Models, b.Models, maxModels, otherModel)
+	addAll(&a.Models, b.Models, maxModels, otherName)
 	addAll(&a.Users, b.Users, maxUsers, othersAccount)
+	a.Windows = addWindows(a.Windows, b.Windows)
 	for _, s := range b.Hours.dropFuture(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
 	}

@@ -30,7 +30,8 @@ type Book struct {
 	accounts map[string]*account
 	entries  []Entry // the last turns, the newest last
 	refused  []Entry // the last refused requests, in a list of their own, so that they displace no turns
-	changes  uint64  // how often the book has changed
+	windows  []*window
+	changes  uint64 // how often the book has changed
 }
 
 // New returns an empty book.
@@ -46,6 +47,7 @@ func (b *Book) Add(r Record) {
 	r.User = UserName(r.User)
 	b.changes++
 	b.account(r.User).countTurn(&r)
+	b.windows = addWindows(b.windows, turnWindows(&r))
 	if !r.Unlisted {
 		last := new(Entry)
 		if n := len(b.entries); n > 0 {
@@ -53,6 +55,22 @@ func (b *Book) Add(r Record) {
 		}
 		b.addEntry(newEntry(&r, last))
 	}
+}
+
+// Observe counts what a provider has just said about the windows of a login.
+func (b *Book) Observe(windows []PlanWindow) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changes++
+	b.windows = addWindows(b.windows, toldWindows(windows, time.Now().Unix()))
+}
+
+// Capacity returns what 100 % of a window cost, in the units of [Cost]. It learns that from this window
+// and the last ones of the same login, meter and length. 0: not known.
+func (b *Book) Capacity(w PlanWindow) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return capacity(b.windows, &w)
 }
 
 func (b *Book) account(user string) *account {
@@ -75,6 +93,9 @@ func (b *Book) Account(user string) Account {
 // in the future, see [series.dropFuture]. now is in Unix seconds.
 func (b *Book) sum(user string, now int64) *account {
 	sum := new(account)
+	if user == Everybody {
+		sum.Windows = addWindows(nil, b.windows)
+	}
 	for name, a := range b.accounts {
 		if user != Everybody && user != name {
 			continue

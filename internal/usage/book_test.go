@@ -162,7 +162,7 @@ func TestByModel(t *testing.T) {
 	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Model != "model-00" || a.ByModel[0].Requests != 1 {
 		t.Fatalf("%+v", a.ByModel)
 	}
-	if other := a.ByModel[maxModels]; other.Model != otherModel || other.Requests != 5 {
+	if other := a.ByModel[maxModels]; other.Model != otherName || other.Requests != 5 {
 		t.Errorf("the others: %+v", other)
 	}
 }

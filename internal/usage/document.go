@@ -15,6 +15,7 @@ type document struct {
 	quota.Header
 	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
+	Windows  []*window           `json:"windows,omitempty"`
 	Entries  []Entry             `json:"entries"` // the newest first
 }
 
@@ -29,6 +30,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 		Header:   quota.NewHeader(),
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
+		Windows:  addWindows(nil, b.windows),
 		Entries:  b.newestEntries(func(*Entry) bool { return true }),
 	}
 	for user, a := range b.accounts {
@@ -57,6 +59,7 @@ func (b *Book) Restore(content []byte) error {
 			b.account(user).add(a, now)
 		}
 	}
+	b.windows = addWindows(b.windows, d.Windows)
 	older := append(b.newestEntries(func(*Entry) bool { return true }), d.Entries...)
 	b.entries, b.refused = nil, nil
 	for _, e := range slices.Backward(older) {

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -36,7 +37,12 @@ type Record struct {
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
 	NotStored   string             // what could not be stored, as in the header X-Codex-Not-Stored; empty: nothing
+	Meter       string             // the limit id of the plan's meter that counted the turn; empty: not known
+	Windows     []PlanWindow       // the windows of that meter, as last told
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
 	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice
 }
+
+// keyName is the name under which the turn counts for its key: the user's if the key has no id.
+func (r *Record) keyName() string { return cmp.Or(r.Key, r.User) }

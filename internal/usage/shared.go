@@ -23,10 +23,11 @@ type Shared struct {
 	storeMu sync.Mutex // held while a batch is stored
 
 	mu        sync.Mutex
-	pending   *Book // the turns that are in no batch yet
-	batch     *Book // the turns that are being stored; stored accounts are removed from it
-	batchID   int64 // when the batch was made, in Unix microseconds
-	isWaiting bool  // Store will be called soon
+	pending   *Book     // the turns that are in no batch yet
+	batch     *Book     // the turns that are being stored; stored accounts are removed from it
+	batchID   int64     // when the batch was made, in Unix microseconds
+	isWaiting bool      // Store will be called soon
+	windows   []*window // of all nodes, as last read or stored
 }
 
 const (
@@ -50,6 +51,19 @@ func (s *Shared) Add(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.Add(r)
+	s.storeSoon()
+}
+
+// Observe counts what a provider has just said about the windows of a login.
+func (s *Shared) Observe(windows []PlanWindow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending.Observe(windows)
+	s.storeSoon()
+}
+
+// storeSoon calls Store after storeInterval, unless it will be called anyway. s.mu is held.
+func (s *Shared) storeSoon() {
 	if !s.isWaiting {
 		s.isWaiting = true
 		time.AfterFunc(storeInterval, func() {
@@ -140,10 +154,31 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 		sum.Batches[s.nodeID] = s.batchID
 		text, _ := json.Marshal(sum) // cannot fail for counts
 		found, _, err := s.call(ctx, append([]any{user, stored, text, maxEntries}, entries...)...)
-		if err != nil || found == stored { // no other node has changed the account, so the script has stored sum
+		if err != nil {
 			return err
 		}
+		if found == stored { // no other node has changed the account, so the script has stored sum
+			s.keepWindows(user, sum.account)
+			return nil
+		}
 	}
+}
+
+// keepWindows keeps the windows of an account that nobody will change, for Capacity.
+func (s *Shared) keepWindows(user string, a *account) {
+	if user == Everybody {
+		s.mu.Lock()
+		s.windows = a.Windows
+		s.mu.Unlock()
+	}
+}
+
+// Capacity returns what [Book.Capacity] returns, for the turns of all nodes. It asks nobody: what it knows
+// is from this node's last call of Store or Account.
+func (s *Shared) Capacity(w PlanWindow) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return capacity(s.windows, &w)
 }
 
 // read returns the account of a user in Redis, without parts in the future, and its text there. now is the
@@ -179,6 +214,9 @@ func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	a, _, now, err := s.read(ctx, user)
+	if err == nil {
+		s.keepWindows(user, a.account)
+	}
 	return a.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
