@@ -34,6 +34,7 @@ func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 		a.reserved -= a.reservedByTurn[o.Turns[0]]
 		delete(a.reservedByTurn, o.Turns[0])
 		a.count(k, Tokens, o.N, now)
+		a.count(k, PlanShare, o.Cost, now)
 	}
 	r.Remaining = a.remaining(k, now)
 	return r, nil
@@ -43,6 +44,9 @@ func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 // outputTokens for the output, and returns outputTokens.
 func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err error) {
 	if err := a.checkLimits(k, Requests, 1, now); err != nil {
+		return 0, err
+	}
+	if err := a.checkLimits(k, PlanShare, 1, now); err != nil {
 		return 0, err
 	}
 	turns := int64(len(o.Turns))
@@ -151,9 +155,9 @@ func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time 
 
 func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
 	for _, limit := range k.Limits {
-		if limit.Unit == unit {
+		if part := limit.Window.partAt(now); limit.Unit == unit && part >= limit.Window.oldestPart(now) {
 			m := measure{unit, limit.Window}
-			a.used[m] = a.used[m].update(limit.Window, now).add(limit.Window.partAt(now), n)
+			a.used[m] = a.used[m].update(limit.Window, now).add(part, n)
 		}
 	}
 }
@@ -163,15 +167,26 @@ type State struct {
 	Limit
 	Used   int64     // including reserved tokens
 	Resets time.Time // when the whole limit is free again if nothing more is used; zero: the whole limit is free now
+	Share  int64     // of a PlanShare: Max in thousandths of the window, see [Key.PlanShare]
 }
 
 // Remaining returns how much of the limit is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
+// Shown returns Max and Used as clients are told of them: those of a PlanShare in percent of the window.
+func (s State) Shown() (limit, used float64) {
+	limit, used = float64(s.Max), float64(s.Used)
+	if s.Unit == PlanShare {
+		limit, used = float64(s.Share)/10, math.Round(float64(s.Share)*used/limit)/10
+	}
+	return limit, used
+}
+
 func (a *account) states(k *Key, now time.Time) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
 		states[i] = a.state(limit, now)
+		states[i].Share = k.PlanShare
 	}
 	return states
 }

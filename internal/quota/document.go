@@ -2,8 +2,10 @@ package quota
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,8 +27,8 @@ type document struct {
 	Accounts map[string]map[measure]counts `json:"accounts"` // by the names of the accounts, see Key.Account
 }
 
-// String returns the measure as it is stored, such as "tokens 5h".
-func (m measure) String() string { return string(m.unit) + " " + m.window.String() }
+// String returns the measure as it is stored, such as "tokens 5h" or "plan_share 1795891065 5h codex".
+func (m measure) String() string { return string(m.unit) + " " + m.window.id() }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (m measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
@@ -34,10 +36,18 @@ func (m measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (m *measure) UnmarshalText(text []byte) (err error) {
 	unit, window, _ := strings.Cut(string(text), " ")
-	if m.unit = Unit(unit); m.unit != Requests && m.unit != Tokens {
-		return fmt.Errorf("the unit %.64q is unknown", unit)
+	switch m.unit = Unit(unit); m.unit {
+	case Requests, Tokens:
+		m.window, err = ParseWindow(window)
+	case PlanShare:
+		ends, name, _ := strings.Cut(window, " ")
+		if m.window.name = name; name == "" {
+			return errors.New("a window of a plan has no name")
+		}
+		m.window.ends, err = strconv.ParseInt(ends, 10, 64)
+	default:
+		err = fmt.Errorf("the unit %.64q is unknown", unit)
 	}
-	m.window, err = ParseWindow(window)
 	return err
 }
 

@@ -22,15 +22,17 @@ func TestRestart(t *testing.T) {
 			return NewLimits(ledger, 0, false), stop
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 100, calendar(t, month)}}}
+		shares := []Limit{{PlanShare, 100, PlanWindow("5h codex", time.Now().Add(time.Minute))}}
 		l, stop := start(file)
 		admitted(l, k, 3)
 		g, err := reserve(t, l, k, 30)
 		must.OK(t, err)
+		g.Charge(30, shares)
 		g.Close(20)
 		stop()
 
 		l, stop = start(file)
-		if s := statesOf(l, k); s[0].Used != 4 || s[1].Used != 20 {
+		if s := statesOf(l, k.with(shares)); s[0].Used != 4 || s[1].Used != 20 || s[2].Used != 30 {
 			t.Fatalf("after an exit: %+v", s)
 		}
 		if got := admitted(l, k, 5); got != 5 {
@@ -51,18 +53,26 @@ func TestRestart(t *testing.T) {
 		if s := statesOf(l, k); s[0].Used != 10 || s[1].Used != 50 {
 			t.Errorf("after a kill: %+v", s)
 		}
+		time.Sleep(time.Minute)
+		admitted(l, k, 1)
+		if d, _ := l.engine.(*Ledger).Document(0); len(d.(*document).Accounts["k"]) != 2 {
+			t.Errorf("a window that has ended is stored: %+v", d)
+		}
 	})
 }
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"id":"x","at":1,"accounts":{"k":{"requests 1m":[[1,2]],"tokens day":[[-5,7],[9223372036854775807,1]]}}}`))
+	f.Add([]byte(`{"version":1,"id":"x","at":1,"accounts":{"k":{"plan_share 4102444800 5h codex":[[0,2]],"plan_share 1 7d codex":[[3,4]],"plan_share -5  ":[[0,1]]}}}`))
 	f.Add([]byte(`{"version":1,"accounts":{"k":null,"":{"tokens month":null}}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		ledger := NewLedger(time.Now)
 		if ledger.Restore(content) != nil {
 			return
 		}
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}}}
+		k := &Key{Account: "k", Limits: []Limit{
+			{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}, {PlanShare, 1, PlanWindow("5h codex", time.Unix(4102444800, 0))},
+		}}
 		l := NewLimits(ledger, 0, false)
 		_ = begin(l, k)
 		statesOf(l, k)

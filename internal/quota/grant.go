@@ -17,8 +17,10 @@ type Grant struct {
 	untaken      int64 // reserved tokens that Take has not returned yet
 	spent        bool  // the last Take or Raise has reached a limit
 	engineFailed bool  // an operation on the engine has failed, so no other is tried; Limits.Settle counts later
-	isCounted    bool  // Close must count the tokens of the turn: a limit of tokens applies, and Reserve (perhaps by failOpen) has allowed the turn
+	isCounted    bool  // Close must count the turn: a limit of tokens or a share of a plan applies, and Reserve (perhaps by failOpen) has allowed the turn
 	closed       bool
+	cost         int64   // see Charge
+	shares       []Limit // see Charge
 }
 
 // LimitsTokens reports whether the key has a limit of tokens. For a nil Grant, it reports false.
@@ -33,7 +35,7 @@ func (g *Grant) Take(n int) (got int) {
 		return 0
 	}
 	if g.untaken == 0 {
-		result, ok := g.do(Op{Kind: Take, N: int64(n)})
+		result, ok := g.do(g.request.key, Op{Kind: Take, N: int64(n)})
 		if !ok {
 			return n
 		}
@@ -59,7 +61,7 @@ func (g *Grant) Raise(n int64) bool {
 		return true
 	}
 	more := max(0, n-g.reserved)
-	result, ok := g.do(Op{Kind: Raise, N: more})
+	result, ok := g.do(g.request.key, Op{Kind: Raise, N: more})
 	if !ok {
 		return true
 	}
@@ -69,12 +71,12 @@ func (g *Grant) Raise(n int64) bool {
 }
 
 // do runs an operation of the turn on the engine, unless an earlier one has failed.
-func (g *Grant) do(o Op) (r Result, ok bool) {
+func (g *Grant) do(k *Key, o Op) (r Result, ok bool) {
 	if g.engineFailed {
 		return r, false
 	}
 	o.Turns, o.Held = []string{g.id}, g.reserved
-	r, err := g.request.do(context.Background(), o) // Engine.Do ends within seconds by itself
+	r, err := g.request.do(context.Background(), k, o) // Engine.Do ends within seconds by itself
 	g.engineFailed = err != nil
 	return r, err == nil
 }
@@ -84,6 +86,14 @@ func (g *Grant) Spent() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.spent
+}
+
+// Charge sets what the turn has cost, for Close to count in each of the shares: the limits of
+// [PlanShare] of the login that has served the turn.
+func (g *Grant) Charge(cost int64, shares []Limit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cost, g.shares = max(0, cost), shares
 }
 
 // Close ends the turn, so that another turn may start. It counts the used tokens of the turn, and
@@ -99,8 +109,11 @@ func (g *Grant) Close(used int64) {
 	if !g.isCounted {
 		return
 	}
-	o := Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved}
-	if _, ok := g.do(o); !ok { // Settle counts later, after earlier operations that have failed, such as an Undo
-		g.request.limits.settleLater(g.request.key, o)
+	k, o := g.request.key.with(g.shares), Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved, Cost: g.cost}
+	if !k.hasLimit(Tokens) && (len(g.shares) == 0 || g.cost == 0) {
+		return
+	}
+	if _, ok := g.do(k, o); !ok { // Settle counts later, after earlier operations that have failed, such as an Undo
+		g.request.limits.settleLater(k, o)
 	}
 }

@@ -274,7 +274,7 @@ func TestConcurrency(t *testing.T) {
 // reserve returns the grant of a turn with an input, or nil if it is refused.
 func reserve(t testing.TB, l *Limits, k *Key, input int64) (*Grant, error) {
 	t.Helper()
-	r := &Request{limits: l, key: k}
+	r := &Request{limits: l, key: k, lastKey: k}
 	grants, err := r.Acquire(1)
 	must.OK(t, err)
 	if err := r.Reserve(context.Background(), grants, input); err != nil {
@@ -431,7 +431,7 @@ func begin(l *Limits, k *Key) error {
 func statesOf(l *Limits, k *Key) []State { return l.States(context.Background(), []*Key{k})[0] }
 
 func acquire(l *Limits, k *Key, turns int) ([]*Grant, error) {
-	return (&Request{limits: l, key: k}).Acquire(turns)
+	return (&Request{limits: l, key: k, lastKey: k}).Acquire(turns)
 }
 
 func reserveAll(grants []*Grant, input int64) error {
@@ -493,4 +493,53 @@ func TestWindows(t *testing.T) {
 	if _, err := ParseWindow("year"); err == nil {
 		t.Error("a window of a year")
 	}
+}
+
+// TestShareOfPlan uses up a key's share of a window. A request is refused until the window ends, even if more
+// than the share was used, and also if the provider begins a new window early. What is charged after a
+// window's end, or while nobody knows what it allows, refuses nothing.
+func TestShareOfPlan(t *testing.T) {
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", PlanShare: 200}
+		shares := func(most int64, ends time.Time) []Limit {
+			return []Limit{{PlanShare, most, PlanWindow("5h codex", ends)}}
+		}
+		turn := func(shares []Limit, cost int64) error {
+			t.Helper()
+			r, err := l.Begin(k)
+			must.OK(t, err)
+			grants, err := r.Acquire(1)
+			must.OK(t, err)
+			if err = r.Reserve(t.Context(), grants, 5, shares...); err == nil {
+				grants[0].Charge(cost, shares)
+			}
+			grants[0].Close(7)
+			return err
+		}
+		end := c.now.Add(5 * time.Hour)
+		must.OK(t, turn(shares(NoLimit, end), 300))
+		must.OK(t, turn(shares(1000, end), 690))
+		must.OK(t, turn(nil, 50)) // the windows are not known
+		must.OK(t, turn(shares(1000, end), 40))
+		c.move(5*time.Hour - time.Second)
+		err := turn(shares(1000, end), 1)
+		if e, ok := errors.AsType[*ExceededError](err); !ok || e.Used != 1030 || !e.Resets.Equal(end) {
+			t.Fatalf("%+v", err)
+		}
+		must.OK(t, turn(shares(1031, end), 0)) // the window was found to allow more, or others lend
+		s := statesOf(l, k.with(shares(1000, end)))[0]
+		if limit, used := s.Shown(); limit != 20 || used != 20.6 || !s.Resets.Equal(end) {
+			t.Errorf("shown %v of %v until %s", used, limit, s.Resets)
+		}
+		early := c.now.Add(4 * time.Hour)
+		must.OK(t, turn(shares(1000, early), 1000))
+		if turn(shares(1000, early), 1) == nil {
+			t.Error("the share of the next window cannot be used up")
+		}
+		c.move(time.Second)
+		must.OK(t, turn(shares(1000, end), 5000)) // this node does not know yet that it has ended
+		if s := statesOf(l, k.with(shares(1000, end)))[0]; s.Used != 0 {
+			t.Errorf("%d are used of a window that has ended", s.Used)
+		}
+	})
 }

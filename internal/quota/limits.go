@@ -21,9 +21,15 @@ type Unit string
 const (
 	Requests Unit = "requests"
 	Tokens   Unit = "tokens" // of the input and the output
+	// PlanShare counts what turns have cost in a window of the plan of the login that has served them.
+	// A Key has none of these limits in Limits: [Request.Reserve] and [Grant.Charge] get them.
+	PlanShare Unit = "plan_share"
 )
 
-// Limit allows at most Max requests or tokens in a window.
+// NoLimit is the Max of a PlanShare that only counts, since it is not known what the whole window allows.
+const NoLimit = 1 << 50
+
+// Limit allows at most Max requests, tokens or costs in a window.
 type Limit struct {
 	Unit   Unit
 	Max    int64 // above 0
@@ -38,6 +44,18 @@ type Key struct {
 	Models        []string // the models that the key may use, as clients name them; nil: all
 	MaxConcurrent int      // how many turns may run at the same time; 0: any number
 	Limits        []Limit  // no two of the same unit and window
+	PlanShare     int64    // thousandths of each window of a plan that the key may use; 0: all
+	Lends         bool     // other keys may use what this key leaves of its PlanShare
+}
+
+// with returns the key with more limits.
+func (k *Key) with(shares []Limit) *Key {
+	if len(shares) == 0 {
+		return k
+	}
+	more := *k
+	more.Limits = slices.Concat(k.Limits, shares)
+	return &more
 }
 
 // Allows reports whether the key may use a model. A nil key may use all models.
@@ -70,10 +88,10 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // changes nothing
-	Reserve Kind = "reserve" // counts a request; reserves N tokens and up to Ahead more for each turn; fails if a limit of requests is reached, or if fewer than N+1 tokens are left for each turn
+	Reserve Kind = "reserve" // counts a request; reserves N tokens and up to Ahead more for each turn; fails if a limit of requests or a share of a plan is reached, or if fewer than N+1 tokens are left for each turn
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
-	Settle  Kind = "settle"  // counts N tokens that a turn has used, and frees its reserved tokens
+	Settle  Kind = "settle"  // counts N tokens and the Cost of a turn, and frees its reserved tokens
 	Undo    Kind = "undo"    // takes back a Reserve whose result is not known, and which may still arrive; a [Ledger] needs none
 )
 
@@ -84,6 +102,7 @@ type Op struct {
 	N     int64    // a number of tokens, see the kinds
 	Held  int64    // tokens that are reserved for the turn already
 	Ahead int64    // a number of tokens for each turn, see Reserve
+	Cost  int64    // what a turn has cost in the windows of a plan, see Settle
 	// ID identifies a request. At is when its Reserve began, on the clock of this node.
 	ID string
 	At time.Time

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,13 +38,17 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 	if o.Kind == Undo { // the script needs to know how long ago the Reserve began
 		o.N = r.now().Sub(o.At).Microseconds()
 	}
-	args := []any{string(o.Kind), o.newID(), o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}
+	args := []any{string(o.Kind), o.newID(), o.N, o.Held, o.Ahead + o.Cost, r.reservationTime.Milliseconds(), len(o.Turns)}
 	for _, turn := range o.Turns {
 		args = append(args, turn)
 	}
 	for _, l := range k.Limits {
 		w := l.Window
-		args = append(args, string(l.Unit), w.String(), l.Max, w.partLength().Microseconds(), w.period, w.keepTime().Milliseconds())
+		period := w.period
+		if w.name != "" {
+			period = strconv.FormatInt(w.ends*1e6, 10)
+		}
+		args = append(args, string(l.Unit), w.id(), l.Max, w.partLength().Microseconds(), period, w.keepTime().Milliseconds())
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -21,6 +21,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// planLimits returns shares of some windows of a plan. Their limits change as more is known of the windows.
+func planLimits(random *rand.Rand, ends []time.Time) (shares []Limit) {
+	for i, end := range ends {
+		if random.IntN(4) > 0 {
+			shares = append(shares, Limit{PlanShare, 1 + random.Int64N(3000), PlanWindow([]string{"5h codex", "7d codex"}[i], end)})
+		}
+	}
+	return shares
+}
+
 // TestSameResults does random operations with both engines at random times: they answer the same.
 func TestSameResults(t *testing.T) {
 	server := redisserver.Start(t)
@@ -42,7 +52,13 @@ func TestSameResults(t *testing.T) {
 			}
 		}
 		var turns []string
+		base := k
+		ends := []time.Time{c.Now().Add(5 * time.Hour), c.Now().Add(7 * 24 * time.Hour)} // of the windows of a plan
 		for i := range 200 {
+			k = base.with(planLimits(random, ends))
+			if j := random.IntN(2); random.IntN(8) == 0 && !ends[j].After(c.Now()) { // otherwise the next window is not known yet
+				ends[j] = c.Now().Add(time.Duration(1+random.Int64N(int64(20*24*time.Hour)/1e9)) * time.Second)
+			}
 			o := Op{Kind: []Kind{Look, Reserve, Reserve, Reserve, Take, Raise, Settle}[random.IntN(7)], N: random.Int64N(100)}
 			switch o.Kind {
 			case Reserve:
@@ -58,6 +74,7 @@ func TestSameResults(t *testing.T) {
 				o.Turns = []string{turns[random.IntN(len(turns))]}
 				o.Held = memory.account(k.Account).reservedByTurn[o.Turns[0]]
 				if o.Kind == Settle {
+					o.Cost = random.Int64N(300)
 					turns = slices.DeleteFunc(turns, func(turn string) bool { return turn == o.Turns[0] })
 				}
 			}
@@ -260,8 +277,10 @@ func TestAnswersLost(t *testing.T) {
 	if !g.Raise(200) || statesOf(l, k)[1].Used != 200 {
 		t.Errorf("%+v", statesOf(l, k))
 	}
+	shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", newClock().now.Add(time.Hour))}}
+	g.Charge(70, shares)
 	g.Close(150)
-	if s := statesOf(l, k)[1]; s.Used != 150 {
+	if s := statesOf(l, k.with(shares)); s[1].Used != 150 || s[2].Used != 70 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -493,5 +512,98 @@ func TestNotSent(t *testing.T) {
 	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}}}
 	if err := begin(l, k); !errors.Is(err, ErrUnavailable) || len(l.unsettled) > 0 {
 		t.Errorf("%v, %d are not settled", err, len(l.unsettled))
+	}
+}
+
+// TestNodesShare lets three nodes use up a key's share of two windows at the same time: what the turns have
+// cost is counted exactly, in the windows of the login that served each, and the share is exceeded by no
+// more than the turns that run.
+func TestNodesShare(t *testing.T) {
+	server := redisserver.Cluster(t)
+	const share, mostCost, workers = 20_000, 40, 4
+	k := &Key{Account: "k", PlanShare: 200, MaxConcurrent: workers}
+	end := time.Now().Add(time.Hour)
+	window := func(login string) []Limit {
+		return []Limit{{PlanShare, share, PlanWindow("5h codex "+login, end)}, {PlanShare, NoLimit, PlanWindow("7d codex "+login, end)}}
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	costs := make(map[string]int64)
+	for node := range 3 {
+		l := NewLimits(newRedis(t, server, nil), 256, false)
+		for worker := range workers {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(node), uint64(worker)))
+				for {
+					r, err := l.Begin(k)
+					must.OK(t, err)
+					grants, err := r.Acquire(1)
+					must.OK(t, err)
+					if err := r.Reserve(t.Context(), grants, 20, window("a")...); err != nil {
+						e, ok := errors.AsType[*ExceededError](err)
+						if !ok || e.Limit.Unit != PlanShare || e.Used < share || e.Resets.Sub(end).Abs() > 2*time.Second {
+							t.Errorf("%+v", err)
+						}
+						grants[0].Close(0)
+						return
+					}
+					served, cost := []string{"a", "a", "b"}[random.IntN(3)], random.Int64N(mostCost+1)
+					grants[0].Charge(cost, window(served))
+					grants[0].Close(1)
+					mu.Lock()
+					costs[served] += cost
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	if most := int64(share + 3*workers*mostCost); costs["a"] < share || costs["a"] > most || costs["b"] == 0 {
+		t.Errorf("the turns have cost %v, the share is %d", costs, share)
+	}
+	l := NewLimits(newRedis(t, server, nil), 0, false)
+	for login, cost := range costs {
+		for _, s := range statesOf(l, k.with(window(login))) {
+			if s.Used != cost {
+				t.Errorf("%d are counted in %s, and %d were used", s.Used, s.Window, cost)
+			}
+		}
+	}
+}
+
+// TestShareSettled: a lost answer, an operation that arrives late or a request that is undone changes
+// nothing in what turns have cost, and what an engine could not count is counted later.
+func TestShareSettled(t *testing.T) {
+	for _, how := range []string{"lost", "late", "never"} {
+		for _, open := range []bool{false, true} {
+			engine, n := openNetwork(t, redisserver.Start(t))
+			l, k := NewLimits(engine, 0, open), &Key{Account: "k", PlanShare: 200}
+			shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", time.Now().Add(time.Hour))}}
+			begin := func() (*Grant, error) {
+				r, err := l.Begin(k)
+				must.OK(t, err)
+				grants, err := r.Acquire(1)
+				must.OK(t, err)
+				return grants[0], r.Reserve(t.Context(), grants, 100, shares...)
+			}
+			first, err := begin()
+			must.OK(t, err)
+			n.how = how
+			second, err := begin()
+			if open != (err == nil) {
+				t.Error(err)
+			}
+			for _, g := range []*Grant{first, second} {
+				g.Charge(300, shares)
+				g.Close(50)
+			}
+			n.how = ""
+			l.Settle(t.Context())
+			n.deliver()
+			want := map[bool]int64{false: 300, true: 600}[open]
+			if s := statesOf(l, k.with(shares)); s[0].Used != want || len(l.unsettled) > 0 {
+				t.Errorf("%s, open %t: %+v, %d are not settled", how, open, s, len(l.unsettled))
+			}
+		}
 	}
 }

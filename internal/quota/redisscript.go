@@ -5,7 +5,8 @@ import "github.com/redis/go-redis/v9"
 // operateText is a script that does an [Op] as account.apply does, by the clock of Redis. An
 // account has these keys:
 //
-//	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
+//	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window; those of
+//	                                     windows of a plan have the time of the window's end, too
 //	<account>held                        a hash: for the id of a turn, its reserved tokens and when
 //	                                     they expire
 //	<account>op:<id>                     what became of an operation in the last hour: the time at
@@ -18,8 +19,8 @@ import "github.com/redis/go-redis/v9"
 // back, counts dated after now move to the current part. The script also works if the memory of
 // Redis is full.
 //
-// The arguments are, in this order: the kind; see [Op.newID]; N; Held; Ahead; the time (ms)
-// for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each limit: the
+// The arguments are, in this order: the kind; see [Op.newID]; N; Held; Ahead, or the Cost
+// of a Settle; the time (ms) for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each limit: the
 // unit; the window; Max; the length of a part (microseconds); the period, or ""; the time (ms) for
 // which counts are kept. The answer has: the unit whose limit would be exceeded, or ""; the tokens
 // that each turn got; the time; the sum of the account's reserved tokens; for each limit, its parts
@@ -48,7 +49,8 @@ local limits = {}
 for i = 8 + turns, #ARGV, 6 do
 	local l = {unit = ARGV[i], key = base .. ARGV[i] .. ':' .. ARGV[i + 1], most = tonumber(ARGV[i + 2]), part = tonumber(ARGV[i + 3]), keep = ARGV[i + 5], parts = {}, used = 0, gone = {}}
 	l.at = math.floor(now / l.part)
-	l.oldest = ARGV[i + 4] == '' and l.at - 20 or began(ARGV[i + 4]) / l.part
+	local ends = tonumber(ARGV[i + 4])
+	l.oldest = ends and (now < ends and 0 or 1) or ARGV[i + 4] == '' and l.at - 20 or began(ARGV[i + 4]) / l.part
 	local all = redis.call('HGETALL', l.key)
 	for j = 1, #all, 2 do
 		local part, count = tonumber(all[j]), tonumber(all[j + 1])
@@ -134,6 +136,8 @@ elseif kind == 'reserve' and turns > 0 and holds[turn] then
 elseif kind == 'reserve' then
 	if exceeds('requests', 1) then
 		exceeded = 'requests'
+	elseif exceeds('plan_share', 1) then
+		exceeded = 'plan_share'
 	elseif turns > 0 and exceeds('tokens', turns * (n + 1)) then
 		exceeded = 'tokens'
 	else
@@ -157,6 +161,7 @@ elseif kind == 'settle' then
 	held = held - (holds[turn] or 0)
 	redis.call('HDEL', base .. 'held', turn)
 	count('tokens', math.max(0, n - counted), now)
+	count('plan_share', tonumber(ARGV[5]), now)
 end
 
 local view = {exceeded, got, now, held}

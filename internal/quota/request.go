@@ -68,6 +68,7 @@ type Request struct {
 	refusedStates []State // set if the request is refused without asking the engine
 
 	mu           sync.Mutex
+	lastKey      *Key      // the key with the shares of the last operation
 	lastSnapshot *snapshot // the counts after the last operation; nil: the engine has returned none
 }
 
@@ -75,7 +76,7 @@ type Request struct {
 // requests has refused another request of the key within refusalTime, and would refuse this one,
 // too, the error is an *ExceededError. The caller then need not read the body of the request.
 func (l *Limits) Begin(k *Key) (*Request, error) {
-	r := &Request{limits: l, key: k}
+	r := &Request{limits: l, key: k, lastKey: k}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, found := l.refusals[k.Account]
@@ -106,22 +107,22 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-func (r *Request) do(ctx context.Context, o Op) (Result, error) {
-	result, err := r.limits.engine.Do(ctx, r.key, o)
-	if result.snapshot != nil {
-		r.mu.Lock()
+func (r *Request) do(ctx context.Context, k *Key, o Op) (Result, error) {
+	result, err := r.limits.engine.Do(ctx, k, o)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastKey = k; result.snapshot != nil {
 		r.lastSnapshot = result.snapshot
-		r.mu.Unlock()
 	}
 	return result, err
 }
 
 // Acquire returns one grant for each of the turns of a request. The caller must close each grant.
-// If the key limits neither its turns nor its tokens, there are no grants. If more than
+// If the key limits neither its turns nor its tokens nor its share of a plan, there are no grants. If more than
 // MaxConcurrent turns of the key would run, the error is a *ConcurrencyError.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.key
-	if k.MaxConcurrent == 0 && !k.hasLimit(Tokens) {
+	if k.MaxConcurrent == 0 && !k.hasLimit(Tokens) && k.PlanShare == 0 {
 		return nil, nil
 	}
 	r.limits.mu.Lock()
@@ -147,24 +148,24 @@ func (l *Limits) releaseTurn(k *Key) {
 
 // Reserve counts the request. In the same step, it reserves tokens for each of its turns: input tokens for
 // the input, and more for the output. grants has one grant for each turn. The error is an *ExceededError
-// if a limit allows no more requests, or if fewer than input+1 tokens are left for each turn; then nothing
-// was counted. If the engine fails, the error is ErrUnavailable or, with failOpen, nil. What the engine
+// if a limit allows no more requests, if one of the shares (the limits of [PlanShare] that apply now) is
+// used up, or if fewer than input+1 tokens are left for each turn; then nothing was counted. If the engine fails, the error is ErrUnavailable or, with failOpen, nil. What the engine
 // may nevertheless have counted, [Limits.Settle] undoes later.
-func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
-	if !r.key.hasLimit(Tokens) {
-		grants = nil
+func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, shares ...Limit) error {
+	k, o := r.key.with(shares), Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
+	if k.hasLimit(Tokens) {
+		for _, g := range grants {
+			o.Turns = append(o.Turns, g.id)
+		}
 	}
-	if len(grants) == 0 && !r.key.hasLimit(Requests) {
-		return nil
+	var result Result
+	var err error
+	if len(o.Turns)+len(shares) > 0 || k.hasLimit(Requests) {
+		result, err = r.do(ctx, k, o)
 	}
-	o := Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
-	for _, g := range grants {
-		o.Turns = append(o.Turns, g.id)
-	}
-	result, err := r.do(ctx, o)
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotSent) { // perhaps only the answer was lost
 		o.Kind = Undo
-		r.limits.settleLater(r.key, o) // later, so that the client need not wait for a second timeout
+		r.limits.settleLater(k, o) // later, so that the client need not wait for a second timeout
 	}
 	failedOpen := r.limits.failOpen && errors.Is(err, ErrUnavailable) // the request is allowed, but not counted
 	if err != nil && !failedOpen {
@@ -173,8 +174,8 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 	}
 	for _, g := range grants {
 		g.mu.Lock()
-		g.isCounted, g.engineFailed = true, failedOpen // in both cases, Close counts the tokens of the turn
-		if !failedOpen {
+		g.isCounted, g.engineFailed = len(o.Turns) > 0 || k.PlanShare > 0, failedOpen // also with failedOpen, Close counts the turn
+		if len(o.Turns) > 0 && !failedOpen {
 			g.reserved, g.untaken = input+result.Granted, result.Granted
 		}
 		g.mu.Unlock()
@@ -189,7 +190,7 @@ func (r *Request) States() []State {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastSnapshot.states(r.limits, r.key)
+	return r.lastSnapshot.states(r.limits, r.lastKey)
 }
 
 // maxLookups is how many keys States looks up at the same time.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,13 +35,20 @@ const (
 // window, so a request or a token counts at most one part longer than the window.
 const partsPerWindow = 20
 
-// Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
-// At the end of a period, the counts begin at 0 again. With a sliding window, the limit applies to
-// any stretch of time that has the length of the window. The zero value is not valid.
+// Window is the time for which a limit applies. It is a period of the calendar, a sliding window, or
+// a window of a plan. At the end of a period, the counts begin at 0 again. With a sliding window, the
+// limit applies to any stretch of time that has the length of the window. A window of a plan ends
+// once; what is counted later is not counted in it. The zero value is not valid.
 type Window struct {
-	period string        // empty: the window slides
-	length time.Duration // of a sliding window; 0 for a period
+	period string        // of the calendar, or empty
+	length time.Duration // of a sliding window, or 0
+	name   string        // of a window of a plan, or empty
+	ends   int64         // when the window of a plan ends, in Unix seconds
 }
+
+// PlanWindow returns a window of a plan. The name, such as "5h codex", tells apart the windows that
+// apply at the same time.
+func PlanWindow(name string, ends time.Time) Window { return Window{name: name, ends: ends.Unix()} }
 
 // ParseWindow reads day, week or month, or a length in the form of [time.ParseDuration].
 func ParseWindow(text string) (Window, error) {
@@ -56,19 +65,30 @@ func ParseWindow(text string) (Window, error) {
 	return Window{length: length}, nil
 }
 
-// String returns the window as it is written in a file of keys.
+// String returns the window as it is written in a file of keys, or the name of a window of a plan.
 func (w Window) String() string {
-	if w.period != "" {
-		return w.period
+	if name := w.period + w.name; name != "" {
+		return name
 	}
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
+}
+
+// id returns what identifies the counts of the window in a store.
+func (w Window) id() string {
+	if w.name != "" {
+		return strconv.FormatInt(w.ends, 10) + " " + w.name
+	}
+	return w.String()
 }
 
 // partLength returns the length of a part, in whole microseconds. A period of the calendar has a whole
 // number of parts.
 func (w Window) partLength() time.Duration {
-	if w.period != "" {
+	switch {
+	case w.period != "":
 		return periods[w.period].part
+	case w.name != "":
+		return math.MaxInt64 / time.Microsecond * time.Microsecond // all times are in part 0
 	}
 	const unit = partsPerWindow * time.Microsecond
 	return (w.length + unit - 1) / unit * time.Microsecond
@@ -76,8 +96,11 @@ func (w Window) partLength() time.Duration {
 
 // keepTime returns how long a store keeps a part's count. No limit needs it after that.
 func (w Window) keepTime() time.Duration {
-	if w.period != "" {
+	switch {
+	case w.period != "":
 		return periods[w.period].keep
+	case w.name != "":
+		return max(0, time.Until(time.Unix(w.ends, 0))) + periods[day].keep // the store may have another clock
 	}
 	return (partsPerWindow + 2) * w.partLength()
 }
@@ -94,10 +117,15 @@ func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64
 
 // oldestPart returns the number of the oldest part that still counts at the time now.
 func (w Window) oldestPart(now time.Time) int64 {
-	if w.period == "" {
+	switch {
+	case w.period != "":
+		return w.partAt(w.periodStart(now, 0))
+	case w.name == "":
 		return w.partAt(now) - partsPerWindow
+	case now.Before(time.Unix(w.ends, 0)):
+		return 0
 	}
-	return w.partAt(w.periodStart(now, 0))
+	return 1 // it has ended: no part counts
 }
 
 // periodStart returns when a calendar period of w begins: with offset 0, the period that contains
@@ -117,10 +145,13 @@ func (w Window) periodStart(t time.Time, offset int) time.Time {
 }
 
 func (w Window) partExpiry(part int64) time.Time {
-	if w.period == "" {
-		return w.partStart(part + partsPerWindow + 1)
+	switch {
+	case w.period != "":
+		return w.periodStart(w.partStart(part), 1)
+	case w.name != "":
+		return time.Unix(w.ends, 0)
 	}
-	return w.periodStart(w.partStart(part), 1)
+	return w.partStart(part + partsPerWindow + 1)
 }
 
 type count struct {
