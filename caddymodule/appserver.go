@@ -42,6 +42,11 @@ type AppServer struct {
 	// it; the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
+	// Whether turns may use the Luna Reserve of the login's plan: when the plan's own limit is spent and the
+	// provider offers it, the model gpt-reserve serves in place of the model of the request, as in Codex's own
+	// terminal. Such an answer has the header X-Codex-Luna-Reserve. Default: false; a spent plan is an error.
+	LunaReserve bool `json:"luna_reserve,omitempty" option:"on|off"`
+
 	// Which threads are kept after their turns.
 	Conversations Conversations `json:"conversations,omitzero"`
 }
@@ -82,8 +87,8 @@ func (a *AppServer) complete() error {
 // placeholder is an error: an empty home would mean the default home, which may have another login.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
-		MaxMemory: max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
-		Client:    codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
+		MaxMemory: max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)), LunaReserve: a.LunaReserve,
+		Client: codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
 	}
 	if cfg.Home, err = option.AbsolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)

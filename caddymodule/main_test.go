@@ -186,7 +186,7 @@ func lease(t testing.TB, h *Handler) (p *appserver.Process, release func()) {
 	t.Helper()
 	l, err := h.pool.Lease()
 	must.OK(t, err)
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	l.Release()
 	release = sync.OnceFunc(done)
 	t.Cleanup(release)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -196,8 +197,8 @@ var (
 	fallbacksReading     = newProcessReading("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
 
 	planReading         = newProcessReading("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
-	usedReading         = newProcessReading("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window")
-	windowResetsReading = newProcessReading("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window")
+	usedReading         = newProcessReading("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window", "limit")
+	windowResetsReading = newProcessReading("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window", "limit")
 	creditsReading      = newProcessReading("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
 
 	loginReading  = newProcessReading("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
@@ -294,7 +295,7 @@ func collectProcess(ch chan<- prometheus.Metric, p *pool.Process) {
 }
 
 func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
-	login := p.Login()
+	login := p.Login().Status()
 	sendState(ch, loginReading, loginstate.States, login.State, p.ID())
 	if login.Cause != "" {
 		send(ch, causeReading, 1, p.ID(), string(login.Cause))
@@ -302,25 +303,27 @@ func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 	if !login.ResetsAt.IsZero() {
 		send(ch, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}
-	if conn := p.Serving(); conn != nil {
-		collectLimits(ch, p.ID(), conn.LastRateLimits())
+	if limits := p.Login().Limits(); limits != nil {
+		collectLimits(ch, p.ID(), limits)
 	}
 }
 
-func collectLimits(ch chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
+func collectLimits(ch chan<- prometheus.Metric, id string, limits *codexrpc.RateLimits) {
 	if limits.Plan != "" {
 		send(ch, planReading, 1, id, usage.Shorten(limits.Plan))
 	}
-	lastName := ""
-	for _, w := range limits.Windows() {
-		name := w.Name()
-		if name == lastName {
-			continue // a registry refuses two values with the same labels
-		}
-		lastName = name
-		send(ch, usedReading, w.UsedPercent, id, name)
-		if !w.ResetsAt.IsZero() {
-			send(ch, windowResetsReading, w.ResetsAt.Unix(), id, name)
+	for i := range limits.Meters {
+		meter, lastName := &limits.Meters[i], ""
+		for _, w := range meter.Windows() {
+			name := w.Name()
+			if name == lastName || w.Over(time.Now()) {
+				continue // a registry refuses two values with the same labels; the use of a window that is over is not known
+			}
+			lastName = name
+			send(ch, usedReading, w.UsedPercent, id, name, usage.Shorten(meter.ID))
+			if !w.ResetsAt.IsZero() {
+				send(ch, windowResetsReading, w.ResetsAt.Unix(), id, name, usage.Shorten(meter.ID))
+			}
 		}
 	}
 	if c := limits.Credits; c != nil && !c.Unlimited {

@@ -175,6 +175,9 @@ func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	if r.Key != "" {
 		enc.AddString("key", r.Key)
 	}
+	if r.CodexModel == codexrpc.ReserveModel {
+		enc.AddBool("luna_reserve", true)
+	}
 	if r.Code != "" {
 		enc.AddString("code", usage.Shorten(string(r.Code)))
 	}

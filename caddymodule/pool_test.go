@@ -201,7 +201,7 @@ func TestLoginsComeBack(t *testing.T) {
 	refused.SignIn(t)
 	must.Happen(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.Asked() > 1 })
 	t.Logf("a login is used %s after somebody has signed in", time.Since(begin).Round(10*time.Millisecond))
-	if state := p.handler.pool.Processes()[1].Login().State; state != loginstate.Fine {
+	if state := p.handler.pool.Processes()[1].Login().Status().State; state != loginstate.Fine {
 		t.Errorf("the login is %s", state)
 	}
 }

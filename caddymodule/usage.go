@@ -123,10 +123,12 @@ func usageError(err error) *apierror.Error {
 	return apierror.UsageUnavailable()
 }
 
-// rateLimits are the limits of a login's plan, as Codex reports them.
+// rateLimits are the limits of a meter of a login's plan, as Codex reports them.
 type rateLimits struct {
-	AppServer string      `json:"app_server"` // its id
-	At        int64       `json:"at"`         // when Codex reported the limits, Unix time in seconds
+	AppServer string      `json:"app_server"`           // its id
+	Limit     string      `json:"limit"`                // the id of the meter, such as "codex", the plan's own
+	Name      string      `json:"limit_name,omitempty"` // of the model that the meter counts; empty for the plan's own
+	At        int64       `json:"at"`                   // when Codex reported the limits, Unix time in seconds
 	Plan      string      `json:"plan,omitempty"`
 	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: accepted, or not known
 	Primary   *rateWindow `json:"primary"`
@@ -153,11 +155,14 @@ func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 		if homes[home] {
 			continue
 		}
-		if limits := p.RateLimits(ctx); limits != nil {
-			homes[home] = true
+		limits := p.RateLimits(ctx, 30*time.Second)
+		if limits == nil {
+			continue
+		}
+		homes[home] = true
+		for _, m := range limits.Meters {
 			found = append(found, rateLimits{
-				p.ID(), limits.At.Unix(), limits.Plan, limits.Reached,
-				newRateWindow(limits.Primary), newRateWindow(limits.Secondary),
+				p.ID(), m.ID, m.Name, limits.At.Unix(), limits.Plan, m.Reached, newRateWindow(m.Primary), newRateWindow(m.Secondary),
 			})
 		}
 	}

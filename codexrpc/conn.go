@@ -24,8 +24,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Conn is one connection to an app-server. All methods are safe for concurrent use.
@@ -54,7 +52,7 @@ type inbox struct {
 
 // serverState is what the app-server has reported.
 type serverState struct {
-	limits          limits
+	limitChanges    atomic.Int64           // see LimitChanges
 	loginChanges    atomic.Uint64          // see LoginChanges
 	hasPlan         atomic.Bool            // see HasPlan
 	signInResult    chan error             // capacity 1: gets the result of the sign-in; nil: the sign-in has succeeded
@@ -212,9 +210,7 @@ func (c *Conn) handleNotification(m message) {
 	}
 	switch m.method {
 	case methodRateLimitsUpdated:
-		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
-			c.server.limits.update(s.Value(), nil, nil)
-		}
+		c.server.limitChanges.Add(1)
 		return
 	case methodAccountUpdated:
 		c.server.loginChanges.Add(1)

@@ -6,32 +6,76 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
-// RateLimits are the limits of the account's plan (RateLimitSnapshot).
+// RateLimits are what the provider says of the limits of a login's plan (GetAccountRateLimitsResponse).
 type RateLimits struct {
-	// Primary and Secondary are windows, for example of five hours and of a week; nil: not known.
-	Primary, Secondary *RateWindow
+	// Meters has the plan's own meter first, then the others by their ids; empty: none is known.
+	Meters []Meter
+	// Account is the id of the account; empty: not known.
+	Account string
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
-	// Reached is the reason why the provider refuses the account's requests now, for example
-	// "rate_limit_reached"; empty: the provider accepts them, or the reason is not known.
-	Reached string
-	// LimitID names the product whose use is limited, for example "codex".
-	LimitID string
-	// Allowed is whether the provider still accepts requests within the plan; nil: not known. If
-	// Allowed and the windows disagree, Allowed is right.
+	// Allowed is whether the provider still accepts requests within the plan's own meter; nil: not known.
+	// If Allowed and the windows disagree, Allowed is right.
 	Allowed *bool
 	// Credits are what the account has bought beyond its plan; nil: not known.
 	Credits *Credits
 	// ResetCredits are the credits that can reset the windows; nil: not known.
 	ResetCredits *ResetCredits
-	// At is when the limits were received; zero: never.
+	// LunaReserve is whether the provider offers the model [ReserveModel] now, since the plan is spent.
+	LunaReserve bool
+	// At is when the limits were received.
 	At time.Time
+}
+
+// ResetSince reports whether a window of some meter has been reset since the limits were received.
+func (l *RateLimits) ResetSince(now time.Time) bool {
+	return slices.ContainsFunc(l.Meters, func(m Meter) bool {
+		return slices.ContainsFunc(m.Windows(), func(w *RateWindow) bool { return w.Over(now) && w.ResetsAt.After(l.At) })
+	})
+}
+
+// PlanMeter is the id of the plan's own meter, which counts each model without a meter of its own.
+const PlanMeter = "codex"
+
+// ReserveModel is the model, and the name of the meter, of the Luna Reserve: some plans serve it when their
+// own meter is spent.
+const ReserveModel = "gpt-reserve"
+
+// Meter counts the use of some models against limits of its own (RateLimitSnapshot).
+type Meter struct {
+	ID string // PlanMeter, or for example "codex_bengalfox"
+	// Name is the name of the model that the meter counts, for example "GPT-5.3-Codex-Spark"; empty for the plan.
+	Name string
+	// Model is another name of that model; empty: there is none.
+	Model string
+	// Primary and Secondary are windows, for example of five hours and of a week; nil: not known.
+	Primary, Secondary *RateWindow
+	// Reached is the reason why the provider refuses the meter's models now, for example
+	// "rate_limit_reached"; empty: the provider accepts them, or the reason is not known.
+	Reached string
+}
+
+// Meter returns the meter that counts a model. It is nil if that is not known.
+func (l *RateLimits) Meter(model string) *Meter {
+	if l == nil || len(l.Meters) == 0 {
+		return nil
+	}
+	for i := range l.Meters {
+		if m := &l.Meters[i]; m.ID != PlanMeter && model != "" && (strings.EqualFold(m.Name, model) || strings.EqualFold(m.Model, model)) {
+			return m
+		}
+	}
+	if l.Meters[0].ID != PlanMeter {
+		return nil
+	}
+	return &l.Meters[0]
 }
 
 // Credits are what an account has bought beyond its plan (CreditsSnapshot).
@@ -48,9 +92,15 @@ type RateWindow struct {
 	ResetsAt    time.Time     // when the window is reset; zero: not known
 }
 
-// Windows returns the windows that are known, Primary first.
-func (l RateLimits) Windows() (known []*RateWindow) {
-	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
+// Over reports whether the window has been reset since its use was told, so that its use is not known now.
+func (w *RateWindow) Over(now time.Time) bool { return !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) }
+
+// Windows returns the windows that are known, Primary first. A nil Meter has none.
+func (m *Meter) Windows() (known []*RateWindow) {
+	if m == nil {
+		return nil
+	}
+	for _, w := range []*RateWindow{m.Primary, m.Secondary} {
 		if w != nil {
 			known = append(known, w)
 		}
@@ -70,90 +120,91 @@ func (w *RateWindow) Name() string {
 	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
 }
 
-// RetryAt returns when the account can be used again: the latest future reset of its spent windows.
-// It is zero if no window is spent, or if no future reset of a spent window is known.
-func (l RateLimits) RetryAt(now time.Time) (at time.Time) {
-	for _, w := range l.Windows() {
-		if w.UsedPercent >= 100 && w.ResetsAt.After(now) && w.ResetsAt.After(at) {
-			at = w.ResetsAt
-		}
-	}
-	return at
-}
-
-// Tightest returns the window with the highest use, or nil if no window is known. It ignores a
-// window whose reset is past, since its new use is not known.
-func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
-	for _, w := range l.Windows() {
-		if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
+// Spent reports whether a window of the meter is used up, and when the meter can be used again: at the
+// latest future reset of these windows; zero: not known. A window that is over does not count.
+func (m *Meter) Spent(now time.Time) (resets time.Time, spent bool) {
+	for _, w := range m.Windows() {
+		if w.UsedPercent < 100 || w.Over(now) {
 			continue
 		}
-		if tightest == nil || w.UsedPercent > tightest.UsedPercent {
-			tightest = w
+		spent = true
+		if w.ResetsAt.After(resets) {
+			resets = w.ResetsAt
 		}
 	}
-	return tightest
+	return resets, spent
 }
 
-// LastRateLimits returns the limits that were reported last. Their At is zero if there are none.
-func (c *Conn) LastRateLimits() RateLimits { return c.server.limits.snapshot() }
-
-// RateLimits asks the app-server, which may ask the provider, for the limits of the account's plan. If the
-// call fails, RateLimits returns the limits of [Conn.LastRateLimits] and the error: a *CallError if the
-// app-server refuses the call, for example because the provider needs no account.
-func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
+// RateLimits asks the app-server, which asks the provider, for the limits of the account's plan. With reserve,
+// the provider also tells of the Luna Reserve, as it does to clients that can use it. Notifications of the
+// app-server say that the limits have changed, see [Conn.LimitChanges]; they do not say reliably which meter.
+// The error is a *CallError if the app-server refuses the call, for example because the provider needs no account.
+func (c *Conn) RateLimits(ctx context.Context, reserve bool) (*RateLimits, error) {
+	var params struct {
+		Reserve bool `json:"supportsLunaReserve,omitempty"`
+	}
+	params.Reserve = reserve
 	var answer struct {
-		RateLimits json.RawMessage `json:"rateLimits"`
-		Allowed    *bool           `json:"ordinaryUsageAllowed"`
-		Resets     json.RawMessage `json:"rateLimitResetCredits"`
-	}
-	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
-	if err == nil {
-		c.server.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
-	}
-	return c.LastRateLimits(), err
-}
-
-type limits struct {
-	mu   sync.Mutex
-	last RateLimits // last.At is zero if no limits are known
-}
-
-// update merges a RateLimitSnapshot into the earlier one if both have the same LimitID: null for
-// the plan, credits or resets keeps the earlier value, and if both windows are null, the windows
-// and Reached stay. Allowed becomes allowed even if that is nil (not known), since the earlier
-// value may be wrong by now. If no value is known at all, nothing changes.
-func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
-	var v struct {
-		Primary, Secondary                      *rateWindow
-		PlanType, RateLimitReachedType, LimitID string
-		Credits                                 *struct {
-			Has       bool `json:"hasCredits"`
-			Unlimited bool
-			Balance   string
+		RateLimits           snapshot
+		RateLimitsByLimitID  map[string]*snapshot
+		OrdinaryUsageAllowed *bool
+		RateLimitResets      json.RawMessage `json:"rateLimitResetCredits"`
+		AccountID            string
+		RateLimitUpsell      struct {
+			BannerType string `json:"banner_type"`
 		}
 	}
-	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is valid JSON; a member of an unexpected type stays empty
-	received := RateLimits{
-		Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
-		Allowed: allowed, Credits: (*Credits)(v.Credits), ResetCredits: resets,
+	var text json.RawMessage
+	if err := c.call(ctx, call{method: methodRateLimitsRead, params: params, result: &text}); err != nil {
+		return nil, err
 	}
-	if received == (RateLimits{}) {
-		return
+	_ = json.Unmarshal(text, &answer) // text is valid JSON; a member of an unexpected type stays empty
+	plan := &answer.RateLimits
+	limits := &RateLimits{
+		Account: answer.AccountID, Plan: plan.PlanType, Allowed: answer.OrdinaryUsageAllowed, Credits: (*Credits)(plan.Credits),
+		ResetCredits: readResetCredits(answer.RateLimitResets), LunaReserve: reserve && answer.RateLimitUpsell.BannerType == "luna_reserve", At: time.Now(),
 	}
-	received.LimitID, received.At = v.LimitID, time.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if earlier := l.last; !earlier.At.IsZero() && earlier.LimitID == received.LimitID {
-		if received.Primary == nil && received.Secondary == nil {
-			received.Primary, received.Secondary, received.Reached = earlier.Primary, earlier.Secondary, earlier.Reached
+	if meter := plan.meter(PlanMeter); len(meter.Windows()) > 0 || meter.Reached != "" {
+		limits.Meters = append(limits.Meters, meter)
+	}
+	for _, id := range slices.Sorted(maps.Keys(answer.RateLimitsByLimitID)) {
+		if further := answer.RateLimitsByLimitID[id]; further != nil && id != plan.id() && id != PlanMeter && len(limits.Meters) < maxMeters {
+			limits.Meters = append(limits.Meters, further.meter(id))
 		}
-		received.Plan = cmp.Or(received.Plan, earlier.Plan)
-		received.Credits = cmp.Or(received.Credits, earlier.Credits)
-		received.ResetCredits = cmp.Or(resets, earlier.ResetCredits)
 	}
-	l.last = received
+	return limits, nil
 }
+
+// LimitChanges returns how often the app-server has said that the limits of the plan have changed.
+func (c *Conn) LimitChanges() int64 { return c.server.limitChanges.Load() }
+
+// maxMeters bounds the meters of a login.
+const maxMeters = 16
+
+// snapshot is the JSON of a Meter (RateLimitSnapshot).
+type snapshot struct {
+	LimitID, LimitName, PlanType, RateLimitReachedType string
+	Primary, Secondary                                 *rateWindow
+	NormalModelSlug                                    string
+	Credits                                            *struct {
+		Has       bool `json:"hasCredits"`
+		Unlimited bool
+		Balance   string
+	}
+}
+
+func (v *snapshot) id() string { return cmp.Or(v.LimitID, PlanMeter) }
+
+func (v *snapshot) meter(id string) Meter {
+	m := Meter{ID: truncate(id, maxMeterName), Name: truncate(v.LimitName, maxMeterName), Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Reached: v.RateLimitReachedType}
+	if v.LimitName != ReserveModel { // the reserve names the model in whose place it serves
+		m.Model = truncate(v.NormalModelSlug, maxMeterName)
+	}
+	return m
+}
+
+// maxMeterName bounds the id and the name of a meter, in bytes.
+const maxMeterName = 100
 
 // maxUnixTime begins the year 10000 in Unix seconds: from then on times cannot be encoded as JSON.
 const maxUnixTime = 253402300800
@@ -179,12 +230,6 @@ func unixTime(seconds int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)
-}
-
-func (l *limits) snapshot() RateLimits {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
 }
 
 const (

@@ -9,109 +9,110 @@ import (
 	"time"
 )
 
-func TestRetryAt(t *testing.T) {
+func TestSpent(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	spent := func(in time.Duration) *RateWindow { return &RateWindow{UsedPercent: 100, ResetsAt: now.Add(in)} }
+	full := func(in time.Duration) *RateWindow { return &RateWindow{UsedPercent: 100, ResetsAt: now.Add(in)} }
 	free := &RateWindow{UsedPercent: 99, ResetsAt: now.Add(time.Hour)}
 	for name, test := range map[string]struct {
-		limits RateLimits
-		want   time.Duration
+		meter *Meter
+		spent bool
+		want  time.Duration
 	}{
-		"unknown":      {RateLimits{}, 0},
-		"free":         {RateLimits{Primary: free, Secondary: free}, 0},
-		"primary":      {RateLimits{Primary: spent(time.Minute), Secondary: free}, time.Minute},
-		"secondary":    {RateLimits{Primary: free, Secondary: spent(2 * time.Minute)}, 2 * time.Minute},
-		"both":         {RateLimits{Primary: spent(time.Minute), Secondary: spent(time.Hour)}, time.Hour},
-		"both, turned": {RateLimits{Primary: spent(time.Hour), Secondary: spent(time.Minute)}, time.Hour},
-		"over":         {RateLimits{Primary: spent(-time.Second), Secondary: spent(0)}, 0},
-		"never told":   {RateLimits{Primary: &RateWindow{UsedPercent: 120}}, 0},
+		"unknown":      {nil, false, 0},
+		"no window":    {&Meter{}, false, 0},
+		"free":         {&Meter{Primary: free, Secondary: free}, false, 0},
+		"primary":      {&Meter{Primary: full(time.Minute), Secondary: free}, true, time.Minute},
+		"secondary":    {&Meter{Primary: free, Secondary: full(2 * time.Minute)}, true, 2 * time.Minute},
+		"both":         {&Meter{Primary: full(time.Minute), Secondary: full(time.Hour)}, true, time.Hour},
+		"both, turned": {&Meter{Primary: full(time.Hour), Secondary: full(time.Minute)}, true, time.Hour},
+		"over":         {&Meter{Primary: full(-time.Second), Secondary: full(0)}, false, 0},
+		"never told":   {&Meter{Primary: &RateWindow{UsedPercent: 120}}, true, 0},
 	} {
-		if at := test.limits.RetryAt(now); at.IsZero() != (test.want == 0) || !at.IsZero() && at.Sub(now) != test.want {
-			t.Errorf("%s: %v", name, at)
+		at, spent := test.meter.Spent(now)
+		if spent != test.spent || at.IsZero() != (test.want == 0) || !at.IsZero() && at.Sub(now) != test.want {
+			t.Errorf("%s: %v, %t", name, at, spent)
 		}
 	}
 }
 
-func TestTightest(t *testing.T) {
+// TestResetSince: a window that was over when it was told has not been reset since.
+func TestResetSince(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	window := func(used float64, resetsIn time.Duration) *RateWindow {
-		return &RateWindow{UsedPercent: used, ResetsAt: now.Add(resetsIn)}
-	}
-	little, much, over := window(10, time.Minute), window(90, time.Hour), window(100, -time.Second)
-	undated := &RateWindow{UsedPercent: 50}
-	for name, test := range map[string]struct {
-		limits RateLimits
-		want   *RateWindow
-	}{
-		"unknown":         {RateLimits{}, nil},
-		"one":             {RateLimits{Secondary: little}, little},
-		"the second":      {RateLimits{Primary: little, Secondary: much}, much},
-		"the first":       {RateLimits{Primary: much, Secondary: little}, much},
-		"equal":           {RateLimits{Primary: little, Secondary: window(10, time.Hour)}, little},
-		"reset since":     {RateLimits{Primary: over, Secondary: little}, little},
-		"both reset":      {RateLimits{Primary: over, Secondary: over}, nil},
-		"without a reset": {RateLimits{Primary: undated, Secondary: little}, undated},
-	} {
-		if got := test.limits.Tightest(now); got != test.want {
-			t.Errorf("%s: %+v", name, got)
+	for resets, want := range map[time.Duration]bool{-2 * time.Hour: false, -time.Minute: true, time.Minute: false} {
+		l := &RateLimits{At: now.Add(-time.Hour), Meters: []Meter{{ID: PlanMeter}, {ID: "x", Secondary: &RateWindow{ResetsAt: now.Add(resets)}}}}
+		if got := l.ResetSince(now); got != want {
+			t.Errorf("%s: %t", resets, got)
 		}
 	}
 }
 
-func update(p *peer, snapshot string) {
-	p.t.Helper()
-	p.notify(methodRateLimitsUpdated, `{"rateLimits":`+snapshot+`}`)
-}
-
-func ask(t *testing.T, c *Conn, p *peer, answer func(heard)) (RateLimits, error) {
+func ask(t *testing.T, c *Conn, p *peer, reserve bool, answer func(heard)) (*RateLimits, error) {
 	t.Helper()
-	var got RateLimits
+	var got *RateLimits
 	done := async(func() (err error) {
-		got, err = c.RateLimits(t.Context())
+		got, err = c.RateLimits(t.Context(), reserve)
 		return err
 	})
 	answer(p.expect(methodRateLimitsRead))
 	return got, <-done
 }
 
+// fourMeters is an answer with the meters in another order, one that nobody names, and members of wrong types.
+const fourMeters = `{"ordinaryUsageAllowed":false,"accountId":"acc-1","rateLimitUpsell":{"banner_type":"luna_reserve"},"rateLimitResetCredits":{"availableCount":2,"credits":null},
+	"rateLimits":{"limitId":"codex","limitName":null,"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":1800000000},
+		"secondary":{"usedPercent":42.5,"windowDurationMins":null,"resetsAt":9223372036854775807},"credits":{"hasCredits":true,"unlimited":false,"balance":"12.50"},"planType":"pro","rateLimitReachedType":"rate_limit_reached"},
+	"rateLimitsByLimitId":{
+		"codex_bengalfox":{"limitId":"codex_bengalfox","limitName":"GPT-5.3-Codex-Spark","normalModelSlug":7,"primary":{"usedPercent":5,"windowDurationMins":300,"resetsAt":1800000001},"secondary":null},
+		"codex":{"limitId":"codex","primary":null},"none":null,
+		"base_model_inference":{"limitName":"gpt-reserve","normalModelSlug":"gpt-6.1-luna","primary":{"usedPercent":24,"windowDurationMins":10080,"resetsAt":1800000002}},
+		"codex_other":{"limitName":"Other","normalModelSlug":"gpt-9"}}}`
+
 func TestRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p, log := dialLogged(t)
 		refuse := func(h heard) { p.refuse(h, -32600, "codex account authentication required to read rate limits") }
 		var refused *CallError
-		if _, err := ask(t, c, p, refuse); !errors.As(err, &refused) {
+		if _, err := ask(t, c, p, false, refuse); !errors.As(err, &refused) {
 			t.Errorf("nothing known: %v", err)
 		}
-		update(p, `{"limitId":"codex","primary":null,"secondary":null,"planType":null,"rateLimitReachedType":null}`)
-		if _, err := ask(t, c, p, refuse); !errors.As(err, &refused) {
-			t.Errorf("nothing told: %v", err)
+		p.notify(methodRateLimitsUpdated, `{"rateLimits":{"limitId":"codex_bengalfox","primary":{"usedPercent":100}}}`)
+		p.notify(methodRateLimitsUpdated, `{}`)
+		got, err := ask(t, c, p, true, func(h heard) {
+			if params := string(h.Params); params != `{"supportsLunaReserve":true}` {
+				t.Errorf("asked with %s", params)
+			}
+			p.answer(h, fourMeters)
+		})
+		if err != nil || c.LimitChanges() != 2 || len(got.Meters) != 4 {
+			t.Fatalf("%+v, %v, %d changes", got, err, c.LimitChanges())
 		}
-		update(p, `{"limitId":"codex","primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":1800000000},"secondary":{"usedPercent":42.5,"windowDurationMins":null,"resetsAt":null},"planType":"plus","rateLimitReachedType":"rate_limit_reached"}`)
-		update(p, `{"limitId":"codex","primary":null,"secondary":null,"planType":null}`) // tells nothing
-		got, err := ask(t, c, p, refuse)
-		if !errors.As(err, &refused) {
-			t.Errorf("something told: %v", err)
-		}
-		if *got.Primary != (RateWindow{100, 5 * time.Hour, time.Unix(1_800_000_000, 0)}) || *got.Secondary != (RateWindow{UsedPercent: 42.5}) {
-			t.Errorf("the windows are %+v, %+v", got.Primary, got.Secondary)
-		}
-		if got.Plan != "plus" || got.Reached != "rate_limit_reached" || got.LimitID != "codex" || !got.At.Equal(time.Now()) {
+		if got.Plan != "pro" || got.Account != "acc-1" || got.Allowed == nil || *got.Allowed || !got.LunaReserve || !got.At.Equal(time.Now()) ||
+			*got.Credits != (Credits{Has: true, Balance: "12.50"}) || got.ResetCredits.Available != 2 {
 			t.Errorf("got %+v", got)
 		}
-		update(p, `{"limitId":"codex","primary":{"usedPercent":1,"windowDurationMins":300,"resetsAt":1800000001},"secondary":null,"planType":null,"rateLimitReachedType":null}`)
-		if got, _ := ask(t, c, p, refuse); got.Primary.UsedPercent != 1 || got.Secondary != nil || got.Plan != "plus" || got.Reached != "" {
-			t.Errorf("after an update: %+v", got)
+		if m := got.Meters[0]; m.ID != PlanMeter || m.Reached != "rate_limit_reached" || *m.Primary != (RateWindow{100, 5 * time.Hour, time.Unix(1_800_000_000, 0)}) || *m.Secondary != (RateWindow{UsedPercent: 42.5}) {
+			t.Errorf("the plan's is %+v", m)
 		}
-		// An answer is the truth, and is kept.
-		got, err = ask(t, c, p, func(h heard) {
-			p.answer(h, `{"rateLimits":{"limitId":"codex","primary":{"usedPercent":7,"windowDurationMins":300,"resetsAt":1800000002},"secondary":null,"planType":"pro"},"rateLimitsByLimitId":null}`)
+		for model, want := range map[string]string{
+			"": PlanMeter, "gpt-6-sol": PlanMeter, "gpt-6.1-luna": PlanMeter, "gpt-5.3-codex-spark": "codex_bengalfox",
+			"GPT-Reserve": "base_model_inference", "gpt-9": "codex_other", "codex_bengalfox": PlanMeter,
+		} {
+			if m := got.Meter(model); m == nil || m.ID != want {
+				t.Errorf("the meter of %q is %+v", model, m)
+			}
+		}
+		if m := (*RateLimits)(nil).Meter("m"); m != nil {
+			t.Errorf("without limits: %+v", m)
+		}
+		got, err = ask(t, c, p, false, func(h heard) {
+			p.answer(h, `{"rateLimits":null,"rateLimitsByLimitId":null,"rateLimitUpsell":{"banner_type":"luna_reserve"}}`)
 		})
-		if again, _ := ask(t, c, p, refuse); err != nil || got.Primary.UsedPercent != 7 || got.Plan != "pro" || *again.Primary != *got.Primary {
-			t.Errorf("read %+v (%v), then %+v", got, err, again)
+		if err != nil || len(got.Meters) != 0 || got.Meter("m") != nil || got.LunaReserve {
+			t.Errorf("nothing told, and no reserve asked for: %+v, %v", got, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.RateLimits(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := c.RateLimits(ctx, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		if got := log.String(); got != "" {
@@ -129,20 +130,6 @@ func TestWindowName(t *testing.T) {
 		if got := (&RateWindow{Window: length}).Name(); got != want {
 			t.Errorf("%s is called %s, want %s", length, got, want)
 		}
-	}
-}
-
-// The permission to use the plan is that of the last answer to a question, and credits stay known.
-func TestAllowed(t *testing.T) {
-	var l limits
-	allowed := true
-	l.update(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`, &allowed, &ResetCredits{Available: 2})
-	if now := l.snapshot(); now.At.IsZero() || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
-		t.Errorf("%+v", now)
-	}
-	l.update(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`, nil, nil)
-	if now := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.ResetCredits.Available != 2 || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
-		t.Errorf("%+v", now)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 // ExplainLimit returns err, the failure of a turn on this instance. If err is a *codexrpc.TurnError about a
-// limit whose end is known, ExplainLimit instead returns a copy with this end as ResetsAt. For a spent plan,
-// the end comes from the known limits, or else from the app-server, which is asked for them, or else from
-// the message. For another limit, it is the end of the last wait that the provider has asked for.
-func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
+// limit whose end is known, ExplainLimit instead returns a copy with this end as ResetsAt. For a spent meter,
+// the end comes from meter, which returns what is known of the meter now, or else from the message. For
+// another limit, it is the end of the last wait that the provider has asked for.
+func (in *Instance) ExplainLimit(ctx context.Context, err error, meter func(context.Context) *codexrpc.Meter) error {
 	var turnErr *codexrpc.TurnError
 	if !errors.As(err, &turnErr) {
 		return err
@@ -22,7 +22,9 @@ func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	var at time.Time
 	switch {
 	case turnErr.Code == codexrpc.CodeUsageLimit:
-		at = in.planResetTime(ctx, turnErr)
+		if at, _ = meter(ctx).Spent(time.Now()); at.IsZero() {
+			at, _ = parseResetTime(turnErr.Message, time.Now())
+		}
 	case turnErr.HTTPStatus == http.StatusTooManyRequests, turnErr.HTTPStatus == http.StatusServiceUnavailable, turnErr.Code == "serverOverloaded":
 		at = in.recentWait(ctx)
 	}
@@ -32,18 +34,6 @@ func (in *Instance) ExplainLimit(ctx context.Context, err error) error {
 	explained := *turnErr
 	explained.ResetsAt = at
 	return &explained
-}
-
-func (in *Instance) planResetTime(ctx context.Context, turnErr *codexrpc.TurnError) time.Time {
-	at := in.conn.LastRateLimits().RetryAt(time.Now())
-	if at.IsZero() {
-		known, _ := in.conn.RateLimits(ctx)
-		at = known.RetryAt(time.Now())
-	}
-	if at.IsZero() {
-		at, _ = parseResetTime(turnErr.Message, time.Now())
-	}
-	return at
 }
 
 // resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07

@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -10,36 +11,30 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestExplainLimit checks that the failure of a spent plan gets its reset from the known limits, or
-// from those that are asked for.
+// TestExplainLimit checks that the failure of a spent plan gets its reset from what is known of the meter.
 func TestExplainLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
-		in := p.Ready()
-		d.last().limits = []string{
-			`"error":{"code":-32600,"message":"no account"}`, `"result":{"rateLimits":{"primary":null}}`,
-			`"result":{"rateLimits":{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}}`,
+	in := new(Instance)
+	unknown := func(context.Context) *codexrpc.Meter { return nil }
+	known := func(context.Context) *codexrpc.Meter {
+		return &codexrpc.Meter{Primary: &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Unix(4_000_000_000, 0)}}
+	}
+	bare := &codexrpc.TurnError{Message: "spent", Code: codexrpc.CodeUsageLimit}
+	for _, err := range []error{nil, codexrpc.ErrClosed, &codexrpc.TurnError{Code: "other"}} {
+		if got := in.ExplainLimit(t.Context(), err, known); got != err {
+			t.Errorf("%v became %v", err, got)
 		}
-		bare := &codexrpc.TurnError{Message: "spent", Code: codexrpc.CodeUsageLimit}
-		for _, err := range []error{nil, codexrpc.ErrClosed, &codexrpc.TurnError{Code: "other"}} {
-			if got := in.ExplainLimit(t.Context(), err); got != err {
-				t.Errorf("%v became %v", err, got)
-			}
-		}
-		for _, what := range []string{"refused", "unknown"} {
-			if got := in.ExplainLimit(t.Context(), bare); got != error(bare) {
-				t.Errorf("%s: %v", what, got)
-			}
-		}
-		for range 2 { // the second time without another question
-			failed, ok := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), bare))
-			if !ok || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
-				t.Errorf("got %+v", failed)
-			}
-		}
-		if n := d.last().called(methodRateLimitsRead); n != 3 {
-			t.Errorf("it was asked %d times", n)
-		}
-	})
+	}
+	if got := in.ExplainLimit(t.Context(), bare, unknown); got != error(bare) {
+		t.Errorf("not known: %v", got)
+	}
+	failed, ok := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), bare, known))
+	if !ok || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
+		t.Errorf("got %+v", failed)
+	}
+	worded := &codexrpc.TurnError{Message: "try again at Nov 23rd, 2099 2:05 PM.", Code: codexrpc.CodeUsageLimit}
+	if failed, ok := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), worded, unknown)); !ok || failed.ResetsAt.Year() != 2099 {
+		t.Errorf("by its words: %+v", failed)
+	}
 }
 
 // TestExplainWait checks that a failure gets the time until which the provider has asked to wait, also
@@ -53,7 +48,7 @@ func TestExplainWait(t *testing.T) {
 			in, failed := new(Instance), time.Now().Add(time.Hour)
 			time.AfterFunc(time.Until(failed.Add(c.asked)), func() { in.wait.Store(&askedWait{time.Now(), time.Now().Add(time.Minute)}) })
 			time.Sleep(time.Until(failed))
-			got, _ := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), &codexrpc.TurnError{HTTPStatus: http.StatusTooManyRequests}))
+			got, _ := errors.AsType[*codexrpc.TurnError](in.ExplainLimit(t.Context(), &codexrpc.TurnError{HTTPStatus: http.StatusTooManyRequests}, nil))
 			if want := failed.Add(c.asked + time.Minute); got.ResetsAt.Equal(want) != c.want || !c.want && !got.ResetsAt.IsZero() {
 				t.Errorf("%s: %v, want %v", name, got.ResetsAt, want)
 			}

@@ -39,6 +39,8 @@ type Config struct {
 	// app-server replaces it. 0: no limit. On Linux the process's own memory counts, without the
 	// pages of files; elsewhere the resident memory counts.
 	MaxMemory int64
+	// LunaReserve is whether the reserve of a spent plan may be used, see [codexrpc.ReserveModel].
+	LunaReserve bool `json:",omitempty"`
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
 
@@ -83,6 +85,9 @@ type times struct {
 	drainLimit   time.Duration      // how long a replaced app-server may finish its turns
 	drainGrace   time.Duration      // how long a replaced app-server runs at least
 }
+
+// LunaReserve returns the setting of the configuration.
+func (p *Process) LunaReserve() bool { return p.cfg.LunaReserve }
 
 // New makes a process that is not started. cfg needs a Command or a Start.
 func New(cfg Config, logger *slog.Logger) *Process {

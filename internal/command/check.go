@@ -90,7 +90,7 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string, chat
 	lease, _ := upstream.Lease() // an upstream of one process does not fail
 	login := lease.Members()[0].Login
 	if failure := process.CheckAccount(ctx, in.Conn()); failure != nil {
-		login.Fail(failure, 0)
+		login.Fail("", failure, 0)
 		fmt.Fprintf(out, "  warning: %s\n", failure.Message)
 	} else {
 		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, in.Conn()))
@@ -122,8 +122,8 @@ func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	limits, _ := conn.RateLimits(ctx) // they are empty if, for example, the login has no plan
-	for _, w := range limits.Windows() {
+	limits, _ := conn.RateLimits(ctx, false) // nil if, for example, the login has no plan
+	for _, w := range limits.Meter("").Windows() {
 		text += fmt.Sprintf("; %g %% of %s used", w.UsedPercent, w.Name())
 	}
 	return text

@@ -122,9 +122,11 @@ store {{$engine}}: {{$store.State}}
   {{.Program}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
 {{- with .Login}}
   login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{at "resets" .ResetsAt}}
+{{- range .Meters}}
+  limit {{.ID}}{{with .Name}} ({{.}}){{end}}{{if .Spent}}: spent{{end}}
 {{- range .Windows}}
-  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{at "resets" .ResetsAt}}
-{{- end}}
+    {{.Window}}: {{printf "%g" .UsedPercent}} % used{{if .Over}}, as last told{{at "was reset" .ResetsAt}}{{else}}{{at "resets" .ResetsAt}}{{end}}
+{{- end}}{{end}}
 {{- with .Credits}}{{if .Has}}
   credits: {{if .Unlimited}}unlimited{{else}}{{.Balance}}{{end}}
 {{- end}}{{end}}

@@ -11,17 +11,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// hasOtherFreeLogin reports whether another login than the given one is free. A login is not free
+// hasOtherFreeLogin reports whether another login than the given one is free for a model. A login is not free
 // while it rests: after a failure, no turn uses it for a while.
-func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
+func (o *Opener) hasOtherFreeLogin(login *loginstate.Login, model string) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
 		return false
 	}
 	defer lease.Release()
-	other, done := lease.Peek()
+	other, done := lease.Peek(model)
 	defer done()
-	return other.Login != login && other.Login.Rests() == nil
+	return other.Login != login && other.Login.Rests(model) == nil
 }
 
 // noPicturesLeft reports whether the login has no pictures left, or can make none at all.
@@ -67,7 +67,7 @@ func startWithOtherLogin(ctx context.Context, t *Turn, f *turnFailure) (started 
 func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Member) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{member.Process}
 	for range lease.Len() {
-		picked, done := lease.Pick(avoid...)
+		picked, done := lease.Pick(t.model, avoid...)
 		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done() // Pick knows no better member, so no other is worth a try
 			return attempt{}, false, cmp.Or(other, picked.Rests)

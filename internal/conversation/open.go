@@ -76,7 +76,7 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	var link Link
 	var lostBy *Threads // has dropped the thread that had the conversation; nil: no thread was dropped
 	var reason Reason
-	member, done, found := lease.Resume(func(all *Threads) bool {
+	member, done, found := lease.Resume(t.model, func(all *Threads) bool {
 		chain := t.historyChain(lease)
 		if chain == nil {
 			return false
@@ -114,7 +114,7 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 // startOnLeastBusy starts the turn on the least busy process. If the turn should avoid the login of
 // that process, startOnLeastBusy prefers a process with another login.
 func (t *Turn) startOnLeastBusy(ctx context.Context, o *opening) error {
-	picked, done := o.lease.Pick()
+	picked, done := o.lease.Pick(t.model)
 	if picked.Rests != nil {
 		done()
 		return picked.Rests // even the best login rests
@@ -153,11 +153,11 @@ func (t *Turn) startOn(ctx context.Context, o *opening, member Member, done func
 func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
 	o := f.opening
 	o.moved = true
-	picked, done := o.lease.Pick(t.current.member.Process)
+	picked, done := o.lease.Pick(t.model, t.current.member.Process)
 	ready, ended := picked.Process.Status().State == appserver.StateReady, errors.Is(f.err, codexrpc.ErrClosed)
 	if ended && !ready {
 		done()
-		picked, done = o.lease.Pick()
+		picked, done = o.lease.Pick(t.model)
 	}
 	if !ended && !ready {
 		done()
@@ -183,13 +183,13 @@ func isGone(err error) bool {
 // openThread opens a thread on member's process. If useSpare is true, it takes a spare thread (started in
 // advance) with the right settings, if there is one. Otherwise it starts a new thread.
 func (t *Turn) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
-	place, err := t.awaitPlace(ctx, member.Process)
+	place, err := t.awaitPlace(ctx, member)
 	if err != nil {
 		return attempt{}, err
 	}
 	plan := t.request.Plan
 	next := attempt{origin: New, member: member, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
-	if plan.Choices == 1 && member.Threads != nil && !plan.Picture {
+	if plan.Choices == 1 && member.Threads != nil && !plan.Picture && !place.Reserve {
 		next.threads = member.Threads
 		t.historyChain(lease) // announce needs the chain, when the plan may be gone
 	}
@@ -222,7 +222,7 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 func (t *Turn) withLease(next attempt, lease Lease, done func()) attempt {
 	t.request.Live.SetProcess(next.member.Process)
 	next.hasOtherLogins, next.onClose = lease.Logins() > 1, done
-	if tried := next.member.Login.Try(); tried != nil {
+	if tried := next.member.Login.Try(next.place.counted(t.model)); tried != nil {
 		next.onClose = func() {
 			tried()
 			done()

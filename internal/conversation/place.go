@@ -21,9 +21,18 @@ type Place struct {
 	Instance     *appserver.Instance // the app-server of the process
 	Conn         *codexrpc.Conn      // of Instance
 	Model        string              // Codex's name of the model
+	Reserve      bool                // Model is the Luna Reserve, in place of the model of the request
 	Instructions prompt.Placement
 	Serial       bool // the provider has refused the model's full form, see allowsParallelCalls
 	OverHTTP     bool // Codex asks the model's provider over HTTP only, not over a WebSocket
+}
+
+// counted returns the model whose meter counts a turn that asks for a model; empty: the default.
+func (p *Place) counted(asked string) string {
+	if p.Reserve {
+		return codexrpc.ReserveModel
+	}
+	return asked
 }
 
 // settings are the parameters of a thread and the place where the thread is started.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
@@ -19,7 +20,7 @@ func TestPlaceStays(t *testing.T) {
 	defer process.Stop()
 	plan := &prompt.Plan{Thread: codexrpc.ThreadStartParams{Model: "known"}}
 	turn := &Turn{opener: &Opener{Instructions: InstructionsReplace}, request: Request{Plan: plan}}
-	place, err := turn.awaitPlace(t.Context(), process)
+	place, err := turn.awaitPlace(t.Context(), Member{Process: process, Login: new(loginstate.Login)})
 	must.OK(t, err)
 	before := place.settings(plan)
 	if before.catalogue == "" || before.provider == "" {

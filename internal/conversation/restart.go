@@ -84,6 +84,18 @@ var remedies = [...]remedy{{
 		return startWithOtherLogin(ctx, t, f)
 	},
 }, {
+	// Such a thread is not kept: the next turn is to use the model again as soon as the plan allows it.
+	name:    "the Luna Reserve of a spent plan",
+	mayHelp: func(t *Turn) bool { return t.current.place.Process.LunaReserve() && !t.current.place.Reserve },
+	fits: func(t *Turn, f *turnFailure) bool {
+		login := t.current.member.Login
+		return f.loginUnusable && !t.current.place.Reserve && login.For(t.model).Reserve && !t.opener.hasOtherFreeLogin(login, t.model)
+	},
+	start: func(ctx context.Context, t *Turn, _ *turnFailure) (bool, error) {
+		t.current.threads = nil
+		return true, t.startOnNewThread(ctx, false)
+	},
+}, {
 	name:    "another login for one that is spent or signed out",
 	mayHelp: func(t *Turn) bool { return t.current.hasOtherLogins },
 	fits:    func(_ *Turn, f *turnFailure) bool { return f.loginUnusable },
@@ -245,7 +257,7 @@ func (t *Turn) recordFailure(failure error) turnFailure {
 	case forbidsModel, f.loginUnusable && loginstate.IsPlainRefusal(e): // if loginUnusable, failure is a TurnError
 		login.RefuseModel(t.model, failure)
 	case f.loginUnusable, f.providerFailed && !t.answered: // with an output, the provider has answered
-		login.Fail(failure, 0)
+		login.Fail(t.current.place.counted(t.model), failure, 0)
 	}
 	return f
 }
@@ -272,7 +284,7 @@ func restartOnNewThread(ctx context.Context, t *Turn, _ *turnFailure) (started b
 // startOnNewThread starts the turn on a new thread of the same process. If overHTTP is true, Codex
 // uses HTTP for that thread instead of a WebSocket to the provider.
 func (t *Turn) startOnNewThread(ctx context.Context, overHTTP bool) error {
-	place, err := t.awaitPlace(ctx, t.current.place.Process)
+	place, err := t.awaitPlace(ctx, t.current.member)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -53,7 +54,7 @@ func TestRemedies(t *testing.T) {
 		"socket overloaded":       {f: turnFailure{err: appserver.ErrSocketOverloaded}, want: []string{"HTTP instead of a WebSocket"}},
 		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
 	} {
-		c.now.place.Process, c.now.place.Instance, c.now.member.Process = process, new(appserver.Instance), process
+		c.now.place.Process, c.now.place.Instance, c.now.member = process, new(appserver.Instance), Member{Process: process, Login: new(loginstate.Login)}
 		s := &Turn{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{HasReasoning: c.history}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {

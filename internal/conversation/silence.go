@@ -34,17 +34,17 @@ func (t *Turn) watchSilence(ctx context.Context) (stop func()) {
 	if !t.current.hasOtherLogins || t.loginSwitches > 0 || firstSign == 0 {
 		return func() {}
 	}
-	opener, conn, thread, login, began := t.opener, t.current.place.Conn, t.current.thread.ID(), t.current.member.Login, time.Now()
+	opener, conn, thread, login, model, began := t.opener, t.current.place.Conn, t.current.thread.ID(), t.current.member.Login, t.model, time.Now()
 	restLogin := func() {
 		opener.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRestTime.String()))
-		login.Fail(errSilent, silentRestTime)
+		login.Fail("", errSilent, silentRestTime)
 	}
 	timer := time.AfterFunc(firstSign, func() {
 		if !conn.Beginning(thread) {
 			return
 		}
 		restLogin()
-		if opener.hasOtherFreeLogin(login) {
+		if opener.hasOtherFreeLogin(login, model) {
 			conn.FailBeginning(thread, errSilent)
 		}
 	})

@@ -135,6 +135,15 @@ func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == R
 // Place returns where the thread runs.
 func (t *Turn) Place() *Place { return &t.current.place }
 
+// Meter returns the meter of the login's plan that counts the turn, as last told; nil: not known.
+func (t *Turn) Meter() *codexrpc.Meter {
+	login := t.current.member.Login
+	if login == nil {
+		return nil
+	}
+	return login.Limits().Meter(t.current.place.counted(t.model))
+}
+
 // Origin returns where the thread comes from.
 func (t *Turn) Origin() Origin { return t.current.origin }
 
@@ -228,6 +237,9 @@ func (o *observer) Consume(outputs []turn.Output) error {
 	return o.Consumer.Consume(outputs)
 }
 
+// freshLimits is how old the limits of a plan may be that explain a failure.
+const freshLimits = 2 * time.Second
+
 // ExplainTimeout bounds the time of each request that asks Codex for details about a failure.
 const ExplainTimeout = 2 * time.Second
 
@@ -240,14 +252,20 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, ExplainTimeout)
 	defer cancel()
-	return t.current.place.Instance.ExplainLimit(ctx, failure)
+	return t.current.place.Instance.ExplainLimit(ctx, failure, func(ctx context.Context) *codexrpc.Meter {
+		member := &t.current.member
+		if member.Plan == nil {
+			return nil
+		}
+		return member.Plan.RateLimits(ctx, freshLimits).Meter(t.current.place.counted(t.model))
+	})
 }
 
 // recordSuccess records, at the first output, that the login works and what the provider accepts.
 func (t *Turn) recordSuccess() {
 	t.answered = true
 	current := &t.current
-	current.member.Login.Worked(t.model)
+	current.member.Login.Worked(current.place.counted(t.model))
 	if current.thread != nil && !current.wasKept() && !current.place.OverHTTP {
 		if process := current.place.Process; current.thread.FellBack() {
 			process.SocketFailed(current.begun)
@@ -333,7 +351,7 @@ func (o *Opener) Chain(lease Lease, r *Request) *Chain {
 // Kept returns about how many tokens the model would read if a request with this plan and chain went on in
 // the kept thread that has the longest part of its history. found is false if there is no such thread.
 func (o *Opener) Kept(ctx context.Context, lease Lease, plan *prompt.Plan, chain *Chain) (tokens int, found bool) {
-	_, _, _ = lease.Resume(func(all *Threads) bool {
+	_, _, _ = lease.Resume(plan.Thread.Model, func(all *Threads) bool {
 		if kept, link := all.find(ctx, chain.Links); !found && kept > 0 {
 			tokens, found = kept, true
 			for _, item := range plan.History[link.Items:] {
@@ -350,7 +368,8 @@ func (o *Opener) Kept(ctx context.Context, lease Lease, plan *prompt.Plan, chain
 
 // awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan
 // names no model, the place has the app-server's default model.
-func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
+func (t *Turn) awaitPlace(ctx context.Context, member Member) (Place, error) {
+	process := member.Process
 	in, err := Connect(ctx, process)
 	if err != nil {
 		return Place{}, err
@@ -370,11 +389,15 @@ func (t *Turn) awaitPlace(ctx context.Context, process *appserver.Process) (Plac
 			return Place{}, err
 		}
 	}
+	reserve := member.Login.For(model).Reserve
+	if reserve {
+		model = codexrpc.ReserveModel
+	}
 	accepts := in.Acceptance()
 	_, refused := accepts.ParallelCalls(model)
 	modelInfo := in.Model(model)
 	return Place{
-		Process: process, Instance: in, Conn: in.Conn(), Model: model,
+		Process: process, Instance: in, Conn: in.Conn(), Model: model, Reserve: reserve,
 		Instructions: prompt.Placement{
 			Append: t.opener.Instructions == InstructionsAppend ||
 				t.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),

@@ -13,7 +13,7 @@ type severalThreads struct {
 	all []*Threads
 }
 
-func (l severalThreads) Resume(claim func(*Threads) bool) (Member, func(), bool) {
+func (l severalThreads) Resume(_ string, claim func(*Threads) bool) (Member, func(), bool) {
 	for _, threads := range l.all {
 		if claim(threads) {
 			return Member{}, func() {}, true

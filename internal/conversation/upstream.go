@@ -16,9 +16,10 @@ type Member struct {
 	Process *appserver.Process
 	Login   *loginstate.Login // several members may have the same login
 	Threads *Threads          // nil: the member keeps no threads
-	// Plan waits for the limits of the login's plan until ctx ends; nil: they are not known.
+	// Plan asks for the limits of the login's plan, if the last answer is older than maxAge, and waits for the
+	// answer until ctx ends. It returns what the Login knows then. Nil: nobody can be asked.
 	Plan interface {
-		RateLimits(ctx context.Context) *codexrpc.RateLimits
+		RateLimits(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits
 	}
 	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
@@ -29,17 +30,17 @@ type Member struct {
 // Lease gives a request access to the app-servers (the members), so that it can pick one. Until
 // Release is called, a reload of the configuration stops none of them.
 type Lease interface {
-	// Pick returns the member for one turn: the least busy member that is ready, or any member if
+	// Pick returns the member for one turn with a model: the least busy member that is ready, or any member if
 	// none is ready. avoid are processes that have just failed; Pick returns one of them only if
 	// there is no other. The turn must call done when its thread is kept or unloaded. Until then
 	// the process counts as in use, even after Release.
-	Pick(avoid ...*appserver.Process) (picked Member, done func())
+	Pick(model string, avoid ...*appserver.Process) (picked Member, done func())
 	// Peek returns what Pick would return now, for a caller that starts no turn. The caller must call done.
-	Peek() (best Member, done func())
-	// Resume passes the Threads of one member after another to claim. When claim returns true, Resume
+	Peek(model string) (best Member, done func())
+	// Resume passes the Threads of one member after another to claim, for a turn with a model. When claim returns true, Resume
 	// returns this member, and the turn must call done, as after Pick. If claim never returns true, found
 	// is false and done is nil.
-	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
+	Resume(model string, claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
 	// Logins returns how many logins the members have, at least one; several members may share a login.
@@ -92,11 +93,11 @@ type sole struct {
 
 func (s *sole) Lease() (Lease, error) { return s, nil }
 
-func (s *sole) Pick(...*appserver.Process) (Member, func()) { return s.Members()[0], func() {} }
+func (s *sole) Pick(string, ...*appserver.Process) (Member, func()) { return s.Members()[0], func() {} }
 
-func (s *sole) Peek() (Member, func()) { return s.Pick() }
+func (s *sole) Peek(model string) (Member, func()) { return s.Pick(model) }
 
-func (*sole) Resume(func(*Threads) bool) (Member, func(), bool) {
+func (*sole) Resume(string, func(*Threads) bool) (Member, func(), bool) {
 	return Member{}, nil, false
 }
 

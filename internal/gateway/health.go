@@ -46,7 +46,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer lease.Release()
-	picked, done := lease.Peek()
+	picked, done := lease.Peek("")
 	defer done()
 	best, login := picked.Process.Status(), picked.Login
 	body := readiness{Status: "ready", member: memberOf(best, login)}

@@ -15,7 +15,7 @@ func TestReadinessOfLogin(t *testing.T) {
 	const said = `codex says "failed to read /home/ann/.codex/auth.json: selected workspace missing from routing discovery"`
 	failure := &codexrpc.TurnError{Code: "other", Message: said}
 	login := new(loginstate.Login)
-	login.Fail(failure, 0)
+	login.Fail("", failure, 0)
 	encoded, err := json.Marshal(memberOf(appserver.Status{State: appserver.StateReady, Account: said, AccountFailure: failure}, login))
 	if want := `{"app_server":"ready","login":"failing","reason":"the login's account has left its workspace"}`; err != nil || string(encoded) != want {
 		t.Errorf("%s, want %s, %v", encoded, want, err)

@@ -3,8 +3,8 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -169,10 +169,10 @@ func (req *request) setLimit(header http.Header, l api.Limit) {
 }
 
 // setKeyLimitHeaders sets the headers about rate limits from the limits of the key. Of several limits
-// on requests, or on tokens, they show the limit with the least left. Without limits, it returns false.
-func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
+// on requests, or on tokens, they show the limit with the least left.
+func (req *request) setKeyLimitHeaders(w http.ResponseWriter) {
 	if req.key == nil || len(req.key.Limits) == 0 {
-		return false
+		return
 	}
 	tightest := make(map[quota.Unit]quota.State)
 	for _, s := range req.limits.States() {
@@ -187,26 +187,32 @@ func (req *request) setKeyLimitHeaders(w http.ResponseWriter) bool {
 		}
 		req.setLimit(w.Header(), limit)
 	}
-	return true
 }
 
-// setLimitHeaders sets the headers about rate limits from the limits of the request's key. If the key
-// has no limits, the headers come from the limits of the ChatGPT plan, as Codex last reported them:
-// windows of time, each with the percentage used. The headers show the window with the highest use as
-// if it allowed a hundred requests. There are no headers about tokens then: a client would compare its
-// tokens with a percentage, and wait needlessly.
+// reserveHeader says that the Luna Reserve has served a request, since the plan is spent.
+const reserveHeader = "X-Codex-Luna-Reserve"
+
+// setLimitHeaders sets the headers about rate limits from the limits of the request's key. The limits of the
+// ChatGPT plan are percentages. A client would take them for a number of requests in the usual headers, so they
+// are in the headers with which the plan's own back end tells them: those of the meter of the request's model.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
-	w, req := run.ex.w, run.req
-	if req.setKeyLimitHeaders(w) {
+	header := run.ex.w.Header()
+	run.req.setKeyLimitHeaders(run.ex.w)
+	if run.place().Reserve {
+		header.Set(reserveHeader, "true")
+	}
+	meter := run.choices[0].turn.Meter()
+	if meter == nil {
 		return
 	}
-	limits := run.place().Conn.LastRateLimits()
-	window := limits.Tightest(time.Now())
-	if window == nil {
-		return
+	header.Set("X-Codex-Active-Limit", meter.ID)
+	for i, w := range [...]*codexrpc.RateWindow{meter.Primary, meter.Secondary} {
+		if w == nil || w.Over(time.Now()) {
+			continue
+		}
+		prefix := [...]string{"X-Codex-Primary-", "X-Codex-Secondary-"}[i]
+		header.Set(prefix+"Used-Percent", strconv.FormatFloat(w.UsedPercent, 'f', -1, 64))
+		header.Set(prefix+"Window-Minutes", strconv.FormatInt(int64(w.Window/time.Minute), 10))
+		header.Set(prefix+"Reset-At", strconv.FormatInt(max(0, w.ResetsAt.Unix()), 10))
 	}
-	const all = 100
-	req.setLimit(w.Header(), api.Limit{
-		Unit: quota.Requests, Max: all, Remaining: int64(math.Floor(max(0, all-window.UsedPercent))), Resets: window.ResetsAt,
-	})
 }

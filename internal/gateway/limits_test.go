@@ -162,9 +162,9 @@ func (u spentOncePicked) Lease() (conversation.Lease, error) {
 
 type spentLease struct{ *fakeLease }
 
-func (l spentLease) Pick(...*appserver.Process) (conversation.Member, func()) {
-	picked, done := l.fakeLease.Pick()
-	picked.Login.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
+func (l spentLease) Pick(model string, _ ...*appserver.Process) (conversation.Member, func()) {
+	picked, done := l.fakeLease.Pick(model)
+	picked.Login.Fail("", &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
 	return picked, done
 }
 

@@ -41,7 +41,13 @@ type fakeUpstream struct {
 }
 
 // RateLimits implements the Plan of a [conversation.Member].
-func (u *fakeUpstream) RateLimits(context.Context) *codexrpc.RateLimits { return u.limits }
+func (u *fakeUpstream) RateLimits(ctx context.Context, _ time.Duration) *codexrpc.RateLimits {
+	if in := u.process.Ready(); u.limits == nil && in != nil {
+		limits, _ := in.Conn().RateLimits(ctx, false)
+		return limits
+	}
+	return u.limits
+}
 
 // newFakeUpstream returns an upstream whose app-server, which is ready, plays recordings.
 func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
@@ -59,18 +65,18 @@ type fakeLease struct {
 	released atomic.Bool
 }
 
-func (l *fakeLease) Pick(...*appserver.Process) (conversation.Member, func()) {
+func (l *fakeLease) Pick(string, ...*appserver.Process) (conversation.Member, func()) {
 	l.u.turns.Add(1)
 	return l.Members()[0], func() { l.u.turns.Add(-1) }
 }
 
-func (l *fakeLease) Peek() (conversation.Member, func()) { return l.Pick() }
+func (l *fakeLease) Peek(model string) (conversation.Member, func()) { return l.Pick(model) }
 
-func (l *fakeLease) Resume(claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
+func (l *fakeLease) Resume(_ string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
 		return conversation.Member{}, nil, false
 	}
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	return picked, done, true
 }
 

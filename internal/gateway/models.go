@@ -108,7 +108,7 @@ func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
 		return known
 	}
 	defer lease.Release()
-	picked, done := lease.Peek()
+	picked, done := lease.Peek("")
 	defer done()
 	return picked.Process.Model(codexModel)
 }
@@ -163,7 +163,7 @@ func (c *plainCall) Models() (_ api.Models, apiErr *apierror.Error) {
 		return nil, failures.APIError(err)
 	}
 	defer lease.Release()
-	picked, done := lease.Peek()
+	picked, done := lease.Peek("")
 	defer done()
 	in, err := conversation.Connect(r.Context(), picked.Process)
 	if err != nil {

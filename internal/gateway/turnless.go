@@ -23,6 +23,8 @@ const (
 	pieceSize = 64 << 10
 	// planTimeout bounds the wait for the limits of a plan, for which Codex asks its provider.
 	planTimeout = 5 * time.Second
+	// limitsAge is how old the limits of a plan may be that a request asks for.
+	limitsAge = 30 * time.Second
 )
 
 // claimRequestSlot claims a slot until the exchange is closed. It fails if the user can get none now.
@@ -85,11 +87,11 @@ func (c *plainCall) Plan() *codexrpc.RateLimits {
 		return nil // the server exits
 	}
 	defer lease.Release()
-	next, done := lease.Peek()
+	next, done := lease.Peek("")
 	defer done()
 	ctx, cancel := context.WithTimeout(c.ex.r.Context(), planTimeout)
 	defer cancel()
-	return next.Plan.RateLimits(ctx)
+	return next.Plan.RateLimits(ctx, limitsAge)
 }
 
 // countTurn counts a request's tokens. It waits for a turn's slot: counting can take as long as a turn.

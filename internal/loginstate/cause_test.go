@@ -68,8 +68,8 @@ func TestCauseIsKept(t *testing.T) {
 			{unknown, unknown, ProviderDown},
 		} {
 			var l Login
-			l.Fail(c.first, 0)
-			l.Fail(c.then, 0)
+			l.Fail("", c.first, 0)
+			l.Fail("", c.then, 0)
 			if got := l.Status(); got.Cause != c.want || got.State != Failing || !got.RestsUntil.Equal(time.Now().Add(2*time.Second)) {
 				t.Errorf("%v, then %v: %+v", c.first, c.then, got)
 			}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	Unknown   State = "unknown"    // it was not used yet
 	Fine      State = "fine"       // the provider has answered
 	Failing   State = "failing"    // the provider fails, or refuses what it is sent; the cause says more
-	Spent     State = "spent"      // its plan allows no more use until it resets
+	Spent     State = "spent"      // its plan's own meter allows no more use until it resets; models with another meter go on
 	SignedOut State = "signed_out" // nobody is signed in, or the provider refuses the login
 )
 
@@ -29,10 +30,10 @@ const (
 var States = []State{Unknown, Fine, Failing, Spent, SignedOut}
 
 const (
-	// spentRest is the longest time for which a login with a spent plan is not used. After that, a
-	// turn tries the login again: the plan may have been reset early, or enlarged.
+	// spentRest is the longest time for which a spent meter of a login is not used. After that, a
+	// turn tries it again: it may have been reset early, or enlarged.
 	spentRest = 5 * time.Minute
-	// deniedRest is the shortest rest after Codex has said that the plan allows no use yet.
+	// deniedRest is the shortest rest after Codex has said that the meter allows no use yet.
 	deniedRest = time.Minute
 	// signedOutRest is how long a signed-out login rests. Somebody may sign in unnoticed meanwhile.
 	signedOutRest = time.Minute
@@ -47,13 +48,12 @@ const (
 // login that has failed is not used for a while (it rests). After that, one turn tries it again.
 // All methods are safe for concurrent use. The zero value is a login that was not used yet.
 type Login struct {
-	mu         sync.Mutex
-	state      State
-	cause      Cause     // why the state is not Fine; empty in the states Fine and Unknown
-	failure    error     // why the login rests or last rested; nil after a success
-	resetsAt   time.Time // when a spent plan resets; zero: not known
-	restsUntil time.Time // until when the login is not used
-	beingTried bool      // one turn is trying the login again
+	mu     sync.Mutex
+	state  State                // without what its meters say
+	cause  Cause                // why the state is not Fine; empty in the states Fine and Unknown
+	rest   rest                 // of the whole login
+	spent  map[string]*rest     // of the meters that are spent, see meterOf
+	limits *codexrpc.RateLimits // nil: not known
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
 	models       models
@@ -64,6 +64,26 @@ type Login struct {
 	silence  time.Duration
 	onChange func() // called without the lock after each change of the state, the cause or resetsAt; may be nil
 }
+
+// rest says why a login, or one of its meters, is not used for a while.
+type rest struct {
+	failure    error     // why it rests or last rested; nil after a success
+	until      time.Time // until when it is not used
+	resetsAt   time.Time // when a spent meter resets; zero: not known
+	beingTried bool      // one turn is trying it again
+	wasReset   bool      // a spent meter was reset, and no turn has tried it since
+}
+
+// reason returns why turns are not to use what rests, or nil.
+func (r *rest) reason(now time.Time) error {
+	if r == nil || !r.beingTried && !now.Before(r.until) {
+		return nil
+	}
+	return r.failure
+}
+
+// allow lets one turn try what rests now.
+func (r *rest) allow() { r.until, r.beingTried, r.wasReset = time.Time{}, false, true }
 
 // Status is the status of a login.
 type Status struct {
@@ -84,44 +104,129 @@ func (l *Login) OnChange(changed func()) {
 func (l *Login) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, ResetsAt: l.resetsAt, RestsUntil: l.restsUntil}
+	return l.status()
 }
 
-// Rests returns why the login rests (is not used) now, or nil. While it rests, other logins have to be used.
-// If Status.RestsUntil has passed, but a turn still tries the login, the login rests for all other turns.
-func (l *Login) Rests() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.beingTried && !time.Now().Before(l.restsUntil) {
-		return nil
+func (l *Login) status() Status {
+	plan := l.spent[codexrpc.PlanMeter]
+	switch {
+	case plan == nil || l.state == SignedOut:
+	case plan.wasReset && l.state != Failing:
+		return Status{State: Unknown}
+	default:
+		return Status{State: Spent, Cause: PlanSpent, ResetsAt: plan.resetsAt, RestsUntil: plan.until}
 	}
-	return l.failure
+	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, RestsUntil: l.rest.until}
 }
 
-// Try is called before a turn. If the login has failed and no other turn tries it, this turn does: the
-// login rests for other turns until done is called or this turn's result is recorded. Otherwise done is
-// nil.
-func (l *Login) Try() (done func()) {
+// Outlook says whether turns with one model can use a login.
+type Outlook struct {
+	// Rests is why no turn is to use the login now: other logins have to be used. Nil: it does not rest.
+	// While a turn tries the login, it rests for all other turns.
+	Rests error
+	Until time.Time // until when the login, or the spent meter of the model, is not used; zero: there was no failure
+	// Exhausted is whether the meter has nothing left, as the provider says, though no turn has been refused.
+	Exhausted bool
+	Reserve   bool // the Luna Reserve serves in place of the model, see [codexrpc.ReserveModel]
+}
+
+// For returns the outlook for turns with a model.
+func (l *Login) For(model string) Outlook {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failure == nil || l.beingTried {
+	now, o := time.Now(), Outlook{Rests: l.rest.reason(time.Now()), Until: l.rest.until, Reserve: l.onReserve(model)}
+	if o.Reserve {
+		model = codexrpc.ReserveModel
+	}
+	if spent := l.spent[l.meterOf(model)]; l.state != SignedOut && spent.reason(now) != nil {
+		o.Rests, o.Until = spent.failure, spent.until
+		if !spent.resetsAt.IsZero() {
+			o.Until = spent.resetsAt
+		}
+	}
+	o.Exhausted = l.isExhausted(model, now)
+	return o
+}
+
+// isExhausted reports whether the provider says that the meter of a model has nothing left.
+func (l *Login) isExhausted(model string, now time.Time) bool {
+	meter := l.limits.Meter(model)
+	if meter != nil && meter.ID == codexrpc.PlanMeter && l.limits.Allowed != nil {
+		return !*l.limits.Allowed
+	}
+	_, spent := meter.Spent(now)
+	return spent
+}
+
+// onReserve reports whether the Luna Reserve serves in place of a model. The rule is that of Codex's own
+// terminal: the provider offers the reserve, and does not allow the use of the plan's own meter.
+func (l *Login) onReserve(model string) bool {
+	offered := l.limits != nil && l.limits.LunaReserve && l.limits.Allowed != nil && !*l.limits.Allowed
+	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel, time.Now())
+}
+
+// meterOf returns the id of the meter that counts a model. A meter that only a failure has named has the
+// name of its model in lower case as its id.
+func (l *Login) meterOf(model string) string {
+	if meter := l.limits.Meter(model); meter != nil && meter.ID != codexrpc.PlanMeter {
+		return meter.ID
+	}
+	if name := strings.ToLower(model); l.spent[name] != nil {
+		return name
+	}
+	return codexrpc.PlanMeter
+}
+
+// Rests returns why the login rests (is not used) for turns with a model, see [Outlook].
+func (l *Login) Rests(model string) error { return l.For(model).Rests }
+
+// Spent reports whether a meter of the login's limits is spent, as turns or the provider have shown.
+func (l *Login) Spent(meter *codexrpc.Meter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.spent[l.meterOf(meter.Name)]
+	return r != nil && !r.wasReset || l.isExhausted(meter.Name, time.Now())
+}
+
+// Limits returns the limits of the login's plan, as the provider last told them; nil: not known.
+func (l *Login) Limits() *codexrpc.RateLimits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limits
+}
+
+// Try is called before a turn with a model. If the login or the model's meter has failed and no other turn
+// tries it, this turn does: it rests for other turns until done is called or this turn's result is recorded.
+// Otherwise done is nil.
+func (l *Login) Try(model string) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var tried []*rest
+	for _, r := range []*rest{&l.rest, l.spent[l.meterOf(model)]} {
+		if r != nil && r.failure != nil && !r.beingTried {
+			r.beingTried = true
+			tried = append(tried, r)
+		}
+	}
+	if tried == nil {
 		return nil
 	}
-	l.beingTried = true
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.beingTried = false
+		for _, r := range tried {
+			r.beingTried = false
+		}
 	}
 }
 
 // update calls f with the lock held. If the status has changed, it then calls l.onChange without the lock.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
-	state, cause, resets := l.state, l.cause, l.resetsAt
+	before := l.status()
 	f()
-	onChange := l.onChange
-	if l.state == state && l.cause == cause && l.resetsAt.Equal(resets) {
+	now, onChange := l.status(), l.onChange
+	if now.State == before.State && now.Cause == before.Cause && now.ResetsAt.Equal(before.ResetsAt) {
 		onChange = nil
 	}
 	l.mu.Unlock()
@@ -144,14 +249,14 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 
 // setState sets the state with all that depends on it, and ends a trial. It runs within update.
 func (l *Login) setState(state State, cause Cause, failure error, restsUntil time.Time) {
-	l.state, l.cause, l.failure, l.restsUntil = state, cause, failure, restsUntil
-	l.resetsAt, l.beingTried = time.Time{}, false
+	l.state, l.cause, l.rest = state, cause, rest{failure: failure, until: restsUntil}
 }
 
 // Worked records that the provider has answered a turn with this model.
 func (l *Login) Worked(model string) {
 	l.update(func() {
 		l.setState(Fine, "", nil, time.Time{})
+		delete(l.spent, l.meterOf(model))
 		l.failuresInRow, l.silence = 0, 0
 		l.models.work(model)
 	})
@@ -163,7 +268,7 @@ func (l *Login) Worked(model string) {
 func (l *Login) SignIn() {
 	l.update(func() {
 		l.allowTrial()
-		l.models = models{}
+		l.models, l.spent, l.limits = models{}, nil, nil
 	})
 }
 
@@ -174,6 +279,11 @@ func (l *Login) Recover(from ...State) {
 		if slices.Contains(from, l.state) {
 			l.allowTrial()
 		}
+		if slices.Contains(from, Spent) {
+			for _, r := range l.spent {
+				r.allow()
+			}
+		}
 	})
 }
 
@@ -182,39 +292,88 @@ func (l *Login) allowTrial() {
 	if l.state != Fine {
 		l.state, l.cause = Unknown, ""
 	}
-	l.resetsAt, l.restsUntil, l.beingTried = time.Time{}, time.Time{}, false
+	l.rest.allow()
 }
 
-// Recheck records what Codex says about a spent plan: whether it may be used, and when it resets.
-// Recheck does nothing if the plan is not spent, or if Codex does not say whether it may be used.
-func (l *Login) Recheck(limits codexrpc.RateLimits) {
+// Learn records the limits of the plan, as the provider tells them: which meters may be used, and when they reset.
+func (l *Login) Learn(limits *codexrpc.RateLimits) {
 	l.update(func() {
-		if l.state != Spent || limits.Allowed == nil {
-			return
-		}
+		l.limits = limits
 		now := time.Now()
-		if at := limits.RetryAt(now); !at.IsZero() {
-			l.resetsAt = at
-		}
-		switch {
-		case *limits.Allowed:
-			l.restsUntil = now // one turn tries the login
-		case l.resetsAt.Before(now.Add(spentRest)):
-			l.restsUntil = now.Add(deniedRest)
-		default:
-			l.restsUntil = now.Add(spentRest)
+		for id, r := range l.spent {
+			l.recheck(id, r, now)
 		}
 	})
 }
 
-// Fail records a failure of a turn or of a request for the account, if it says something about the
-// login, see [CauseOf]. It ignores other failures. The login then rests (is not used).
+// recheck records what the limits say of a spent meter. It does nothing if they do not have the meter, or,
+// for the plan's own, do not say whether it may be used.
+func (l *Login) recheck(id string, r *rest, now time.Time) {
+	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id || strings.EqualFold(m.Name, id) })
+	allowed := l.limits.Allowed
+	if id != codexrpc.PlanMeter {
+		allowed = nil
+	}
+	if i >= 0 {
+		resets, spent := l.limits.Meters[i].Spent(now)
+		if !resets.IsZero() {
+			r.resetsAt = resets
+		}
+		if id != codexrpc.PlanMeter {
+			allowed = new(!spent)
+		}
+	}
+	switch {
+	case allowed == nil:
+	case *allowed:
+		r.until = now // one turn tries it
+	case r.resetsAt.Before(now.Add(spentRest)):
+		r.until = now.Add(deniedRest)
+	default:
+		r.until = now.Add(spentRest)
+	}
+}
+
+// NextTrial returns when a turn is to try a spent meter again; zero: no meter is spent.
+func (l *Login) NextTrial() (at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.spent {
+		if at.IsZero() || r.until.Before(at) {
+			at = r.until
+		}
+	}
+	return at
+}
+
+// maxSpent bounds the spent meters of a login.
+const maxSpent = 32
+
+// spendMeter records that the meter of a model is spent.
+func (l *Login) spendMeter(model string, failure *codexrpc.TurnError, now time.Time) {
+	meter := l.meterOf(model)
+	if model != "" && strings.Contains(strings.ToLower(failure.Message), "limit for "+strings.ToLower(model)+".") && meter == codexrpc.PlanMeter {
+		meter = strings.ToLower(model)
+	}
+	if l.spent == nil || len(l.spent) >= maxSpent {
+		l.spent = make(map[string]*rest)
+	}
+	r := &rest{failure: failure, resetsAt: failure.ResetsAt, until: now.Add(spentRest)}
+	if !r.resetsAt.IsZero() && r.resetsAt.Before(r.until) {
+		r.until = r.resetsAt
+	}
+	l.spent[strings.Clone(meter)] = r
+}
+
+// Fail records a failure of a turn with a model, or of a request for the account, if it says something about
+// the login, see [CauseOf]. It ignores other failures. The login then rests (is not used), or only its meter
+// that counts the model, if that is spent.
 //
 // If the login itself is the cause, it rests for a time that depends on the cause. Otherwise it rests as
 // long as the provider asks to wait, but at least for atLeast. If both are 0, the rest is minFailingRest,
 // doubled for each earlier failure in a row. This rest is at most maxFailingRest and does not shorten an
-// earlier rest, and a login that is spent or signed out keeps its state.
-func (l *Login) Fail(failure error, atLeast time.Duration) {
+// earlier rest, and a login that is signed out keeps its state.
+func (l *Login) Fail(model string, failure error, atLeast time.Duration) {
 	cause := CauseOf(failure)
 	if cause == "" {
 		return
@@ -224,23 +383,21 @@ func (l *Login) Fail(failure error, atLeast time.Duration) {
 	l.update(func() {
 		switch {
 		case cause == PlanSpent:
-			until := now.Add(spentRest)
-			if !e.ResetsAt.IsZero() && e.ResetsAt.Before(until) {
-				until = e.ResetsAt
+			if l.state != Fine { // the provider has answered
+				l.setState(Unknown, "", nil, time.Time{})
 			}
-			l.setState(Spent, cause, failure, until)
-			l.resetsAt = e.ResetsAt
+			l.spendMeter(model, e, now)
 		case cause.OfLogin():
 			l.setState(cause.State(), cause, failure, now.Add(signedOutRest))
 		default:
 			rest := min(max(atLeast, cmp.Or(failures.RetryAfter(e), atLeast, minFailingRest<<min(l.failuresInRow, 6))), maxFailingRest)
 			l.failuresInRow++
 			until := now.Add(rest)
-			if l.restsUntil.After(until) {
-				until = l.restsUntil
+			if l.rest.until.After(until) {
+				until = l.rest.until
 			}
 			if l.cause.OfLogin() {
-				l.restsUntil, l.beingTried = until, false
+				l.rest.until, l.rest.beingTried = until, false
 				return
 			}
 			if l.state == Failing && cause == ProviderDown && (l.cause == TLSRefused || failures.LacksAccount(e)) {

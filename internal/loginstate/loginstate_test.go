@@ -18,40 +18,40 @@ func TestFailing(t *testing.T) {
 		limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
 		restsFor := func(want time.Duration) {
 			t.Helper()
-			if until, rests := l.Status().RestsUntil, l.Rests() != nil; !rests || time.Until(until) != want || l.Rests() != limited {
+			if until, rests := l.Status().RestsUntil, l.Rests("") != nil; !rests || time.Until(until) != want || l.Rests("") != limited {
 				t.Errorf("rests: %t, for %s", rests, time.Until(until))
 			}
 			if s := l.Status(); s.State != Failing || s.Cause != RateLimited {
 				t.Errorf("the status is %+v", s)
 			}
 			time.Sleep(want)
-			if rests := l.Rests() != nil; rests {
+			if rests := l.Rests("") != nil; rests {
 				t.Errorf("it rests longer than %s", want)
 			}
 		}
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			l.Fail(limited, 0)
+			l.Fail("", limited, 0)
 			restsFor(want * time.Second)
 		}
-		if done := l.Try(); done == nil {
+		if done := l.Try(""); done == nil {
 			t.Error("no turn tries it")
-		} else if rests := l.Rests() != nil; !rests {
+		} else if rests := l.Rests("") != nil; !rests {
 			t.Error("all turns try it")
 		}
 		l.Worked("m")
-		if rests := l.Rests() != nil; rests || l.Status().Cause != "" {
+		if rests := l.Rests("") != nil; rests || l.Status().Cause != "" {
 			t.Error("it rests although it works")
 		}
-		l.Fail(&codexrpc.TurnError{Code: "rateLimitExceeded", Message: "try again in 7s"}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: "rateLimitExceeded", Message: "try again in 7s"}, 0)
 		if until := l.Status().RestsUntil; time.Until(until) != 7*time.Second {
 			t.Errorf("it rests for %s", time.Until(until))
 		}
-		l.Fail(limited, time.Hour)
+		l.Fail("", limited, time.Hour)
 		restsFor(time.Minute)
 		spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
-		l.Fail(spent, 0)
-		l.Fail(limited, 0)
-		if l.Status().State != Spent || l.Rests() != spent || l.Status().Cause != PlanSpent {
+		l.Fail("", spent, 0)
+		l.Fail("", limited, 0)
+		if l.Status().State != Spent || l.Rests("") != spent || l.Status().Cause != PlanSpent {
 			t.Errorf("a spent login that fails is %+v", l.Status())
 		}
 	})
@@ -63,8 +63,8 @@ func TestLogin(t *testing.T) {
 		var l Login
 		rests := func(want bool) {
 			t.Helper()
-			if got := l.Rests() != nil; got != want || (l.Rests() != nil) != want {
-				t.Errorf("rests: %t, for %v", got, l.Rests())
+			if got := l.Rests("") != nil; got != want || (l.Rests("") != nil) != want {
+				t.Errorf("rests: %t, for %v", got, l.Rests(""))
 			}
 		}
 		state := func(want State) {
@@ -74,34 +74,34 @@ func TestLogin(t *testing.T) {
 			}
 		}
 		state(Unknown)
-		l.Fail(errors.New("cut"), 0)
-		l.Fail(&codexrpc.TurnError{Code: "badRequest"}, 0) // neither is the login's
+		l.Fail("", errors.New("cut"), 0)
+		l.Fail("", &codexrpc.TurnError{Code: "badRequest"}, 0) // neither is the login's
 		state(Unknown)
 		rests(false)
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
 		rests(true)
 		state(Spent)
 		time.Sleep(spentRest)
 		rests(false)
-		done := l.Try()
+		done := l.Try("")
 		rests(true) // for all others
-		if l.Try() != nil {
+		if l.Try("") != nil {
 			t.Error("another turn tries it, too")
 		}
 		rests(true)
 		done() // the turn has found out nothing
 		rests(false)
-		l.Try()
+		l.Try("")
 		l.Worked("m")
 		rests(false)
 		state(Fine)
-		if l.Try() != nil {
+		if l.Try("") != nil {
 			t.Error("a turn tries a login that works")
 		}
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(time.Second)
 		rests(false)
-		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUnauthorized}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: codexrpc.CodeUnauthorized}, 0)
 		state(SignedOut)
 		rests(true)
 		time.Sleep(signedOutRest)
@@ -109,27 +109,32 @@ func TestLogin(t *testing.T) {
 	})
 }
 
+// plan returns the plan's own meter with one window.
+func plan(used float64, resets time.Time) []codexrpc.Meter {
+	return []codexrpc.Meter{{ID: codexrpc.PlanMeter, Primary: &codexrpc.RateWindow{UsedPercent: used, ResetsAt: resets}}}
+}
+
 // TestLoginRecheck checks how long a spent login rests by what Codex says of its limits.
 func TestLoginRecheck(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
-		limits codexrpc.RateLimits
+		limits *codexrpc.RateLimits
 		rest   time.Duration
 	}{
-		"not known":               {codexrpc.RateLimits{}, spentRest},
-		"allowed":                 {codexrpc.RateLimits{Allowed: &yes}, 0},
-		"denied":                  {codexrpc.RateLimits{Allowed: &no}, spentRest},
-		"allowed, windows full":   {codexrpc.RateLimits{Allowed: &yes, Primary: &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().AddDate(9, 0, 0)}}, 0},
-		"denied, windows not so":  {codexrpc.RateLimits{Allowed: &no, Primary: &codexrpc.RateWindow{UsedPercent: 3}}, spentRest},
-		"windows full, no word":   {codexrpc.RateLimits{Primary: &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().AddDate(9, 0, 0)}}, spentRest},
-		"windows empty, no word":  {codexrpc.RateLimits{Primary: &codexrpc.RateWindow{UsedPercent: 0}}, spentRest},
-		"windows unread, no word": {codexrpc.RateLimits{Plan: "plus"}, spentRest},
+		"not known":               {&codexrpc.RateLimits{}, spentRest},
+		"allowed":                 {&codexrpc.RateLimits{Allowed: &yes}, 0},
+		"denied":                  {&codexrpc.RateLimits{Allowed: &no}, spentRest},
+		"allowed, windows full":   {&codexrpc.RateLimits{Allowed: &yes, Meters: plan(100, time.Now().AddDate(9, 0, 0))}, 0},
+		"denied, windows not so":  {&codexrpc.RateLimits{Allowed: &no, Meters: plan(3, time.Time{})}, spentRest},
+		"windows full, no word":   {&codexrpc.RateLimits{Meters: plan(100, time.Now().AddDate(9, 0, 0))}, spentRest},
+		"windows empty, no word":  {&codexrpc.RateLimits{Meters: plan(0, time.Time{})}, spentRest},
+		"windows unread, no word": {&codexrpc.RateLimits{Plan: "plus"}, spentRest},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var l Login
-			l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
-			l.Recheck(c.limits)
-			if until, rests := l.Status().RestsUntil, l.Rests() != nil; time.Until(until) != c.rest || rests != (c.rest > 0) {
+			l.Fail("", &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}, 0)
+			l.Learn(c.limits)
+			if until, rests := l.Status().RestsUntil, l.Rests("") != nil; time.Until(until) != c.rest || rests != (c.rest > 0) {
 				t.Errorf("%s: it rests for %s", name, time.Until(until))
 			}
 			if l.Status().State != Spent {
@@ -139,23 +144,23 @@ func TestLoginRecheck(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
-		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(2 * time.Second)
-		l.Recheck(codexrpc.RateLimits{Allowed: &no})
-		if until, rests := l.Status().RestsUntil, l.Rests() != nil; !rests || time.Until(until) != deniedRest {
+		l.Learn(&codexrpc.RateLimits{Allowed: &no})
+		if until, rests := l.Status().RestsUntil, l.Rests("") != nil; !rests || time.Until(until) != deniedRest {
 			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
 		}
-		changes, later := 0, &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().Add(time.Hour)}
+		changes, later := 0, time.Now().Add(time.Hour)
 		l.OnChange(func() { changes++ })
 		for range 2 {
-			l.Recheck(codexrpc.RateLimits{Allowed: &no, Primary: later})
+			l.Learn(&codexrpc.RateLimits{Allowed: &no, Meters: plan(100, later)})
 		}
-		if at := l.Status().ResetsAt; !at.Equal(later.ResetsAt) || changes != 1 {
+		if at := l.Status().ResetsAt; !at.Equal(later) || changes != 1 {
 			t.Errorf("it resets at %s, which was reported %d times", at, changes)
 		}
 		l.Worked("m")
-		l.Recheck(codexrpc.RateLimits{Allowed: &no})
-		if rests := l.Rests() != nil; rests {
+		l.Learn(&codexrpc.RateLimits{Allowed: &no})
+		if rests := l.Rests("") != nil; rests {
 			t.Error("a login that works rests")
 		}
 	})
@@ -168,22 +173,22 @@ func TestLoginSignsIn(t *testing.T) {
 		var l Login
 		changes := 0
 		l.OnChange(func() { changes++ })
-		l.Fail(codexrpc.ErrNotLoggedIn, 0)
-		l.Fail(codexrpc.ErrNotLoggedIn, 0) // says nothing new
-		if rests := l.Rests() != nil; !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
+		l.Fail("", codexrpc.ErrNotLoggedIn, 0)
+		l.Fail("", codexrpc.ErrNotLoggedIn, 0) // says nothing new
+		if rests := l.Rests("") != nil; !rests || l.Status().State != SignedOut || l.Status().Cause != NotSignedIn {
 			t.Errorf("%+v", l.Status())
 		}
 		l.SignIn()
-		if l.Status().State != Unknown || l.Status().Cause != "" || l.Rests() != nil {
+		if l.Status().State != Unknown || l.Status().Cause != "" || l.Rests("") != nil {
 			t.Errorf("%+v", l.Status())
 		}
-		done := l.Try()
-		if rests := l.Rests() != nil; !rests {
+		done := l.Try("")
+		if rests := l.Rests("") != nil; !rests {
 			t.Error("the crowd tries the new login, too")
 		}
 		done()
 		l.Worked("m")
-		if rests := l.Rests() != nil; rests || changes != 3 {
+		if rests := l.Rests("") != nil; rests || changes != 3 {
 			t.Errorf("rests %t after %d changes", rests, changes)
 		}
 		l.SignIn() // is told late
@@ -198,18 +203,18 @@ func TestLoginSignsIn(t *testing.T) {
 func TestLoginReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
-		l.Fail(codexrpc.ErrNotLoggedIn, 0)
+		l.Fail("", codexrpc.ErrNotLoggedIn, 0)
 		l.Recover(Spent)
 		if l.Status().State != SignedOut {
 			t.Errorf("%+v", l.Status())
 		}
-		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)}, 0)
 		l.Recover(Spent)
-		if now := l.Status(); now != (Status{State: Unknown}) || l.Rests() != nil {
+		if now := l.Status(); now != (Status{State: Unknown}) || l.Rests("") != nil {
 			t.Errorf("%+v", now)
 		}
-		done := l.Try()
-		if rests := l.Rests() != nil; !rests || done == nil {
+		done := l.Try("")
+		if rests := l.Rests("") != nil; !rests || done == nil {
 			t.Error("more than one turn tries it")
 		}
 	})
@@ -273,7 +278,7 @@ func TestPicturesSpent(t *testing.T) {
 			if time.Sleep(time.Nanosecond); l.PicturesSpent() {
 				t.Errorf("said %v: it has none", said)
 			}
-			if rests := l.Rests() != nil; rests {
+			if rests := l.Rests("") != nil; rests {
 				t.Error("it rests for everything")
 			}
 		}

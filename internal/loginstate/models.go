@@ -60,7 +60,7 @@ func (l *Login) RefuseModel(model string, failure error) {
 		}
 		until := now.Add(signedOutRest)
 		m.refused[model] = modelRefusal{failure, until}
-		if CauseOf(failure) != "" && !m.anyWorks() && !l.cause.OfLogin() { // a forbidden model has no cause
+		if CauseOf(failure) != "" && !m.anyWorks() && !l.status().Cause.OfLogin() { // a forbidden model has no cause
 			l.setState(SignedOut, Refused, nil, until) // no failure: turns with other models go on
 		}
 	})

@@ -19,7 +19,7 @@ func TestRefuseModel(t *testing.T) {
 			if s := l.Status(); s.State != state {
 				t.Errorf("is %s, want %s", s.State, state)
 			}
-			if rests := l.Rests() != nil; rests {
+			if rests := l.Rests("") != nil; rests {
 				t.Error("it rests for all models")
 			}
 			for _, model := range refused {
@@ -51,7 +51,7 @@ func TestRefuseModel(t *testing.T) {
 		l.RefuseModel("e", refusal)
 		is(SignedOut, "e")
 		l.SignIn()
-		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
+		l.Fail("", &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
 		l.RefuseModel("a", refusal)
 		if s := l.Status(); s.State != Spent {
 			t.Errorf("a spent login is %s", s.State)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
@@ -36,12 +38,15 @@ type login struct {
 	// this field when the sign-in has succeeded, and watch resets it to nil.
 	filesBeforeSignIn atomic.Pointer[map[*Process]appserver.LoginFiles]
 
+	asking        *semaphore.Weighted // of limitsAskedAt; not a mutex, so that a caller can stop waiting when a context ends
+	limitsAskedAt time.Time           // when Codex was last asked for the limits of the plan
+
 	// Only the goroutine of watch uses the next five fields.
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
-	mustAsk       bool                              // the plan is spent, and the back end was not asked about it yet
-	askedAt       time.Time                         // when the back end was last asked
+	changes       int64                             // of the limits, as the processes have counted them when Codex was last asked
+	askedAt       time.Time                         // when the back end was last asked about a failing login
 	backendFailed bool                              // the login is failing, and the last answer of the back end was a failure
 
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
@@ -52,7 +57,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
 		l := &login{
-			Login: new(loginstate.Login), supervisor: s, key: key,
+			Login: new(loginstate.Login), supervisor: s, key: key, asking: semaphore.NewWeighted(1),
 			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
 			lastReported: loginstate.Status{State: loginstate.Unknown},
 		}
@@ -87,9 +92,9 @@ func (l *login) checkSoon() {
 func (l *login) observe(s appserver.Status, wasKnown bool) {
 	switch {
 	case s.SignedOut:
-		l.Fail(codexrpc.ErrNotLoggedIn, 0)
+		l.Fail("", codexrpc.ErrNotLoggedIn, 0)
 	case s.AccountFailure != nil && !l.accountKnown():
-		l.Fail(s.AccountFailure, 0)
+		l.Fail("", s.AccountFailure, 0)
 	case s.AccountKnown && !wasKnown:
 		l.Recover(loginstate.Failing, loginstate.SignedOut)
 	}
@@ -107,8 +112,8 @@ func (l *login) accountKnown() bool {
 
 // watch reports changes of the login's state and the use of its plan, until ctx ends. It restarts
 // app-servers if somebody has removed the login in their file, or put another login there. While the login
-// is signed out, and after a sign-in, any change of the file counts. While the plan is spent, watch asks
-// Codex about the plan. While the provider fails, watch finds out when that has ended.
+// is signed out, and after a sign-in, any change of the file counts. It follows the limits of the plan. While
+// the provider fails, watch finds out when that has ended.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
@@ -124,6 +129,7 @@ func (l *login) watch(ctx context.Context) {
 			case l.hasNewSignIn, l.lastReported.State == loginstate.SignedOut:
 				l.applyNewLogin(all)
 			case !l.replaceLogin(all):
+				l.followLimits(ctx, all)
 				l.askBackend(ctx, all[0])
 			}
 		}
@@ -147,7 +153,7 @@ func (l *login) processes() []*Process {
 }
 
 // report logs a change of the login's state or cause, emits an event, and updates the fields that belong to the
-// state, such as mustAsk.
+// state.
 func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.lastReported
@@ -156,7 +162,6 @@ func (l *login) report(all []*Process) {
 		return
 	}
 	l.backendFailed = l.backendFailed && now.State == loginstate.Failing // false in all other states
-	l.mustAsk = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
 		l.oldFiles = make(map[*Process]appserver.LoginFiles)
 		for _, p := range all {
@@ -182,18 +187,18 @@ func (l *login) report(all []*Process) {
 	first.Log().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
-// reportWindows emits an event when 80, and when 100 percent of a window of the plan are used.
+// reportWindows emits an event when 80, and when 100 percent of a window of a meter are used.
 func (l *login) reportWindows(all []*Process) {
-	for _, p := range all {
-		conn := p.Serving()
-		if conn == nil {
-			continue
-		}
-		limits := conn.LastRateLimits()
-		for _, w := range limits.Windows() {
-			if percent := l.thresholds.Pass(w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
+	limits := l.Limits()
+	if limits == nil {
+		return
+	}
+	for i := range limits.Meters {
+		meter := &limits.Meters[i]
+		for _, w := range meter.Windows() {
+			if percent := l.thresholds.Pass(meter.ID+" "+w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
 				all[0].post(event{eventPlan, map[string]any{
-					"percent": percent, "used_percent": w.UsedPercent, "plan": limits.Plan, "window": w.Name(),
+					"percent": percent, "used_percent": w.UsedPercent, "plan": limits.Plan, "limit": meter.ID, "limit_name": meter.Name, "window": w.Name(),
 					"resets_at": w.ResetsAt.UTC().Format(time.RFC3339),
 				}})
 			}
@@ -261,76 +266,95 @@ func (l *login) applyNewLogin(all []*Process) {
 	}
 }
 
-// failingPause and spentPause are the shortest pauses between two questions of askBackend.
-const failingPause, spentPause = 5 * time.Second, time.Minute
+// failingPause is the shortest pause between two questions of askBackend.
+const failingPause = 5 * time.Second
 
-// askBackend makes Codex ask the account back end about a login that is failing or spent.
-//
-// A failing login is asked about every failingPause, so that the end of an outage is noticed without a
-// turn. While the back end fails, the login goes on resting. When the back end answers again, one turn
-// tries the login. If the back end has answered all the time, only a turn can show whether the provider
-// works: turns try the login after its rest.
-//
-// A spent plan is asked about soon after it was spent, and again shortly before turns are to use the
-// login again.
+// askBackend makes Codex ask the account back end about a login that is failing, every failingPause, so that
+// the end of an outage is noticed without a turn. While the back end fails, the login goes on resting. When
+// the back end answers again, one turn tries the login. If the back end has answered all the time, only a turn
+// can show whether the provider works: turns try the login after its rest.
 func (l *login) askBackend(ctx context.Context, p *Process) {
-	conn, status, now, pause := p.Serving(), l.Status(), time.Now(), failingPause
-	switch {
-	case conn == nil || !conn.HasPlan() || !p.Status().AccountKnown:
-		return // without its account, the process itself asks again
-	case status.State == loginstate.Spent && (l.mustAsk || status.RestsUntil.Before(now.Add(2*loginPoll))):
-		pause = spentPause
-	case status.State != loginstate.Failing:
+	conn, now := p.Serving(), time.Now()
+	if conn == nil || !conn.HasPlan() || !p.Status().AccountKnown { // without its account, the process itself asks again
 		return
 	}
-	if now.Before(l.askedAt.Add(pause)) {
+	if l.Status().State != loginstate.Failing || now.Before(l.askedAt.Add(failingPause)) {
 		return
 	}
-	l.mustAsk, l.askedAt = false, now
+	l.askedAt = now
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	limits, failure := p.CheckBackend(ctx, conn)
+	_, failure := p.CheckBackend(ctx, conn)
 	switch recovered := l.backendFailed && failure == nil; {
-	case status.State == loginstate.Spent:
-		l.Recheck(limits) // after a failure: the limits known before, or empty limits, which change nothing
 	case recovered:
 		l.backendFailed = false
-		// SignedOut: a turn may have been refused since status was read, but now the back end has answered.
+		// SignedOut: a turn may have been refused since the status was read, but now the back end has answered.
 		l.Recover(loginstate.Failing, loginstate.SignedOut)
 	case failure != nil && loginstate.CauseOf(failure).State() == loginstate.Failing:
 		l.backendFailed = true
-		l.Fail(failure, 2*failingPause)
+		l.Fail("", failure, 2*failingPause)
 	}
 }
 
-// RateLimits returns the limits of the login's plan; nil: not known. It asks a ready process, and
-// waits for the answer until ctx ends. Answers are cached for 30 seconds.
-func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
-	return p.limitsWithin(ctx, 30*time.Second) // cached, because Codex has to ask its provider
+// The shortest pauses between two questions for the limits of a plan: after a change, and otherwise.
+const changePause, limitsPause = 5 * time.Second, time.Minute
+
+// followLimits asks for the limits of the plan if what is known of them may be wrong: the app-servers have said
+// that they have changed, a window was reset since, or a turn is about to try a spent meter again.
+func (l *login) followLimits(ctx context.Context, all []*Process) {
+	changes := int64(0)
+	for _, p := range all {
+		if conn := p.Serving(); conn != nil {
+			changes += conn.LimitChanges()
+		}
+	}
+	pause, soon, trial := limitsPause, time.Now().Add(2*loginPoll), l.NextTrial()
+	switch known := l.Limits(); {
+	case changes != l.changes:
+		pause = changePause
+	case known != nil && !known.ResetSince(time.Now()) && (trial.IsZero() || trial.After(soon)):
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	if _, asked := l.limitsWithin(ctx, pause); asked {
+		l.changes = changes
+	}
 }
 
-// limitsWithin does the work of [Process.RateLimits], with cached answers younger than maxAge.
-func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
-	if p.limitsLock.Acquire(ctx, 1) != nil {
-		return nil
+// RateLimits returns the limits of the login's plan; nil: not known. If the last question is older than maxAge,
+// it asks a ready process, which has to ask its provider, and waits for the answer until ctx ends.
+func (p *Process) RateLimits(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
+	limits, _ := p.login.limitsWithin(ctx, maxAge)
+	return limits
+}
+
+// limitsWithin does the work of [Process.RateLimits]. asked is whether Codex was asked. A failed question
+// counts, too, since the next ones may fail: so not every caller waits for a timeout.
+func (l *login) limitsWithin(ctx context.Context, maxAge time.Duration) (limits *codexrpc.RateLimits, asked bool) {
+	if l.asking.Acquire(ctx, 1) != nil {
+		return l.Limits(), false
 	}
-	defer p.limitsLock.Release(1)
-	if time.Since(p.limitsAskedAt) < maxAge {
-		return p.limits
+	defer l.asking.Release(1)
+	if time.Since(l.limitsAskedAt) < maxAge {
+		return l.Limits(), false
 	}
-	p.limits, p.limitsAskedAt = nil, time.Time{}
-	conn := p.Serving()
-	if conn == nil || p.Status().State != appserver.StateReady {
-		return nil
+	for _, p := range l.processes() {
+		conn := p.Serving()
+		if conn == nil || p.Status().State != appserver.StateReady {
+			continue
+		}
+		told, err := conn.RateLimits(ctx, p.LunaReserve())
+		if err == nil {
+			l.Learn(told)
+			if report := l.supervisor.opts.LimitsTold; report != nil {
+				report(p, told)
+			}
+		}
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			l.limitsAskedAt = time.Now()
+		}
+		return l.Limits(), true
 	}
-	if limits, _ := conn.RateLimits(ctx); !limits.At.IsZero() {
-		p.limits = &limits
-	}
-	// After an error or a timeout, the limits that were known before, or nil, are cached, since the next
-	// calls may fail, too: for example, a login by API key has no plan. So not every caller waits for a
-	// timeout. If ctx was cancelled, nothing is cached.
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		p.limitsAskedAt = time.Now()
-	}
-	return p.limits
+	return l.Limits(), false
 }

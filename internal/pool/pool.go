@@ -94,35 +94,35 @@ type requestLease struct {
 	released atomic.Bool
 }
 
-// Pick returns the member that is best for one more turn, and a function that releases the member.
-// It chooses a process in avoid only if avoid has all processes. Choosing a member and counting the
+// Pick returns the member that is best for one more turn with a model, and a function that releases the
+// member. It chooses a process in avoid only if avoid has all processes. Choosing a member and counting the
 // turn are one step, so turns that start at the same time spread over the members.
-func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
+func (l *requestLease) Pick(model string, avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.acquire(0)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	index := l.choose(l.assessMembers(avoid))
+	index := l.choose(l.assessMembers(model, avoid))
 	picked, done := l.acquire(index)
 	if r := l.candidates[index].readiness; r == isResting || r == isSignedOut { // even the best login rests
-		picked.Rests = picked.Login.Rests()
+		picked.Rests = picked.Login.Rests(model)
 	}
 	return picked, done
 }
 
 // Peek returns the member that Pick would choose, and a function that releases the member. Unlike
 // Pick, it does not count as a choice.
-func (l *requestLease) Peek() (conversation.Member, func()) {
+func (l *requestLease) Peek(model string) (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.acquire(l.best(l.assessMembers(nil)))
+	return l.acquire(l.best(l.assessMembers(model, nil)))
 }
 
-// assessMembers returns the candidates in their present state. The caller holds the lock.
-func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
+// assessMembers returns the candidates for a model in their present state. The caller holds the lock.
+func (l *requestLease) assessMembers(model string, avoid []*appserver.Process) []candidate {
 	for i, m := range l.members {
-		m.assess(&l.candidates[i], avoid)
+		m.assess(&l.candidates[i], model, avoid)
 	}
 	return l.candidates
 }
@@ -154,14 +154,16 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 // Resume returns the member that has the thread of a conversation, and a function that releases the member.
 // It passes one member's threads after another to claim, until claim returns true because it has reserved
 // the thread. If claim never returns true, found is false. If there are several members, Resume skips those
-// whose login rests (is not used for a while after a failure).
-func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
+// whose login rests (is not used for a while after a failure). It also skips those where the Luna Reserve
+// serves in place of the model.
+func (l *requestLease) Resume(model string, claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p, server := m.serving()
 		if p == nil || !l.keepsThreads[i] {
 			continue
 		}
-		if alone := len(l.members) == 1; (alone || p.login.Rests() == nil) && claim(p.Conversations) {
+		outlook, alone := p.login.For(model), len(l.members) == 1
+		if (alone || outlook.Rests == nil) && !outlook.Reserve && claim(p.Conversations) {
 			resumed, done = l.acquireFrom(i, server)
 			return resumed, done, true
 		}
@@ -197,36 +199,40 @@ func (l *requestLease) Release() {
 const (
 	isReady = iota
 	isStarting
+	isReserve      // the Luna Reserve serves in place of the model
+	isExhausted    // the provider says that the model's meter has nothing left
 	isFailing      // the provider limits its requests, or fails
 	isUnresponsive // it does not answer, or its program is ending
 	isWaiting      // it waits for its next start
-	isResting      // the plan of its login is spent
+	isResting      // the model's meter of its login is spent
 	isSignedOut    // nobody is signed in, or the provider refuses the login or its workspace
 	isFailed       // it will not become ready by itself
 	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess updates the candidate of a member.
-func (m *member) assess(c *candidate, avoid []*appserver.Process) {
+// assess updates the candidate of a member for a model.
+func (m *member) assess(c *candidate, model string, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p, _ := m.serving()
 	if p == nil {
 		return
 	}
 	c.turns = p.turns.Load()
-	rests, login := p.login.Rests() != nil, p.login.Status()
+	outlook := p.login.For(model)
+	cause := loginstate.CauseOf(outlook.Rests)
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
 		c.readiness = isAvoided
-	case status.SignedOut, rests && login.State != loginstate.Spent && login.Cause.OfLogin():
-		c.readiness, c.readyAt = isSignedOut, login.RestsUntil
-	case status.State == appserver.StateReady && login.State != loginstate.Spent && (time.Now().Before(login.RestsUntil) || status.AccountFailure != nil):
-		c.readiness, c.readyAt = isFailing, login.RestsUntil // if only a model is refused, rests is false
-	case rests && login.State == loginstate.Spent:
-		c.readiness, c.readyAt = isResting, login.RestsUntil
-		if !login.ResetsAt.IsZero() {
-			c.readyAt = login.ResetsAt
-		}
+	case status.SignedOut, cause.OfLogin() && cause != loginstate.PlanSpent:
+		c.readiness, c.readyAt = isSignedOut, outlook.Until
+	case cause == loginstate.PlanSpent:
+		c.readiness, c.readyAt = isResting, outlook.Until
+	case status.State == appserver.StateReady && (time.Now().Before(outlook.Until) || status.AccountFailure != nil):
+		c.readiness, c.readyAt = isFailing, outlook.Until // also if only a model is refused
+	case status.State == appserver.StateReady && outlook.Reserve:
+		c.readiness = isReserve
+	case status.State == appserver.StateReady && outlook.Exhausted:
+		c.readiness = isExhausted
 	case status.State == appserver.StateReady:
 		c.readiness = isReady
 	case status.Final: // readiness stays isFailed, even during another start

@@ -31,7 +31,7 @@ func pick(t *testing.T, l conversation.Lease, times int) (counts map[*appserver.
 	counts = make(map[*appserver.Process]int)
 	var all []func()
 	for range times {
-		p, one := l.Pick()
+		p, one := l.Pick("")
 		counts[p.Process]++
 		all = append(all, one)
 	}
@@ -62,9 +62,9 @@ func TestLeastBusy(t *testing.T) {
 	// One after the other they go round, rather than all to the first.
 	seen := make(map[*appserver.Process]bool)
 	for range 3 {
-		best, gone := l.Peek()
+		best, gone := l.Peek("")
 		gone()
-		process, end := l.Pick()
+		process, end := l.Pick("")
 		seen[process.Process] = true
 		end()
 		if best.Process != process.Process {
@@ -78,7 +78,7 @@ func TestLeastBusy(t *testing.T) {
 	other := poolOf(t, c, fakes(t, "least busy", 2))
 	counts, done = pick(t, leaseOf(t, other), 4)
 	defer done()
-	idle, end := l.Pick()
+	idle, end := l.Pick("")
 	defer end()
 	if counts[idle.Process] != 0 {
 		t.Error("a turn went to a busy process while another was idle")
@@ -92,7 +92,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			_, done := l.Pick()
+			_, done := l.Pick("")
 			t.Cleanup(done)
 		})
 	}
@@ -108,7 +108,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 func TestPickPassesOver(t *testing.T) {
 	_, p := startedPool(t, fakes(t, "passed over", 2))
 	l := leaseOf(t, p)
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	done()
 	victim := picked.Process
 	before := victim.Status()
@@ -118,7 +118,7 @@ func TestPickPassesOver(t *testing.T) {
 		return now.State != appserver.StateReady || now.PID != before.PID
 	})
 	for victim.Status().State != appserver.StateReady {
-		now, done := l.Pick()
+		now, done := l.Pick("")
 		if now.Process == victim && victim.Status().State != appserver.StateReady {
 			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
 		}
@@ -135,7 +135,7 @@ func TestPickPassesOverHung(t *testing.T) {
 	t.Parallel() // a hang is noticed after some seconds
 	_, p := startedPool(t, fakes(t, "hung", 2))
 	l := leaseOf(t, p)
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	done()
 	hung := picked.Process
 	pid := hung.Status().PID
@@ -152,8 +152,8 @@ func TestPickAvoids(t *testing.T) {
 	_, p := startedPool(t, fakes(t, "avoided", 2))
 	l := leaseOf(t, p)
 	for range 4 {
-		failed, done := l.Pick()
-		other, otherDone := l.Pick(failed.Process)
+		failed, done := l.Pick("")
+		other, otherDone := l.Pick("", failed.Process)
 		if other == failed {
 			t.Error("the one that failed was picked again")
 		}
@@ -162,9 +162,9 @@ func TestPickAvoids(t *testing.T) {
 	}
 	_, sole := startedPool(t, fakes(t, "alone", 1))
 	l = leaseOf(t, sole)
-	failed, done := l.Pick()
+	failed, done := l.Pick("")
 	defer done()
-	again, done := l.Pick(failed.Process)
+	again, done := l.Pick("", failed.Process)
 	defer done()
 	if again != failed {
 		t.Error("there is another")
@@ -185,7 +185,7 @@ func TestPickAfterReload(t *testing.T) {
 		avoided := m.process.Load().Process
 		must.Happen(t, "it is ready", func() bool { return avoided.Status().State == appserver.StateReady })
 		for range 2 {
-			picked, done := l.Pick(avoided)
+			picked, done := l.Pick("", avoided)
 			if picked.Process == avoided {
 				t.Error("a process that was to be avoided is picked")
 			}
@@ -198,14 +198,14 @@ func TestPickAfterReload(t *testing.T) {
 func TestPickRests(t *testing.T) {
 	_, p := startedPool(t, fakes(t, "resting", 2))
 	l := leaseOf(t, p)
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	done()
 	if picked.Rests != nil {
 		t.Errorf("a login that was not used rests: %v", picked.Rests)
 	}
 	spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
-	picked.Login.Fail(spent, 0)
-	again, done := l.Pick()
+	picked.Login.Fail("", spent, 0)
+	again, done := l.Pick("")
 	done()
 	if !errors.Is(again.Rests, spent) {
 		t.Errorf("the login of both, which is spent, rests because of %v", again.Rests)
@@ -222,10 +222,10 @@ func TestPickFailed(t *testing.T) {
 		s := statusesOfPool(t, pools[0])
 		return len(s) == 2 && s[0].Final && s[1].Final
 	})
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	done()
-	picked.Login.Fail(&codexrpc.TurnError{Code: "rateLimitExceeded"}, time.Minute)
-	picked, done = l.Pick()
+	picked.Login.Fail("", &codexrpc.TurnError{Code: "rateLimitExceeded"}, time.Minute)
+	picked, done = l.Pick("")
 	done()
 	if picked.Rests != nil || !picked.Process.Status().Final {
 		t.Errorf("%+v rests because of %v", picked.Process.Status(), picked.Rests)
@@ -283,7 +283,7 @@ func TestLeaseAndReload(t *testing.T) {
 	if n := pooled(); n != 3 {
 		t.Fatalf("%d processes under a lease", n)
 	}
-	picked, done := l.Pick()
+	picked, done := l.Pick("")
 	before := picked.Process.Status()
 	l.Release()
 	l.Release()
@@ -367,7 +367,7 @@ func BenchmarkLease(b *testing.B) {
 	for b.Loop() {
 		l, err := p.Lease()
 		must.OK(b, err)
-		_, done := l.Pick()
+		_, done := l.Pick("")
 		l.Release()
 		done()
 	}

@@ -4,11 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"golang.org/x/sync/semaphore"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
@@ -34,17 +30,13 @@ type Process struct {
 	eventsMu sync.Mutex    // guards events
 	events   chan event    // nil before the start and after the end
 	done     chan struct{} // closed when emitEvents has ended
-
-	limitsLock    *semaphore.Weighted // of the next two fields; not a mutex, so that a caller can stop waiting when a context ends
-	limits        *codexrpc.RateLimits
-	limitsAskedAt time.Time
 }
 
 func newProcess(m *member) *Process {
 	s := m.configuration.supervisor
 	p := &Process{
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
-		login: s.acquireLogin(m.loginKey()), limitsLock: semaphore.NewWeighted(1), done: make(chan struct{}),
+		login: s.acquireLogin(m.loginKey()), done: make(chan struct{}),
 	}
 	p.Conversations = conversation.NewThreads(m.threadLimits, p.isMemoryScarce)
 	return p
@@ -57,7 +49,16 @@ func (p *Process) ID() string { return p.id }
 func (p *Process) Config() appserver.Config { return p.creator.cfg }
 
 // Login returns what is known of the process's login. Other processes may have the same login.
-func (p *Process) Login() loginstate.Status { return p.login.Status() }
+func (p *Process) Login() *loginstate.Login { return p.login.Login }
+
+// LoginID returns a name for the account of the process's login, the same at all nodes. If the account is not
+// known, it is the id of the process.
+func (p *Process) LoginID() string {
+	if limits := p.login.Limits(); limits != nil && limits.Account != "" {
+		return idOf(limits.Account)
+	}
+	return p.id
+}
 
 func (p *Process) start() {
 	p.events = make(chan event, maxEvents)

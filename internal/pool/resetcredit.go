@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -31,23 +30,13 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	p.Log().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
 	done := outcome == codexrpc.ResetDone || outcome == codexrpc.ResetDoneSince
 	if done {
-		p.login.Recover(loginstate.Spent) // first, so that turns do not wait for readLimits
+		p.login.Recover(loginstate.Spent) // first, so that turns do not wait for the limits
 	}
-	p.login.readLimits(ctx)
+	reading, end := context.WithTimeout(ctx, statusTimeout)
+	defer end()
+	p.RateLimits(reading, 0)
 	if done {
-		p.login.thresholds.Forget() // only after readLimits: the old limits would be reported again
+		p.login.thresholds.Forget() // only now: the old limits would be reported again
 	}
 	return outcome, nil
-}
-
-func (l *login) readLimits(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	var reading sync.WaitGroup
-	for _, p := range l.processes() {
-		reading.Go(func() {
-			p.limitsWithin(ctx, 0)
-		})
-	}
-	reading.Wait()
 }

@@ -15,6 +15,9 @@ import (
 // statusTimeout bounds the requests to all processes for the limits of their plans.
 const statusTimeout = 2 * time.Second
 
+// limitsAge is how old the limits of a plan in a status may be.
+const limitsAge = 30 * time.Second
+
 // Statuses returns the statuses of processes. It asks all processes at the same time for the limits
 // of their plans. It waits for the limits until ctx ends, but at most for statusTimeout.
 func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
@@ -31,10 +34,10 @@ func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 
 func (p *Process) status(ctx context.Context) status.AppServer {
 	windows := p.Windows(ctx)
-	limits := p.RateLimits(ctx)
+	p.RateLimits(ctx, limitsAge)
 	one := status.AppServer{
 		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(), Windows: windows,
-		Login: loginStatusOf(p.login.Status(), limits), Conversations: p.Conversations.Stats(),
+		Login: loginStatusOf(p.login.Login), Conversations: p.Conversations.Stats(),
 	}
 	if command := p.creator.cfg.Command; len(command) > 0 {
 		one.Program = filepath.Base(command[0])
@@ -46,14 +49,24 @@ func (p *Process) status(ctx context.Context) status.AppServer {
 	return one
 }
 
-func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	s := status.Login{State: string(login.State), Cause: string(login.Cause), Reason: login.Cause.Advice(), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsUntil.UTC()}
-	if limits == nil {
-		return s
+func loginStatusOf(login *loginstate.Login) status.Login {
+	now := login.Status()
+	s := status.Login{State: string(now.State), Cause: string(now.Cause), Reason: now.Cause.Advice(), ResetsAt: now.ResetsAt.UTC(), RestsUntil: now.RestsUntil.UTC()}
+	if limits := login.Limits(); limits != nil {
+		s.Plan, s.Allowed, s.Credits, s.ResetCredits, s.LimitsAt = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits, limits.At.UTC()
+		for i := range limits.Meters {
+			s.Meters = append(s.Meters, meterStatus(login, &limits.Meters[i]))
+		}
 	}
-	s.Plan, s.Allowed, s.Credits, s.ResetCredits = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits
-	for _, w := range limits.Windows() {
-		s.Windows = append(s.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
+	return s
+}
+
+func meterStatus(login *loginstate.Login, meter *codexrpc.Meter) status.Meter {
+	s := status.Meter{ID: meter.ID, Name: meter.Name, Spent: login.Spent(meter), Windows: []status.Window{}}
+	for _, w := range meter.Windows() {
+		s.Windows = append(s.Windows, status.Window{
+			Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC(), Over: w.Over(time.Now()),
+		})
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Exiting func() bool
 	// Ready is called when a process has become ready, before the event that reports it.
 	Ready func(*Process)
+	// LimitsTold is called when Codex has told the limits of the plan of a process's login. It may be nil.
+	LimitsTold func(*Process, *codexrpc.RateLimits)
 }
 
 // NewSupervisor returns a supervisor that runs nothing yet.

@@ -26,14 +26,26 @@ func planUsage(c api.Call) ([]byte, *apierror.Error) {
 			"reset_after_seconds": max(0, int(time.Until(w.ResetsAt).Seconds())), "reset_at": max(0, w.ResetsAt.Unix()),
 		}
 	}
-	limits := cmp.Or(c.Plan(), new(codexrpc.RateLimits))
-	answer := object{"plan_type": cmp.Or(limits.Plan, "unknown"), "rate_limit": nil, "credits": limits.Credits}
-	if len(limits.Windows()) > 0 {
-		allowed := limits.Allowed == nil || *limits.Allowed
-		answer["rate_limit"] = object{
-			"allowed": allowed, "limit_reached": !allowed,
-			"primary_window": window(limits.Primary), "secondary_window": window(limits.Secondary),
+	rateLimit := func(m *codexrpc.Meter, allowed bool) any {
+		if len(m.Windows()) == 0 {
+			return nil
+		}
+		return object{
+			"allowed": allowed, "limit_reached": !allowed, "primary_window": window(m.Primary), "secondary_window": window(m.Secondary),
 		}
 	}
+	limits := cmp.Or(c.Plan(), new(codexrpc.RateLimits))
+	answer := object{"plan_type": cmp.Or(limits.Plan, "unknown"), "rate_limit": nil, "credits": limits.Credits}
+	var further []object
+	for i := range limits.Meters {
+		m := &limits.Meters[i]
+		_, spent := m.Spent(time.Now())
+		if m.ID == codexrpc.PlanMeter {
+			answer["rate_limit"] = rateLimit(m, limits.Allowed == nil || *limits.Allowed)
+			continue
+		}
+		further = append(further, object{"limit_name": m.Name, "metered_feature": m.ID, "rate_limit": rateLimit(m, !spent)})
+	}
+	answer["additional_rate_limits"] = further
 	return wirejson.Append(nil, answer), nil
 }

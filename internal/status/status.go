@@ -75,7 +75,9 @@ type Login struct {
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
 	Allowed *bool             `json:"allowed,omitempty"`
-	Windows []Window          `json:"windows,omitempty"` // of the plan
+	// Meters has the plan's own meter first, then those of single models. LimitsAt is when they were told.
+	Meters   []Meter           `json:"meters,omitempty"`
+	LimitsAt time.Time         `json:"limits_at,omitzero"`
 	Credits *codexrpc.Credits `json:"credits,omitempty"` // those that the account has bought in addition to the plan
 	// ResetCredits are credits for resetting the windows.
 	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
@@ -111,11 +113,20 @@ type Reset struct {
 	Message string `json:"message"` // the outcome in words
 }
 
-// Window is a window of time whose use a plan limits.
+// Meter counts the use of some models.
+type Meter struct {
+	ID      string   `json:"id"`             // for example "codex", the plan's own
+	Name    string   `json:"name,omitempty"` // of the model that it counts; empty for the plan's own
+	Spent   bool     `json:"spent"`          // its models cannot be used now
+	Windows []Window `json:"windows"`
+}
+
+// Window is a window of time in which a meter limits the use.
 type Window struct {
 	Window      string    `json:"window"` // its length, for example "5h" or "7d"
 	UsedPercent float64   `json:"used_percent"`
 	ResetsAt    time.Time `json:"resets_at,omitzero"`
+	Over        bool      `json:"over,omitempty"` // it has been reset since, so its use is not known now
 }
 
 // Conversations counts the threads, turns and requests of the conversations of an app-server.

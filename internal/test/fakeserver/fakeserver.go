@@ -99,6 +99,8 @@ func run(in io.Reader, out, stderr io.Writer) int {
 		answer := map[string]any{"id": message.ID, "result": results[message.Method]}
 		var events []any
 		switch message.Method {
+		case "account/rateLimits/read":
+			answer["result"] = login.limits()
 		case "thread/start":
 			answer["result"] = map[string]any{"thread": map[string]any{"id": "thread-" + string(message.ID)}}
 		case "thread/inject_items", "thread/unsubscribe":

@@ -67,6 +67,20 @@ func (l Login) read() (kind string, seconds int) {
 	return string(text), 0
 }
 
+// limits is the answer about the limits of a spent plan; nil: the plan is not spent.
+func (l Login) limits() any {
+	if kind, seconds := l.read(); kind == "spent" {
+		return spentLimits(seconds)
+	}
+	return nil
+}
+
+func spentLimits(seconds int) map[string]any {
+	return map[string]any{"rateLimits": map[string]any{
+		"limitId": "codex", "primary": map[string]any{"usedPercent": 100, "windowDurationMins": 300, "resetsAt": time.Now().Unix() + int64(seconds)},
+	}}
+}
+
 // turn counts a turn and returns its events.
 func (l Login) turn(thread string) []any {
 	event := func(method string, params map[string]any) any {
@@ -90,9 +104,7 @@ func (l Login) turn(thread string) []any {
 	started := event("turn/started", map[string]any{"turn": map[string]any{"id": "turn"}})
 	switch kind, seconds := l.read(); kind {
 	case "spent":
-		limits := map[string]any{"method": "account/rateLimits/updated", "params": map[string]any{"rateLimits": map[string]any{
-			"limitId": "codex", "primary": map[string]any{"usedPercent": 100, "windowDurationMins": 300, "resetsAt": time.Now().Unix() + int64(seconds)},
-		}}}
+		limits := map[string]any{"method": "account/rateLimits/updated", "params": spentLimits(seconds)}
 		return []any{started, limits, failed("You have hit your usage limit at http://provider.example/usage.", "usageLimitExceeded")}
 	case "refused":
 		return []any{started, failed("unexpected status 401: url: http://provider.example/v1", map[string]any{"httpConnectionFailed": map[string]any{"httpStatusCode": 401}})}

@@ -125,7 +125,7 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Resume implements conversation.Lease.
-func (l *lease) Resume(claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
+func (l *lease) Resume(_ string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
 	for i, m := range l.members {
 		if claim(m.conversations) {
 			resumed, done := l.use(i)
@@ -156,7 +156,7 @@ func (p *pool) Members() (all []conversation.Member) {
 
 // Pick implements conversation.Lease. It picks the process with the fewest turns of those
 // that are ready, or else starting.
-func (p *pool) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
+func (p *pool) Pick(_ string, avoid ...*appserver.Process) (conversation.Member, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
@@ -172,7 +172,7 @@ func (p *pool) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 }
 
 // Peek implements conversation.Lease.
-func (p *pool) Peek() (conversation.Member, func()) { return p.Pick() }
+func (p *pool) Peek(model string) (conversation.Member, func()) { return p.Pick(model) }
 
 // use takes a reference to a process for one turn.
 func (p *pool) use(at int) (conversation.Member, func()) {

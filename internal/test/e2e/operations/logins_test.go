@@ -197,8 +197,8 @@ func TestPlanOfALogin(t *testing.T) {
 				}
 				id = a.ID
 				l := a.Login
-				if l.State != "spent" || l.Plan != "pro" || l.Allowed == nil || *l.Allowed != allowed || l.ResetsAt.IsZero() || len(l.Windows) != 2 ||
-					l.Windows[0].Window != "5h" || l.Windows[0].UsedPercent != 100 || l.Windows[1].Window != "7d" || l.Windows[1].UsedPercent != 55 ||
+				if l.State != "spent" || l.Plan != "pro" || l.Allowed == nil || *l.Allowed != allowed || l.ResetsAt.IsZero() || len(l.Meters) != 1 || len(l.Meters[0].Windows) != 2 ||
+					l.Meters[0].Windows[0].Window != "5h" || l.Meters[0].Windows[0].UsedPercent != 100 || l.Meters[0].Windows[1].Window != "7d" || l.Meters[0].Windows[1].UsedPercent != 55 ||
 					l.Credits == nil || l.Credits.Balance != "5.39" || !l.Credits.Has {
 					t.Errorf("%+v", l)
 				}
@@ -209,7 +209,7 @@ func TestPlanOfALogin(t *testing.T) {
 			}
 			_, text := admin.Get("/metrics")
 			for _, want := range []string{
-				`codex_login_used_percent{app_server="` + id + `",window="5h"} 100`, `codex_login_used_percent{app_server="` + id + `",window="7d"} 55`,
+				`codex_login_used_percent{app_server="` + id + `",limit="codex",window="5h"} 100`, `codex_login_used_percent{app_server="` + id + `",limit="codex",window="7d"} 55`,
 				`codex_login_credits{app_server="` + id + `"} 5.39`, `codex_login_plan_info{app_server="` + id + `",plan="pro"} 1`, `codex_login_state{app_server="` + id + `",state="spent"} 1`,
 			} {
 				if !strings.Contains(text, want) {
@@ -324,7 +324,7 @@ func TestResetCredits(t *testing.T) {
 		t.Errorf("reset: %d %s", code, body)
 	}
 	credits()
-	if now := s.login(); now.State != "unknown" || now.ResetCredits.Available != 1 || now.Windows[0].UsedPercent != 0 {
+	if now := s.login(); now.State != "unknown" || now.ResetCredits.Available != 1 || now.Meters[0].Windows[0].UsedPercent != 0 {
 		t.Errorf("after it the login is %+v", now)
 	}
 	ask(http.StatusOK)

@@ -332,7 +332,7 @@ func TestOutageAfterThePlanWasTold(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	admin := s.WithAdmin(s.Caddyfile(""))
 	s.WaitReady()
-	e2e.WaitFor(t, "the use of the plan", func() bool { return len(admin.Status().AppServers[0].Login.Windows) > 0 })
+	e2e.WaitFor(t, "the use of the plan", func() bool { return len(admin.Status().AppServers[0].Login.Meters) > 0 })
 	s.Plan.Fail(planbackend.All, planbackend.Status(http.StatusInternalServerError))
 	s.Plan.Cut()
 	e2e.WaitFor(t, "the outage to be noticed", func() bool {
