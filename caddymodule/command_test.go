@@ -125,7 +125,7 @@ func TestCommandKey(t *testing.T) {
 	config := writeConfig(t, unanswered, "api_keys_file {env.CADDYMODULE_DIR}/keys")
 	output, err := runCommand(t, "key", "add", "ann-1", "--config", config,
 		"--user", "ann", "--expires", "90d", "--models", "gpt-5.5,fast", "--max-concurrent", "4",
-		"--requests", "60/1m", "--requests", "1000/day", "--tokens", "500000/5h")
+		"--requests", "60/1m", "--requests", "1000/day", "--tokens", "500000/5h", "--plan-share", "12.5%", "--lend", "on")
 	if err != nil {
 		t.Fatal(err, output)
 	}
@@ -139,7 +139,7 @@ func TestCommandKey(t *testing.T) {
 	}
 	h := withKeys(t, &Handler{APIKeysFile: file})
 	k := h.keyFile.Set().Find(key)
-	if k == nil || k.ID != "ann-1" || k.User != "ann" || len(k.Models) != 2 || k.MaxConcurrent != 4 || len(k.Limits) != 3 {
+	if k == nil || k.ID != "ann-1" || k.User != "ann" || len(k.Models) != 2 || k.MaxConcurrent != 4 || len(k.Limits) != 3 || k.PlanShare != 125 || !k.Lends {
 		t.Fatalf("%+v", k)
 	}
 	if left := time.Until(k.Expires); left < 89*24*time.Hour || left > 90*24*time.Hour {
@@ -148,7 +148,7 @@ func TestCommandKey(t *testing.T) {
 	old := "\nkey old {\n\thash sha256:" + strings.Repeat("01", 32) + "\n\texpires 2020-01-31\n}\n"
 	must.OK(t, os.WriteFile(file, append(content, old...), 0o600))
 	output, err = runCommand(t, "key", "list", "--file", file)
-	for _, want := range []string{"ann-1", "gpt-5.5 fast", "4 at once, 60 requests/1m, 1000 requests/day, 500000 tokens/5h", "2020-01-31T00:00:00Z (expired)", "none"} {
+	for _, want := range []string{"ann-1", "gpt-5.5 fast", "4 at once, 60 requests/1m, 1000 requests/day, 500000 tokens/5h, 12.5% of the plan, lends", "2020-01-31T00:00:00Z (expired)", "none"} {
 		if err != nil || !strings.Contains(output, want) {
 			t.Errorf("no %q in %v\n%s", want, err, output)
 		}

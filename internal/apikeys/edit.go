@@ -134,7 +134,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	return os.Rename(newPath, path)
 }
 
-var unquotedArg = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
+var unquotedArg = regexp.MustCompile(`^[A-Za-z0-9._@:/+%-]+$`)
 
 func formatEntry(id string, options []Option) (string, error) {
 	entry := "key " + id + " {\n"

@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -134,6 +135,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the key %s has no closing brace", k.ID)
 	case k.Hash == Hash{}:
 		return nil, d.Errf("the key %s has no hash", k.ID)
+	case k.Lends && k.PlanShare == 0:
+		return nil, d.Errf("the key %s has no plan_share to lend", k.ID)
 	case k.Hash == sha256.Sum256(nil):
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
@@ -157,6 +160,8 @@ var options = map[string]keyOption{
 	"max_concurrent": {read: oneArg(readMaxConcurrent, "takes a number above zero")},
 	"requests":       {read: readLimit(quota.Requests), repeats: true},
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
+	"plan_share":     {read: oneArg(readPlanShare, "takes a share above 0 and up to 100%, such as 20% or 12.5%")},
+	"lend":           {read: oneArg(readLend, "must be on or off")},
 }
 
 func oneArg(read func(k *Key, arg string) bool, problem string) func(*Key, []string) string {
@@ -204,6 +209,18 @@ func readMaxConcurrent(k *Key, arg string) bool {
 	n, err := strconv.Atoi(arg)
 	k.MaxConcurrent = n
 	return err == nil && n > 0
+}
+
+func readPlanShare(k *Key, arg string) bool {
+	number, isPercent := strings.CutSuffix(arg, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	k.PlanShare = int64(math.Round(10 * n))
+	return err == nil && isPercent && n > 0 && n <= 100 && float64(k.PlanShare)/10 == n
+}
+
+func readLend(k *Key, arg string) bool {
+	k.Lends = arg == "on"
+	return k.Lends || arg == "off"
 }
 
 // readWindow reads the window of a limit. A length may also be in days, such as 7d.

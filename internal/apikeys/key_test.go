@@ -93,7 +93,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseLimits(t *testing.T) {
-	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\n}"), "keys")
+	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\nplan_share 12.5%\nlend on\n}"), "keys")
 	must.OK(t, err)
 	var limits []string
 	for _, l := range set.Keys[0].Limits {
@@ -101,6 +101,9 @@ func TestParseLimits(t *testing.T) {
 	}
 	if got, want := strings.Join(limits, ", "), "60 requests 1m, 1000 requests day, 5 tokens 168h, 9 tokens day"; got != want || set.Keys[0].MaxConcurrent != 4 {
 		t.Errorf("%s, %d at once", got, set.Keys[0].MaxConcurrent)
+	}
+	if k := set.Keys[0]; k.PlanShare != 125 || !k.Lends {
+		t.Errorf("%d of the plan, lends %t", k.PlanShare, k.Lends)
 	}
 	for line, want := range map[string]string{
 		"max_concurrent 0":              "max_concurrent takes a number above zero",
@@ -113,6 +116,16 @@ func TestParseLimits(t *testing.T) {
 		"requests 60 minute":            "requests has a wrong window: it is neither",
 		"requests 60 10ms":              "requests has a wrong window",
 		"requests 60 367d":              "requests has a wrong window",
+		"plan_share 20":                 "plan_share takes a share above 0 and up to 100%",
+		"plan_share 0%":                 "plan_share takes a share above 0",
+		"plan_share 0.04%":              "plan_share takes a share above 0",
+		"plan_share 100.1%":             "plan_share takes a share above 0",
+		"plan_share 12.55%":             "plan_share takes a share above 0",
+		"plan_share NaN%":               "plan_share takes a share above 0",
+		"plan_share 20% 5h":             "plan_share takes a share above 0",
+		"plan_share 2%\nplan_share 3%":  "plan_share is given twice",
+		"plan_share 2%\nlend yes":       "lend must be on or off",
+		"lend on":                       "the key a has no plan_share to lend",
 		"requests 1 1m\nrequests 2 60s": "requests has two limits for a window of 1m",
 		"requests 1 1h\nrequests 1 1s\nrequests 1 2s\nrequests 1 3s\nrequests 1 4s\nrequests 1 5s\nrequests 1 6s\nrequests 1 7s\nrequests 1 8s": "requests is one limit too many",
 	} {
@@ -125,13 +138,14 @@ func TestParseLimits(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("key a {\n" + hashOf("x") + "\nuser b\nexpires 2027-01-31\nmodels a b\n}"))
+	f.Add([]byte("key a {\n" + hashOf("x") + "\nplan_share 12.5%\nlend on\n}"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		set, err := parse(content, "keys")
 		if err != nil {
 			return
 		}
 		for _, k := range set.Keys {
-			if !validID.MatchString(k.ID) || k.User == "" || set.byHash[k.Hash] != k {
+			if !validID.MatchString(k.ID) || k.User == "" || set.byHash[k.Hash] != k || k.PlanShare < 0 || k.PlanShare > 1000 || k.Lends && k.PlanShare == 0 {
 				t.Errorf("%+v", k)
 			}
 		}

@@ -88,7 +88,7 @@ func (configured KeyFilesFunc) choose(fl caddycmd.Flags) (string, error) {
 
 func (configured KeyFilesFunc) add() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "add <id> [--user <name>] [--expires <when>] [--models <models>] [--max-concurrent <n>] [--requests <n>/<window>] [--tokens <n>/<window>]",
+		Use:   "add <id> [--user <name>] [--expires <when>] [--models <models>] [--max-concurrent <n>] [--requests <n>/<window>] [--tokens <n>/<window>] [--plan-share <percent> [--lend on]]",
 		Short: "Makes a key, and prints it once",
 		Long: `
 Makes a key and adds its hash to the file. The key itself is printed, and stored
@@ -101,6 +101,8 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	flags.String("expires", "", "A date, a time, or a duration such as 90d")
 	flags.StringSlice("models", nil, "Models that the key may use (default: all)")
 	flags.String("max-concurrent", "", "How many turns may run at once")
+	flags.String("plan-share", "", "How much of each window of the plan the key may use, such as 20%")
+	flags.String("lend", "", "on: other keys may use what the key leaves of its share")
 	flags.StringArray("requests", nil, "A limit of requests, such as 60/1m or 1000/day; may be repeated")
 	flags.StringArray("tokens", nil, "A limit of tokens, such as 500000/5h; may be repeated")
 	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
@@ -123,12 +125,12 @@ nowhere. A Caddy that runs takes the change by itself.`,
 // variable would make a key for all models, or one that never expires.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
-	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {
+	for _, name := range []string{"user", "expires", "models", "max-concurrent", "plan-share", "lend"} {
 		if flag := flags.Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") { // []: --models
 			return nil, fmt.Errorf("--%s is empty; leave it out for its default", name)
 		}
 	}
-	for _, name := range []string{"user", "expires", "max-concurrent"} {
+	for _, name := range []string{"user", "expires", "max-concurrent", "plan-share", "lend"} {
 		value, _ := flags.GetString(name)
 		if length, err := caddy.ParseDuration(value); err == nil && name == "expires" {
 			value = time.Now().Add(length).UTC().Format(time.RFC3339)
@@ -190,6 +192,12 @@ func limitsText(k *apikeys.Key) string {
 	}
 	for _, l := range k.Limits {
 		limits = append(limits, fmt.Sprintf("%d %s/%s", l.Max, l.Unit, l.Window))
+	}
+	if k.PlanShare > 0 {
+		limits = append(limits, fmt.Sprintf("%g%% of the plan", float64(k.PlanShare)/10))
+	}
+	if k.Lends {
+		limits = append(limits, "lends")
 	}
 	return cmp.Or(strings.Join(limits, ", "), "none")
 }
