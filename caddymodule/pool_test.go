@@ -171,7 +171,7 @@ func (p *loginPool) checkReadiness(unavailable bool) {
 
 // TestLoginsComeBack checks that a spent and a refused login stay at rest over a restart and
 // a reload, while clients notice nothing; that each is used again once it works; and how
-// many requests they get until then.
+// many requests they get until then: none if the provider has told before that the plan is spent.
 func TestLoginsComeBack(t *testing.T) {
 	p := newLoginPool(t, "spent 3600", "refused", "fine")
 	h := &Handler{AppServers: p.handler.AppServers, MaxConcurrent: 63}
@@ -179,8 +179,8 @@ func TestLoginsComeBack(t *testing.T) {
 	check := func(what string, ofSpent, ofRefused int) {
 		t.Helper()
 		p.works(what)
-		if spent.Asked() != ofSpent || refused.Asked() != ofRefused {
-			t.Errorf("%s: the spent login was asked %d times, want %d; the refused one %d, want %d", what, spent.Asked(), ofSpent, refused.Asked(), ofRefused)
+		if spent.Asked() > ofSpent || refused.Asked() != ofRefused {
+			t.Errorf("%s: the spent login was asked %d times, want at most %d; the refused one %d, want %d", what, spent.Asked(), ofSpent, refused.Asked(), ofRefused)
 		}
 	}
 	check("at first", 1, 1)

@@ -109,6 +109,9 @@ func (l *Login) Status() Status {
 
 func (l *Login) status() Status {
 	plan := l.spent[codexrpc.PlanMeter]
+	if resets, _ := l.limits.Meter("").Spent(time.Now()); plan == nil && l.isExhausted("", time.Now()) {
+		plan = &rest{resetsAt: resets}
+	}
 	switch {
 	case plan == nil || l.state == SignedOut:
 	case plan.wasReset && l.state != Failing:

@@ -74,11 +74,11 @@ type Login struct {
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
-	Allowed *bool             `json:"allowed,omitempty"`
+	Allowed *bool `json:"allowed,omitempty"`
 	// Meters has the plan's own meter first, then those of single models. LimitsAt is when they were told.
 	Meters   []Meter           `json:"meters,omitempty"`
 	LimitsAt time.Time         `json:"limits_at,omitzero"`
-	Credits *codexrpc.Credits `json:"credits,omitempty"` // those that the account has bought in addition to the plan
+	Credits  *codexrpc.Credits `json:"credits,omitempty"` // those that the account has bought in addition to the plan
 	// ResetCredits are credits for resetting the windows.
 	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
 	SignIn       *SignIn                `json:"sign_in,omitempty"` // the sign-in that is under way, or else the last one
