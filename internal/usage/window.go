@@ -13,7 +13,7 @@ type PlanWindow struct {
 	Login  string  `json:"login"`          // the same at all nodes, and after a restart
 	Meter  string  `json:"meter"`          // the meter's limit id
 	Length int64   `json:"window_seconds"` // more than 0
-	Resets int64   `json:"resets_at"`      // Unix time in seconds, rounded to a hundredth of Length
+	Resets int64   `json:"resets_at"`      // Unix time in seconds, of a whole minute
 	Used   float64 `json:"used_percent"`   // 100: spent
 }
 
