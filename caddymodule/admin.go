@@ -23,8 +23,8 @@ func init() {
 	caddy.RegisterModule(Admin{})
 }
 
-// Admin adds GET /codex/status, POST /codex/restart, POST and DELETE /codex/login, and POST
-// /codex/credit to Caddy's admin API.
+// Admin adds GET /codex/status and /codex/usage, POST /codex/restart, POST and DELETE /codex/login, and
+// POST /codex/credit to Caddy's admin API.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -39,6 +39,7 @@ func (Admin) CaddyModule() caddy.ModuleInfo {
 func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /codex/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
+		{Pattern: "GET /codex/usage", Handler: caddy.AdminHandlerFunc(serveAdminUsage)},
 		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
 		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
 		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
@@ -51,6 +52,19 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body.Turns.Running, body.Turns.Waiting, _ = queueTotals()
 	body.Stores = storemodules.States()
 	return writeAdmin(w, body)
+}
+
+// serveAdminUsage answers with the usage of all users, of all nodes if a handler shares it with them.
+func serveAdminUsage(w http.ResponseWriter, r *http.Request) error {
+	var shared *usage.Shared
+	for _, h := range handlersInUse.all() {
+		shared = cmp.Or(shared, h.sharedUsage)
+	}
+	account, apiErr := usageOf(r, shared, usage.Everybody)
+	if apiErr != nil {
+		return caddy.APIError{HTTPStatus: apiErr.Status, Err: errors.New(apiErr.Message)}
+	}
+	return writeAdmin(w, account)
 }
 
 // statusOf returns the state of processes, and a user's requests. The caller adds the numbers of turns.

@@ -36,8 +36,9 @@ type App struct {
 
 // supervisor runs the app-servers of all configurations.
 var supervisor = pool.NewSupervisor(pool.Options{
-	Exiting: func() bool { return exit.hasBegun() },
-	Ready:   learnModels,
+	Exiting:    func() bool { return exit.hasBegun() },
+	Ready:      learnModels,
+	LimitsTold: limitsTold,
 })
 
 // runningResponses are the responses that are being made. A reload keeps them.

@@ -55,6 +55,9 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 		Time: now, Route: route, RequestID: r.Header.Get(requestIDHeader),
 		User: h.accountOf(r), Status: failure.Status, Code: failure.Code, Unlisted: !chosen,
 	}
+	if k := h.keyFile.Set().Find(presentedKey(r)); k != nil {
+		record.Key = k.ID
+	}
 	addUsage(h.sharedUsage, record)
 	if chosen {
 		h.logRefusal(r, failure, &record, leftOut)

@@ -51,10 +51,10 @@ func TestRefusedRequests(t *testing.T) {
 			t.Errorf("%s: it is listed as %+v", id, e)
 		}
 	}
-	if a := usageBook.Account(ann); a.Requests != 5 || a.Errors != 5 || len(a.ByModel) != 0 || len(a.ByHour) != 1 {
+	if a := usageBook.Account(ann, 0); a.Requests != 5 || a.Errors != 5 || len(a.ByModel) != 0 || len(a.ByHour) != 1 {
 		t.Errorf("the account has %+v", a)
 	}
-	if w := askWith(h, http.MethodGet, "/v1/models", "", http.Header{"Authorization": {"Bearer right"}}, nobody); w.Code != http.StatusOK || logs.Len() > 0 || usageBook.Account(ann).Requests != 5 {
+	if w := askWith(h, http.MethodGet, "/v1/models", "", http.Header{"Authorization": {"Bearer right"}}, nobody); w.Code != http.StatusOK || logs.Len() > 0 || usageBook.Account(ann, 0).Requests != 5 {
 		t.Errorf("a request that was not refused: %d, %v", w.Code, logs.All())
 	}
 }
@@ -95,7 +95,7 @@ func TestRefusalFlood(t *testing.T) {
 	const flood = 3000
 	mark := rand.Text() // the book is that of all tests
 	size := func() (users, labels int, errors int64) {
-		account := usageBook.Account(usage.Everybody)
+		account := usageBook.Account(usage.Everybody, 0)
 		metrics, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

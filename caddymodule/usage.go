@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -87,21 +89,57 @@ func (h *Handler) visibleUser(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
+// limitsTold adds what Codex has told of the plan of a process's login to the usage.
+func limitsTold(p *pool.Process, limits *codexrpc.RateLimits) {
+	told := usage.Record{Time: time.Now(), Told: true}
+	for i := range limits.Meters {
+		told.Windows = append(told.Windows, usage.PlanWindows(p.LoginID(), &limits.Meters[i], told.Time)...)
+	}
+	addUsage(nil, told)
+	for _, h := range handlersInUse.all() {
+		if h.sharedUsage != nil {
+			h.sharedUsage.Add(told)
+		}
+	}
+}
+
+// usageOf returns the usage of a user since the time in the query: that of all nodes or, if shared is nil, of
+// this process.
+func usageOf(r *http.Request, shared *usage.Shared, user string) (account usage.Account, apiErr *apierror.Error) {
+	since, err := parseSince(r.URL.Query().Get("since"))
+	if err != nil {
+		return account, apierror.InvalidRequest("since", "since must be Unix seconds, a date such as 2026-01-31, or a duration such as 7d.")
+	}
+	if shared == nil {
+		return usageBook.Account(user, since), nil
+	}
+	account, err = shared.Account(r.Context(), user, since)
+	return account, usageError(err)
+}
+
+// parseSince returns a time in Unix seconds; 0: text is empty.
+func parseSince(text string) (int64, error) {
+	if age, err := caddy.ParseDuration(text); err == nil {
+		return time.Now().Add(-age).Unix(), nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day.Unix(), nil
+	}
+	return strconv.ParseInt(cmp.Or(text, "0"), 10, 64)
+}
+
 // serveUsage answers with the usage of the caller or of everybody, and the limits of plans and of keys.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		var account usage.Account
-		var err error
-		if h.sharedUsage != nil {
-			account, err = h.sharedUsage.Account(r.Context(), h.visibleUser(r))
-		} else {
-			account = usageBook.Account(h.visibleUser(r))
+		account, apiErr := usageOf(r, h.sharedUsage, h.visibleUser(r))
+		if apiErr != nil {
+			return nil, apiErr
 		}
 		return struct {
 			usage.Account
 			RateLimits []rateLimits `json:"rate_limits"` // the limits that are known
 			Keys       []keyUsage   `json:"keys,omitempty"`
-		}{account, h.rateLimits(r), h.keyUsages(r)}, usageError(err)
+		}{account, h.rateLimits(r), h.keyUsages(r)}, nil
 	})
 }
 

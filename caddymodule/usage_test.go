@@ -74,7 +74,7 @@ func TestUsageOfAll(t *testing.T) {
 	for _, user := range []string{ann, ben} {
 		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []usage.Record{{User: user, Status: http.StatusOK}})
 	}
-	for target, want := range map[string]string{"/v1/usage": `{"user":"%s","requests":1,`, "/v1/usage/raw": `"user":"%s",`} {
+	for target, want := range map[string]string{"/v1/usage": `{"name":"%s","requests":1,`, "/v1/usage/raw": `"user":"%s",`} {
 		w, err := ask(h, http.MethodGet, target, "", nil)
 		if err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%s: %v, %d %s", target, err, w.Code, w.Body)

@@ -172,7 +172,7 @@ func wantCounted(t *testing.T, e *OpenStore, k *quota.Key) {
 		if states := e.Limits.States(t.Context(), []*quota.Key{k})[0]; len(states) == 1 {
 			used = states[0].Used
 		}
-		account, _ = e.Usage.Account(t.Context(), "ann")
+		account, _ = e.Usage.Account(t.Context(), "ann", 0)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestACL(t *testing.T) {
 		must.OK(t, e.Usage.Store(t.Context()))
 	}
 	for _, user := range []string{"ann", usage.Everybody} {
-		if account, err := e.Usage.Account(t.Context(), user); err != nil || account.Requests != 2 {
+		if account, err := e.Usage.Account(t.Context(), user, 0); err != nil || account.Requests != 2 {
 			t.Errorf("%s: %+v, %v", user, account, err)
 		}
 		if raw, err := e.Usage.Raw(t.Context(), user); err != nil || len(raw.Data) != 2 {

@@ -103,6 +103,7 @@ type Report struct {
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as a block
 	TailBytes  int  // bytes of text after the last call that were dropped
 
+	Pictures    int  // pictures that the client got
 	TextDiffers bool // the whole text of a message differs from the deltas before
 }
 

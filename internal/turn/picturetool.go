@@ -45,6 +45,7 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 		m.fail(errNoPNG)
 	default:
 		m.out.emit(Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent})
+		m.report.Pictures++
 		m.finish(false)
 	}
 }

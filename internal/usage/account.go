@@ -1,8 +1,11 @@
 package usage
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,52 +14,89 @@ import (
 const otherName = "other"
 
 type account struct {
+	part
+	Calls   ToolCalls        `json:"tool_calls"`
+	Buffers ToolBuffers      `json:"tool_buffer_metrics"`
+	Keys    map[string]*part `json:"keys,omitempty"`
+	Models  map[string]*part `json:"models"`
+	APIs    map[string]*part `json:"apis,omitempty"`
+	Meters  map[string]*part `json:"meters,omitempty"`
+	Users   map[string]*part `json:"users,omitempty"`   // without days; only in the sum of all accounts
+	Windows []*window        `json:"windows,omitempty"` // only in the sum of all accounts
+	Hours   series           `json:"hours"`
+}
+
+// parts returns the lists of parts that each turn counts in. mostParts are the most parts of each.
+func (a *account) parts() [4]*map[string]*part {
+	return [...]*map[string]*part{&a.Keys, &a.Models, &a.APIs, &a.Meters}
+}
+
+var mostParts = [...]int{maxKeys, maxModels, maxAPIs, maxModels}
+
+// part is the use by one key, with one model, and so on.
+type part struct {
 	Totals
-	Calls   ToolCalls          `json:"tool_calls"`
-	Buffers ToolBuffers        `json:"tool_buffer_metrics"`
-	Models  map[string]*Totals `json:"models"`
-	Users   map[string]*Totals `json:"users,omitempty"`   // only in the sum of all accounts
-	Windows []*window          `json:"windows,omitempty"` // only in the sum of all accounts
-	Hours   series             `json:"hours"`
-	Days    series             `json:"days"`
+	Days series `json:"days"`
+}
+
+func (p *part) countTurn(t Totals, now int64) {
+	p.Totals.add(t)
+	p.Days = p.Days.dropFuture(days, now).add(days, now, t)
+}
+
+// add adds q to p, but no days in the future, see [series.dropFuture].
+func (p *part) add(q *part, now int64) {
+	p.Totals.add(q.Totals)
+	for _, s := range q.Days.dropFuture(days, now) {
+		p.Days = p.Days.add(days, s.Start, s.Totals)
+	}
+}
+
+// since returns the totals of the days from start on; 0: of all time.
+func (p *part) since(start int64) (t Totals) {
+	if start == 0 {
+		return p.Totals
+	}
+	for _, day := range p.Days {
+		if day.Start >= start {
+			t.add(day.Totals)
+		}
+	}
+	return t
 }
 
 func (a *account) countTurn(r *Record) {
-	t := totalsOf(r)
-	a.Totals.add(t)
+	t, now := totalsOf(r), r.Time.Unix()
+	a.part.countTurn(t, now)
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
-	if r.Model != "" { // a refused request has none
-		entryOf(&a.Models, Shorten(r.Model), maxModels, otherName).add(t)
-	}
-	now := r.Time.Unix()
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
-	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
+	for i, name := range [...]string{r.keyName(), Shorten(r.Model), r.Route, Shorten(r.Meter)} {
+		if name != "" || i == 0 { // a refused request has no model and no meter
+			entryOf(a.parts()[i], name, mostParts[i], otherName).countTurn(t, now)
+		}
+	}
 }
 
 // add adds b to a, but no hours and days of b in the future, see [series.dropFuture]. now is in Unix
 // seconds.
 func (a *account) add(b *account, now int64) {
-	a.Totals.add(b.Totals)
+	a.part.add(&b.part, now)
 	a.Calls.add(b.Calls)
 	a.Buffers.add(b.Buffers)
-	addAll(&a.Models, b.Models, maxModels, otherName)
-	addAll(&a.Users, b.Users, maxUsers, othersAccount)
+	for i, list := range b.parts() {
+		for name, p := range *list {
+			if p != nil { // as it may be in a stored document
+				entryOf(a.parts()[i], name, mostParts[i], otherName).add(p, now)
+			}
+		}
+	}
+	for name, p := range b.Users {
+		entryOf(&a.Users, name, maxUsers, othersAccount).add(cmp.Or(p, new(part)), now)
+	}
 	a.Windows = addWindows(a.Windows, b.Windows)
 	for _, s := range b.Hours.dropFuture(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
-	}
-	for _, s := range b.Days.dropFuture(days, now) {
-		a.Days = a.Days.add(days, s.Start, s.Totals)
-	}
-}
-
-// addAll adds entries to those in to, see [entryOf]. Entries of a stored document may be nil.
-func addAll(to *map[string]*Totals, entries map[string]*Totals, most int, rest string) {
-	for name, t := range entries {
-		if t != nil {
-			entryOf(to, name, most, rest).add(*t)
-		}
 	}
 }
 
@@ -82,27 +122,68 @@ func entryOf[E any](entries *map[string]*E, name string, most int, rest string) 
 // Account is the body of GET /v1/usage.
 type Account struct {
 	Object            string        `json:"object"`  // "usage"
-	Since             int64         `json:"since"`   // when counting began, in Unix seconds
+	Since             int64         `json:"since"`   // when what is shown begins, in Unix seconds
 	Started           int64         `json:"started"` // when this server started, in Unix seconds
 	Totals                          // of all turns
 	ToolCalls         ToolCalls     `json:"tool_calls"`
 	ToolBufferMetrics ToolBuffers   `json:"tool_buffer_metrics"`
-	ByModel           []ModelTotals `json:"by_model"`
+	ByKey             []Part        `json:"by_key"` // by the key's id or, for keys without one, the user's name
+	ByModel           []Part        `json:"by_model"`
+	ByAPI             []Part        `json:"by_api"`
+	ByMeter           []Part        `json:"by_meter"`          // of turns whose meter is known
+	ByUser            []Part        `json:"by_user,omitempty"` // only for Everybody, and of all time
 	ByHour            []TimeTotals  `json:"by_hour"`           // of the last 48 hours, those that had turns
 	ByDay             []TimeTotals  `json:"by_day"`            // of the last 62 days (UTC), those that had turns
-	ByUser            []UserTotals  `json:"by_user,omitempty"` // only for Everybody
+	Windows           []WindowUsage `json:"windows"`           // by login, meter, length and time
 }
 
-// ModelTotals are the totals of one model.
-type ModelTotals struct {
-	Model string `json:"model"`
+// Part is the use by one key, model, API, meter or user.
+type Part struct {
+	Name string `json:"name"`
 	Totals
 }
 
-// UserTotals are the totals of one user.
-type UserTotals struct {
-	User string `json:"user"`
-	Totals
+// partsOf returns the parts that were used since a time.
+func partsOf(parts map[string]*part, since int64) []Part {
+	found := make([]Part, 0, len(parts))
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if t := parts[name].since(since); t.Requests+t.Turns > 0 {
+			found = append(found, Part{strings.Replace(name, othersAccount, "(others)", 1), t})
+		}
+	}
+	return found
+}
+
+// body returns the body of GET /v1/usage about a since a time, rounded down to a day; 0: of all time. all are
+// the windows of all users. The times are in Unix seconds.
+func (a *account) body(user string, all []*window, since, counted, started, now int64) Account {
+	if since > 0 {
+		since = max(days.partStart(since), days.oldestStart(now))
+	}
+	body := Account{
+		Object:            "usage",
+		Since:             max(since, counted),
+		Started:           started,
+		Totals:            a.since(since),
+		ToolCalls:         a.Calls,
+		ToolBufferMetrics: a.Buffers,
+		ByKey:             partsOf(a.Keys, since),
+		ByModel:           partsOf(a.Models, since),
+		ByAPI:             partsOf(a.APIs, since),
+		ByMeter:           partsOf(a.Meters, since),
+		ByHour:            a.Hours.recent(hours, since, now),
+		ByDay:             a.Days.recent(days, since, now),
+		Windows:           []WindowUsage{},
+	}
+	if user == Everybody && since == 0 {
+		body.ByUser = partsOf(a.Users, 0)
+	}
+	for _, w := range all {
+		if w.Resets > since {
+			body.Windows = append(body.Windows, w.usage(func(key string) bool { return user == Everybody || a.Keys[key] != nil }))
+		}
+	}
+	return body
 }
 
 // UserName turns a user's name, which may be any bytes, into valid UTF-8 of at most maxName bytes that can

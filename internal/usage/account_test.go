@@ -20,11 +20,11 @@ func TestOddUsers(t *testing.T) {
 	restore(t, restarted, b)
 	for name, b := range map[string]*Book{"new": b, "restarted": restarted} {
 		for _, user := range users {
-			if a, raw := b.Account(UserName(user)), b.Raw(UserName(user)); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
+			if a, raw := b.Account(UserName(user), 0), b.Raw(UserName(user)); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
 				t.Errorf("%s: %.20q has %d requests and %d entries", name, user, a.Requests, len(raw.Data))
 			}
 		}
-		if all := b.Account(Everybody); len(all.ByUser) != len(users) {
+		if all := b.Account(Everybody, 0); len(all.ByUser) != len(users) {
 			t.Errorf("%s: %d users", name, len(all.ByUser))
 		}
 		for _, e := range b.Raw(Everybody).Data {
@@ -56,7 +56,7 @@ func TestSharedAccountAndOthers(t *testing.T) {
 		b.Add(record("user "+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2"))
 	}
 	var sum int64
-	for _, u := range b.Account(Everybody).ByUser {
+	for _, u := range b.Account(Everybody, 0).ByUser {
 		sum += u.Requests
 	}
 	if sum != maxUsers+2 {

@@ -3,9 +3,6 @@
 package usage
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -13,7 +10,9 @@ import (
 // The bounds of a [Book].
 const (
 	maxUsers   = 1000 // users with an account of their own; further users share one account
-	maxModels  = 20   // models of an account with an entry of their own; further models share one entry
+	maxModels  = 20   // models of an account, and meters, with an entry of their own; further ones share one
+	maxAPIs    = 100  // APIs and other routes
+	maxKeys    = 200  // keys of an account, and of a window
 	maxEntries = 1000 // turns kept for /v1/usage/raw, of all users together, and as many refused requests
 	maxName    = 200  // bytes of a name
 )
@@ -40,14 +39,17 @@ func New() *Book {
 	return &Book{started: now, since: now}
 }
 
-// Add counts and lists a turn or a refused request.
+// Add counts and lists a turn or a refused request, or counts what was told of windows.
 func (b *Book) Add(r Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)
 	b.changes++
+	b.windows = addWindows(b.windows, windowsOf(&r))
+	if r.Told {
+		return
+	}
 	b.account(r.User).countTurn(&r)
-	b.windows = addWindows(b.windows, turnWindows(&r))
 	if !r.Unlisted {
 		last := new(Entry)
 		if n := len(b.entries); n > 0 {
@@ -57,22 +59,6 @@ func (b *Book) Add(r Record) {
 	}
 }
 
-// Observe counts what a provider has just said about the windows of a login.
-func (b *Book) Observe(windows []PlanWindow) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.changes++
-	b.windows = addWindows(b.windows, toldWindows(windows, time.Now().Unix()))
-}
-
-// Capacity returns what 100 % of a window cost, in the units of [Cost]. It learns that from this window
-// and the last ones of the same login, meter and length. 0: not known.
-func (b *Book) Capacity(w PlanWindow) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return capacity(b.windows, &w)
-}
-
 func (b *Book) account(user string) *account {
 	return entryOf(&b.accounts, user, maxUsers, othersAccount)
 }
@@ -80,13 +66,13 @@ func (b *Book) account(user string) *account {
 // Everybody stands for all users. No user has this name, see [UserName].
 const Everybody = "\x00all"
 
-// Account returns what a user has used. For [Everybody], it returns what all users have used together,
-// with the totals of each user.
-func (b *Book) Account(user string) Account {
+// Account returns what a user has used since the day (UTC) of a time in Unix seconds; 0: of all time. For
+// [Everybody], it returns what all users have used together, with the totals of each user.
+func (b *Book) Account(user string, since int64) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now().Unix()
-	return b.sum(user, now).body(b.since.Unix(), b.started.Unix(), now)
+	return b.sum(user, now).body(user, b.windows, since, b.since.Unix(), b.started.Unix(), now)
 }
 
 // sum returns a copy of the account of a user or, for [Everybody], the sum of all accounts, without parts
@@ -102,36 +88,10 @@ func (b *Book) sum(user string, now int64) *account {
 		}
 		sum.add(a, now)
 		if user == Everybody {
-			entryOf(&sum.Users, name, maxUsers, othersAccount).add(a.Totals)
+			entryOf(&sum.Users, name, maxUsers, othersAccount).Totals.add(a.Totals)
 		}
 	}
 	return sum
-}
-
-// body returns the body of GET /v1/usage about a. The times are in Unix seconds.
-func (a *account) body(since, started, now int64) Account {
-	body := Account{
-		Object:            "usage",
-		Since:             since,
-		Started:           started,
-		Totals:            a.Totals,
-		ToolCalls:         a.Calls,
-		ToolBufferMetrics: a.Buffers,
-		ByModel:           make([]ModelTotals, 0, len(a.Models)),
-		ByHour:            a.Hours.recent(hours, now),
-		ByDay:             a.Days.recent(days, now),
-	}
-	for _, model := range slices.Sorted(maps.Keys(a.Models)) {
-		body.ByModel = append(body.ByModel, ModelTotals{model, *a.Models[model]})
-	}
-	for user, t := range a.Users {
-		if user == othersAccount {
-			user = "(others)"
-		}
-		body.ByUser = append(body.ByUser, UserTotals{user, *t})
-	}
-	slices.SortFunc(body.ByUser, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
-	return body
 }
 
 // Raw returns the entries of a user, or of all users for [Everybody], among the last maxEntries turns and

@@ -37,7 +37,7 @@ func TestAccounts(t *testing.T) {
 	b.Add(failed)
 	b.Add(record("bob", "3"))
 
-	alice := b.Account("alice")
+	alice := b.Account("alice", 0)
 	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{30, 20, 6, 2, 10, 4}) {
 		t.Errorf("%+v", alice)
 	}
@@ -48,16 +48,16 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	alice.ToolBufferMetrics.ByReason["nested"] = 99
-	if b.Account("alice").ToolBufferMetrics.ByReason["nested"] != 2 {
+	if b.Account("alice", 0).ToolBufferMetrics.ByReason["nested"] != 2 {
 		t.Error("an account shares memory with the book")
 	}
 	choice := record("alice", "2")
 	choice.Choice = 1
 	b.Add(choice)
-	if more := b.Account("alice"); more.Requests != 2 || more.Tokens.InputTokens != 30 {
+	if more := b.Account("alice", 0); more.Requests != 2 || more.Tokens.InputTokens != 30 {
 		t.Errorf("a second choice: %+v", more)
 	}
-	if nobody := b.Account("nobody"); nobody.Requests != 0 || nobody.Object != "usage" {
+	if nobody := b.Account("nobody", 0); nobody.Requests != 0 || nobody.Object != "usage" {
 		t.Errorf("%+v", nobody)
 	}
 }
@@ -132,14 +132,14 @@ func TestAll(t *testing.T) {
 	for _, user := range []string{"bob", "alice", "bob"} {
 		b.Add(record(user, user))
 	}
-	all := b.Account(Everybody)
+	all := b.Account(Everybody, 0)
 	if all.Requests != 3 || all.Tokens.InputTokens != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
 		t.Errorf("%+v", all)
 	}
-	if len(all.ByUser) != 2 || all.ByUser[0].User != "alice" || all.ByUser[1].Requests != 2 {
+	if len(all.ByUser) != 2 || all.ByUser[0].Name != "alice" || all.ByUser[1].Requests != 2 {
 		t.Errorf("by user: %+v", all.ByUser)
 	}
-	if b.Account("bob").ByUser != nil {
+	if b.Account("bob", 0).ByUser != nil {
 		t.Error("a user sees others")
 	}
 	raw := b.Raw(Everybody)
@@ -158,11 +158,11 @@ func TestByModel(t *testing.T) {
 		r.Model = fmt.Sprintf("model-%02d", i)
 		b.Add(r)
 	}
-	a := b.Account("alice")
-	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Model != "model-00" || a.ByModel[0].Requests != 1 {
+	a := b.Account("alice", 0)
+	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Name != "model-00" || a.ByModel[0].Requests != 1 {
 		t.Fatalf("%+v", a.ByModel)
 	}
-	if other := a.ByModel[maxModels]; other.Model != otherName || other.Requests != 5 {
+	if other := a.ByModel[maxModels]; other.Name != otherName || other.Requests != 5 {
 		t.Errorf("the others: %+v", other)
 	}
 }
@@ -174,7 +174,7 @@ func TestByTime(t *testing.T) {
 			b.Add(record("alice", "id"))
 			time.Sleep(30 * time.Minute)
 		}
-		a := b.Account("alice")
+		a := b.Account("alice", 0)
 		if len(a.ByHour) != 2 || a.ByHour[0].Requests != 2 || a.ByHour[1].Start-a.ByHour[0].Start != 3600 {
 			t.Errorf("by hour: %+v", a.ByHour)
 		}
@@ -182,11 +182,11 @@ func TestByTime(t *testing.T) {
 			t.Errorf("by day: %+v", a.ByDay)
 		}
 		time.Sleep(46 * time.Hour)
-		if a := b.Account("alice"); len(a.ByHour) != 1 || len(a.ByDay) != 1 {
+		if a := b.Account("alice", 0); len(a.ByHour) != 1 || len(a.ByDay) != 1 {
 			t.Errorf("after two days: %+v, %+v", a.ByHour, a.ByDay)
 		}
 		time.Sleep(60 * 24 * time.Hour)
-		if a := b.Account("alice"); len(a.ByHour) != 0 || len(a.ByDay) != 0 || a.Requests != 4 {
+		if a := b.Account("alice", 0); len(a.ByHour) != 0 || len(a.ByDay) != 0 || a.Requests != 4 {
 			t.Errorf("after two months: %+v", a)
 		}
 	})
@@ -207,15 +207,15 @@ func TestPrices(t *testing.T) {
 	again := New()
 	must.OK(t, again.Restore(content))
 	for name, b := range map[string]*Book{"counted": b, "stored": again} {
-		account, err := json.Marshal(b.Account("alice"))
-		if err != nil || strings.Count(string(account), `"price":0.75`) != 4 { // in total, by model, hour and day
+		account, err := json.Marshal(b.Account("alice", 0))
+		if err != nil || strings.Count(string(account), `"price":0.75`) != 6 { // in total, by key, model, API, hour and day
 			t.Errorf("%s: %s, %v", name, account, err)
 		}
 		raw, err := json.Marshal(b.Raw("alice"))
 		if err != nil || strings.Count(string(raw), `"price"`) != 2 || strings.Count(string(raw), `"usage_estimated":true`) != 1 || !strings.Contains(string(raw), `"price":0.25`) {
 			t.Errorf("%s: %s, %v", name, raw, err)
 		}
-		if account, err = json.Marshal(b.Account("bob")); err != nil || strings.Contains(string(account), "price") {
+		if account, err = json.Marshal(b.Account("bob", 0)); err != nil || strings.Contains(string(account), "price") {
 			t.Errorf("%s: %s, %v", name, account, err)
 		}
 	}
@@ -237,7 +237,7 @@ func TestRefusals(t *testing.T) {
 		time.Sleep(time.Second)
 		b.Add(record("alice", "3"))
 		b.Add(Record{User: "alice", RequestID: "not listed", Status: 404, Unlisted: true})
-		a, raw := b.Account("alice"), b.Raw("alice")
+		a, raw := b.Account("alice", 0), b.Raw("alice")
 		if a.Requests != 4 || a.Errors != 2 || len(a.ByModel) != 1 || a.ByModel[0].Requests != 2 {
 			t.Errorf("%+v", a)
 		}
@@ -284,7 +284,7 @@ func TestClockSetBack(t *testing.T) {
 	at(both, now)
 	b := both.account("ben")
 	b.Hours = b.Hours.add(hours, now.AddDate(70, 0, 0).Unix(), Totals{Requests: 1})
-	for name, a := range map[string]Account{"one book": ahead.Account("ann"), "stored": later.Account("ann"), "all": both.Account(Everybody)} {
+	for name, a := range map[string]Account{"one book": ahead.Account("ann", 0), "stored": later.Account("ann", 0), "all": both.Account(Everybody, 0)} {
 		if len(a.ByHour) != 1 || a.ByHour[0].Requests != 2 || a.ByHour[0].Start != hours.partStart(now.Unix()) {
 			t.Errorf("%s: by hour %+v", name, a.ByHour)
 		}

@@ -22,7 +22,7 @@ func run(t *testing.T, file string, turns int) (after Account, raw Raw) {
 		b.Add(record("alice", "id"))
 	}
 	release()
-	return b.Account("alice"), b.Raw("alice")
+	return b.Account("alice", 0), b.Raw("alice")
 }
 
 func TestRestarts(t *testing.T) {
@@ -76,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		b.Add(record("a", "id"))
-		b.Account(Everybody)
+		b.Account(Everybody, 0)
 		stored, _ := b.Document(0)
 		again, err := json.Marshal(stored)
 		must.OK(t, err)

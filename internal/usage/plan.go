@@ -19,7 +19,7 @@ func PlanWindows(login string, m *codexrpc.Meter, now time.Time) (windows []Plan
 	return windows
 }
 
-// Window returns a window as it is known, what 100 % of it cost in the units of [Cost], see Capacity, and what
+// Window returns a window as it is known, what 100 % of it cost in the units of [Cost], see capacity, and what
 // the turns of each key have cost in it.
 func (b *Book) Window(w PlanWindow) (known PlanWindow, capacity int64, costs map[string]int64) {
 	b.mu.Lock()

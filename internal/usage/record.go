@@ -39,6 +39,7 @@ type Record struct {
 	NotStored   string             // what could not be stored, as in the header X-Codex-Not-Stored; empty: nothing
 	Meter       string             // the limit id of the plan's meter that counted the turn; empty: not known
 	Windows     []PlanWindow       // the windows of that meter, as last told
+	Told        bool               // this is no turn: a provider has told Windows at Time, of any meters
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
 	Limits      []quota.State      // of the key, after all turns of the request; set only in the record of the first choice

@@ -40,14 +40,15 @@ type series []TimeTotals
 // add adds t to the part that contains timestamp, unless that part is too old to be kept.
 func (s series) add(by span, timestamp int64, t Totals) series {
 	start := by.partStart(timestamp)
-	switch i, found := s.find(start); {
-	case found:
-		s[i].add(t)
+	i, found := s.find(start)
+	if !found {
+		if len(s) > 0 && start < by.oldestStart(s[len(s)-1].Start) {
+			return s
+		}
+		s = slices.Insert(s, i, TimeTotals{Start: start})
+	}
+	if s[i].add(t); found {
 		return s
-	case len(s) > 0 && start < by.oldestStart(s[len(s)-1].Start):
-		return s
-	default:
-		s = slices.Insert(s, i, TimeTotals{start, t})
 	}
 	first, _ := s.find(by.oldestStart(s[len(s)-1].Start))
 	return s[first:]
@@ -65,9 +66,9 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are neither too old nor in the future (dropFuture).
-func (s series) recent(by span, now int64) []TimeTotals {
+// recent returns a copy of the parts that are neither too old, nor before since, nor in the future (dropFuture).
+func (s series) recent(by span, since, now int64) []TimeTotals {
 	s = s.dropFuture(by, now)
-	first, _ := s.find(by.oldestStart(now))
+	first, _ := s.find(max(by.oldestStart(now), since))
 	return append([]TimeTotals{}, s[first:]...)
 }

@@ -27,7 +27,7 @@ type Shared struct {
 	batch     *Book     // the turns that are being stored; stored accounts are removed from it
 	batchID   int64     // when the batch was made, in Unix microseconds
 	isWaiting bool      // Store will be called soon
-	windows   []*window // of all nodes, as last read or stored
+	windows   []*window // of all nodes, as last read
 }
 
 const (
@@ -51,19 +51,6 @@ func (s *Shared) Add(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.Add(r)
-	s.storeSoon()
-}
-
-// Observe counts what a provider has just said about the windows of a login.
-func (s *Shared) Observe(windows []PlanWindow) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending.Observe(windows)
-	s.storeSoon()
-}
-
-// storeSoon calls Store after storeInterval, unless it will be called anyway. s.mu is held.
-func (s *Shared) storeSoon() {
 	if !s.isWaiting {
 		s.isWaiting = true
 		time.AfterFunc(storeInterval, func() {
@@ -154,31 +141,10 @@ func (s *Shared) store(ctx context.Context, user string, a *account) error {
 		sum.Batches[s.nodeID] = s.batchID
 		text, _ := json.Marshal(sum) // cannot fail for counts
 		found, _, err := s.call(ctx, append([]any{user, stored, text, maxEntries}, entries...)...)
-		if err != nil {
+		if err != nil || found == stored { // no other node has changed the account, so the script has stored sum
 			return err
 		}
-		if found == stored { // no other node has changed the account, so the script has stored sum
-			s.keepWindows(user, sum.account)
-			return nil
-		}
 	}
-}
-
-// keepWindows keeps the windows of an account that nobody will change, for Capacity.
-func (s *Shared) keepWindows(user string, a *account) {
-	if user == Everybody {
-		s.mu.Lock()
-		s.windows = a.Windows
-		s.mu.Unlock()
-	}
-}
-
-// Capacity returns what [Book.Capacity] returns, for the turns of all nodes. It asks nobody: what it knows
-// is from this node's last call of Store or Account.
-func (s *Shared) Capacity(w PlanWindow) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return capacity(s.windows, &w)
 }
 
 // read returns the account of a user in Redis, without parts in the future, and its text there. now is the
@@ -192,6 +158,11 @@ func (s *Shared) read(ctx context.Context, user string) (a sharedAccount, text s
 	}
 	if a.Batches == nil {
 		a.Batches = make(map[string]int64)
+	}
+	if user == Everybody && err == nil {
+		s.mu.Lock()
+		s.windows = stored.Windows
+		s.mu.Unlock()
 	}
 	a.account = new(account)
 	a.add(stored, now) // leaves out parts in the future
@@ -207,22 +178,22 @@ func (s *Shared) call(ctx context.Context, args ...any) (text string, now int64,
 	return text, now, err
 }
 
-// Account returns what a user has used at all nodes. For [Everybody], it returns what all users have used
-// together, with the totals of each user.
-func (s *Shared) Account(ctx context.Context, user string) (Account, error) {
+// Account returns what [Book.Account] returns, for all nodes.
+func (s *Shared) Account(ctx context.Context, user string, since int64) (Account, error) {
 	_ = s.Store(ctx) // if Store fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	a, _, now, err := s.read(ctx, user)
-	if err == nil {
-		s.keepWindows(user, a.account)
+	all := a
+	if user != Everybody && err == nil {
+		all, _, _, err = s.read(ctx, Everybody)
 	}
-	return a.body(cmp.Or(a.Since, now), s.started.Unix(), now), err
+	return a.body(user, all.Windows, since, cmp.Or(a.Since, now), s.started.Unix(), now), err
 }
 
 // Raw returns the entries of a user, or all entries for [Everybody], among the last entries of all nodes.
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
-	account, err := s.Account(ctx, user)
+	account, err := s.Account(ctx, user, 0)
 	if err != nil {
 		return Raw{}, err
 	}

@@ -58,10 +58,10 @@ func TestShared(t *testing.T) {
 	}
 	all.Wait()
 	for _, user := range append(users, Everybody, "nobody") {
-		want := whole.Account(user)
+		want := whole.Account(user, 0)
 		raw := whole.Raw(user)
 		for n, node := range nodes {
-			got, err := node.Account(t.Context(), user)
+			got, err := node.Account(t.Context(), user, 0)
 			must.OK(t, err)
 			if got.Since < want.Since || got.Since > time.Now().Unix() {
 				t.Errorf("since %d", got.Since)
@@ -96,7 +96,7 @@ func TestSharedBounds(t *testing.T) {
 			must.OK(t, node.Store(t.Context()))
 		}
 	}
-	a, err := node.Account(t.Context(), Everybody)
+	a, err := node.Account(t.Context(), Everybody, 0)
 	must.OK(t, err)
 	sum := int64(0)
 	for _, m := range a.ByModel {
@@ -115,7 +115,7 @@ func TestSharedKeys(t *testing.T) {
 		node.Add(record("ann", "id"))
 		must.OK(t, node.Store(t.Context()))
 	}
-	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 100 {
+	if a, err := node.Account(t.Context(), "ann", 0); err != nil || a.Requests != 100 {
 		t.Errorf("%d requests, %v", a.Requests, err)
 	}
 	var keys int
@@ -141,7 +141,7 @@ func TestSharedOutage(t *testing.T) {
 	for range 50 {
 		node.Add(record("ann", "id"))
 	}
-	if _, err := node.Account(t.Context(), "ann"); err == nil {
+	if _, err := node.Account(t.Context(), "ann", 0); err == nil {
 		t.Error("it shows what it does not know")
 	}
 	if n := node.Unstored(); n != 50 {
@@ -150,7 +150,7 @@ func TestSharedOutage(t *testing.T) {
 	mu.Lock()
 	fails = false
 	mu.Unlock()
-	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 50 {
+	if a, err := node.Account(t.Context(), "ann", 0); err != nil || a.Requests != 50 {
 		t.Errorf("%d requests, %v", a.Requests, err)
 	}
 	if n := node.Unstored(); n != 0 {
@@ -168,7 +168,7 @@ func TestSharedRefusals(t *testing.T) {
 	}
 	one.Add(Record{User: "ann", RequestID: "not listed", Status: 404, Unlisted: true})
 	must.OK(t, one.Store(t.Context()))
-	a, err := other.Account(t.Context(), "ann")
+	a, err := other.Account(t.Context(), "ann", 0)
 	if err != nil || a.Requests != 2*maxEntries+2 || a.Errors != 2*maxEntries+1 || len(a.ByModel) != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -191,7 +191,7 @@ func TestSharedNull(t *testing.T) {
 		return []any{stored, time.Now().Unix()}, nil
 	})
 	node.Add(record("ann", "1"))
-	if a, err := node.Account(t.Context(), Everybody); err != nil || node.Unstored() != 0 || len(a.ByModel) != 0 {
+	if a, err := node.Account(t.Context(), Everybody, 0); err != nil || node.Unstored() != 0 || len(a.ByModel) != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -211,7 +211,7 @@ func TestSharedClocks(t *testing.T) {
 		must.OK(t, step.node.Store(t.Context()))
 	}
 	for _, user := range []string{"ann", Everybody} {
-		a, err := node.Account(t.Context(), user)
+		a, err := node.Account(t.Context(), user, 0)
 		must.OK(t, err)
 		inHours, inDays, last := int64(0), int64(0), a.ByHour[len(a.ByHour)-1]
 		for _, h := range a.ByHour {
@@ -241,7 +241,7 @@ func TestSharedCoarseClock(t *testing.T) {
 			node.Add(record("ann", "id"))
 			must.OK(t, node.Store(t.Context()))
 		}
-		if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 2 {
+		if a, err := node.Account(t.Context(), "ann", 0); err != nil || a.Requests != 2 {
 			t.Errorf("%d requests, %v", a.Requests, err)
 		}
 	})

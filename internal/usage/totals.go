@@ -8,15 +8,24 @@ import (
 // Totals are the sums of the counts of turns.
 type Totals struct {
 	Requests int64  `json:"requests"`
+	Turns    int64  `json:"turns"`
 	Errors   int64  `json:"errors"` // requests with a status of 400 or above
 	Tokens   Tokens `json:"usage"`
+	Pictures int64  `json:"pictures,omitzero"`
+	// Refusals counts the requests refused before their turns, by the label of the error's code.
+	Refusals map[string]int64 `json:"refusals,omitempty"`
 	// Price is what the provider charges, as far as it reports that.
 	Price turn.Price `json:"price,omitzero"`
 }
 
 // totalsOf returns a turn's totals. Of several choices, only the first counts as a request.
 func totalsOf(r *Record) Totals {
-	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
+	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price, Pictures: int64(r.Tools.Pictures)}
+	if r.Mode != "" {
+		t.Turns = 1
+	} else {
+		t.Refusals = map[string]int64{r.Code.Label(): 1}
+	}
 	if r.Choice == 0 {
 		t.Requests = 1
 		if r.Status >= 400 {
@@ -28,9 +37,22 @@ func totalsOf(r *Record) Totals {
 
 func (t *Totals) add(u Totals) {
 	t.Requests += u.Requests
+	t.Turns += u.Turns
 	t.Errors += u.Errors
 	t.Tokens = Tokens(codexrpc.Usage(t.Tokens).Add(codexrpc.Usage(u.Tokens)))
 	t.Price = t.Price.Add(u.Price)
+	t.Pictures += u.Pictures
+	addCounts(&t.Refusals, u.Refusals)
+}
+
+// addCounts adds counts to those in to, which may be nil.
+func addCounts(to *map[string]int64, counts map[string]int64) {
+	for name, n := range counts {
+		if *to == nil {
+			*to = make(map[string]int64)
+		}
+		(*to)[name] += n
+	}
 }
 
 // Tokens are counts as in OpenAI's CompletionUsage, with [codexrpc.Usage]'s fields.
@@ -86,10 +108,5 @@ func (b *ToolBuffers) add(c ToolBuffers) {
 	b.Started += c.Started
 	b.Flushed += c.Flushed
 	b.Aborted += c.Aborted
-	for reason, n := range c.ByReason {
-		if b.ByReason == nil {
-			b.ByReason = make(map[string]int64)
-		}
-		b.ByReason[reason] += n
-	}
+	addCounts(&b.ByReason, c.ByReason)
 }

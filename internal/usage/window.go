@@ -10,10 +10,10 @@ import (
 
 // PlanWindow is a window of a meter of a login's plan, as the provider last described it.
 type PlanWindow struct {
-	Login  string  `json:"login"`          // the same at all nodes, and after a restart
+	Login  string  `json:"login"`          // the same at all nodes
 	Meter  string  `json:"meter"`          // the meter's limit id
 	Length int64   `json:"window_seconds"` // more than 0
-	Resets int64   `json:"resets_at"`      // Unix time in seconds, of a whole minute
+	Resets int64   `json:"resets_at"`      // in Unix seconds, of a whole minute
 	Used   float64 `json:"used_percent"`   // 100: spent
 }
 
@@ -23,206 +23,147 @@ func (w *PlanWindow) continues(v *PlanWindow) bool {
 }
 
 // Cost returns what a turn weighs in the windows of a plan: 1 for a cached input token, 10 for another
-// one, 80 for an output token. These are the ratios of OpenAI's prices for credits.
+// one, 80 for an output token, the ratios of OpenAI's prices for credits.
 func Cost(u codexrpc.Usage) int64 {
 	return 10*max(0, u.InputTokens-u.CachedInputTokens) + u.CachedInputTokens + 80*u.OutputTokens
 }
 
-// The bounds of the windows of a [Book].
 const (
-	maxWindows = 500 // of all meters
+	maxWindows = 300 // of all meters
 	maxLast    = 12  // of a meter and length
-	maxKeys    = 200 // keys with a cost of their own; further keys share one
 )
 
-// graceTime is how long a provider may take to count a turn, in seconds.
-const graceTime = 60
-
-// window is what a book knows of a window of a plan. Windows can be merged in any order. Used is the
-// highest use that was told.
+// window is what a book knows of a window. Two of the same window can be merged in any order. Used is the
+// highest use that was told. Slots are hundredths of the window's length, counted from 1970.
 type window struct {
 	PlanWindow
-	Told   map[int]told      `json:"told,omitempty"`   // by whole percent
-	Active [][2]int64        `json:"active,omitempty"` // when turns ran: begins and ends in Unix seconds, in order, apart
-	Costs  map[string]*int64 `json:"costs,omitempty"`  // by key
-	// Closed is the result of explained, once Told and Active were dropped. nil: they were not.
-	Closed *float64 `json:"explained,omitempty"`
+	First float64           `json:"first"` // the lowest use that was told
+	Told  map[int64]float64 `json:"told"`  // by slot: the highest use that was told in it
+	Ran   map[int64]float64 `json:"ran"`   // by slot: 1 if turns of this server ran in it
+	Costs map[string]*int64 `json:"costs"` // by the name of Record.keyName
 }
 
-// told is a use that was told. The times are in Unix seconds.
-type told struct {
-	Used  float64 `json:"used"`
-	First int64   `json:"first"`
-	Last  int64   `json:"last"`
-}
+func (w *window) slot(at int64) int64 { return at * 100 / w.Length }
 
-// explained returns how many percent of the window were used by turns of this server: the sum of the steps
-// of its use during which, or shortly before which, such turns ran.
-func (w *window) explained() (sum float64) {
-	if w.Closed != nil {
-		return *w.Closed
-	}
-	steps := slices.SortedFunc(maps.Values(w.Told), func(a, b told) int { return cmp.Compare(a.First, b.First) })
-	var highest float64
-	var last int64 // when a use before the step was last told
-	for i, step := range steps {
-		if i == 0 {
-			last = step.First // it is not known since when this use is there
-		}
-		last = min(last, step.First)
-		ran := func(s [2]int64) bool { return s[0] <= step.First && s[1] >= min(last, step.First-graceTime) }
-		if step.Used > highest {
-			if slices.ContainsFunc(w.Active, ran) {
-				sum += step.Used - highest
+// windowsOf returns what a record says about windows.
+func windowsOf(r *Record) (windows []*window) {
+	begin, end := r.Time.Add(-r.Duration).Unix(), r.Time.Unix()
+	for _, p := range r.Windows {
+		w := &window{PlanWindow: p}
+		if r.Told {
+			w.First, w.Told = p.Used, map[int64]float64{w.slot(end): p.Used}
+		} else if cost := Cost(r.Usage); cost > 0 {
+			w.Ran, w.Costs = make(map[int64]float64), map[string]*int64{r.keyName(): &cost}
+			for s := w.slot(max(begin, p.Resets-p.Length)); s <= w.slot(min(end, p.Resets)); s++ {
+				w.Ran[s] = 1
 			}
-			highest = step.Used
 		}
-		last = max(last, step.Last)
+		windows = append(windows, w)
+	}
+	return windows
+}
+
+// explained returns how many percent turns of this server have used: the steps of the use that were told in a
+// slot in which they ran, or in the next one. The use before the first one told may be anybody's.
+func (w *window) explained() (sum float64) {
+	highest := w.First
+	for _, slot := range slices.Sorted(maps.Keys(w.Told)) {
+		if step := w.Told[slot] - highest; step > 0 {
+			sum += step * max(w.Ran[slot], w.Ran[slot-1])
+			highest = w.Told[slot]
+		}
 	}
 	return sum
 }
 
-// cost returns the sum of Costs.
-func (w *window) cost() (sum int64) {
-	for _, c := range w.Costs {
-		sum += *c
-	}
-	return sum
-}
-
-// isSame reports whether v is the same window as w, though providers' times of resets vary a little.
-// A window of which nothing is used may not have begun: its reset moves until it has.
+// isSame reports whether v is the same window. Resets vary a little, and that of a window of which nothing is
+// used may move until it begins.
 func (w *window) isSame(v *window) bool {
-	first, last := w, v
 	if v.Resets < w.Resets {
-		first, last = v, w
+		w, v = v, w
 	}
-	apart, jitter := last.Resets-first.Resets, w.Length/50
-	return w.continues(&v.PlanWindow) && (apart <= jitter || first.Used == 0 && apart < w.Length-jitter)
+	apart, varies := v.Resets-w.Resets, w.Length/50
+	return w.continues(&v.PlanWindow) && (apart <= varies || w.Used == 0 && apart < w.Length-varies)
 }
 
 // merge adds v, which is the same window, to w.
 func (w *window) merge(v *window) {
-	if min(w.Used, v.Used) == 0 { // one of them may not have begun
+	if min(w.Used, v.Used) == 0 {
 		w.Resets = max(w.Resets, v.Resets)
 	}
+	if len(w.Told) == 0 || len(v.Told) > 0 && v.First < w.First {
+		w.First = v.First
+	}
 	w.Used = max(w.Used, v.Used)
+	first, last := w.slot(w.Resets-w.Length)-2, w.slot(w.Resets)+2
+	for _, m := range [...][2]map[int64]float64{{w.Told, v.Told}, {w.Ran, v.Ran}} {
+		for slot, value := range m[1] {
+			m[0][slot] = max(m[0][slot], value)
+		}
+		maps.DeleteFunc(m[0], func(slot int64, _ float64) bool { return slot < first || slot > last })
+	}
 	for key, c := range v.Costs {
-		if c != nil {
-			*entryOf(&w.Costs, key, maxKeys, otherName) += *c
-		}
-	}
-	if v.Closed != nil && (w.Closed == nil || *w.Closed < *v.Closed) {
-		w.Closed = new(*v.Closed)
-	}
-	if w.Closed != nil {
-		w.Told, w.Active = nil, nil
-		return
-	}
-	for percent, t := range v.Told {
-		if known, ok := w.Told[percent]; ok {
-			t = told{max(t.Used, known.Used), min(t.First, known.First), max(t.Last, known.Last)}
-		} else if w.Told == nil {
-			w.Told = make(map[int]told)
-		}
-		w.Told[percent] = t
-	}
-	w.addActive(v.Active)
-}
-
-// addActive adds times when turns ran. It joins those between which there is hardly any time.
-func (w *window) addActive(times [][2]int64) {
-	all := append(w.Active, times...)
-	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	w.Active = all[:0]
-	for _, s := range all {
-		n := len(w.Active) - 1
-		switch {
-		case s[1] < w.Resets-w.Length-w.Length/50: // before the window
-		case n >= 0 && s[0] <= w.Active[n][1]+max(graceTime, w.Length/500):
-			w.Active[n][1] = max(w.Active[n][1], s[1])
-		default:
-			w.Active = append(w.Active, s)
-		}
+		*entryOf(&w.Costs, key, maxKeys, otherName) += *cmp.Or(c, new(int64))
 	}
 }
 
-// addWindow adds w to windows, which are in order, and returns them without those that are too many.
-func addWindow(windows []*window, w *window) []*window {
-	if i := slices.IndexFunc(windows, w.isSame); i >= 0 {
-		windows[i].merge(w)
-		return windows
-	}
-	added := &window{PlanWindow: w.PlanWindow}
-	added.merge(w)
-	windows = append(windows, added)
-	slices.SortFunc(windows, func(a, b *window) int {
-		return cmp.Or(cmp.Compare(a.Login, b.Login), cmp.Compare(a.Meter, b.Meter), cmp.Compare(a.Length, b.Length), cmp.Compare(a.Resets, b.Resets))
-	})
-	later := 0 // windows of the same meter and length
-	for i := len(windows) - 2; i >= 0; i-- {
-		if later++; !windows[i].continues(&windows[i+1].PlanWindow) {
-			later = 0
-		}
-		if w := windows[i]; later > 1 && w.Closed == nil { // no turn of it can still end
-			w.Closed, w.Told, w.Active = new(w.explained()), nil, nil
-		}
-		if later >= maxLast {
-			windows = slices.Delete(windows, i, i+1)
-			break
-		}
-	}
-	if len(windows) > maxWindows {
-		oldest := slices.MinFunc(windows, func(a, b *window) int { return cmp.Compare(a.Resets, b.Resets) })
-		windows = slices.DeleteFunc(windows, func(w *window) bool { return w == oldest })
-	}
-	return windows
-}
-
-// addWindows adds all of more, which may be from a stored document, to windows.
+// addWindows merges more, which may be from a stored document, into windows, the oldest of which come first.
 func addWindows(windows, more []*window) []*window {
 	for _, w := range more {
-		if w != nil && w.Length > 0 {
-			windows = addWindow(windows, w)
+		if w == nil || w.Length <= 0 {
+			continue
 		}
+		i := slices.IndexFunc(windows, w.isSame)
+		if i < 0 {
+			windows = slices.DeleteFunc(windows, func(v *window) bool {
+				return v.continues(&w.PlanWindow) && v.Resets <= w.Resets-maxLast*w.Length
+			})
+			i = len(windows)
+			windows = append(windows, &window{PlanWindow: w.PlanWindow, Told: make(map[int64]float64), Ran: make(map[int64]float64)})
+		}
+		windows[i].merge(w)
 	}
-	return windows
+	slices.SortFunc(windows, func(a, b *window) int { return cmp.Compare(a.Resets, b.Resets) })
+	return windows[max(0, len(windows)-maxWindows):]
 }
 
-// turnWindows returns the windows of a turn with what it cost in each.
-func turnWindows(r *Record) (windows []*window) {
-	cost := Cost(r.Usage)
-	if cost == 0 {
-		return nil
+// cost returns what all keys have cost in the window.
+func (w *window) cost() (sum float64) {
+	for _, c := range w.Costs {
+		sum += float64(*c)
 	}
-	end := r.Time.Unix()
-	for _, w := range r.Windows {
-		begin := max(r.Time.Add(-r.Duration).Unix(), min(w.Resets-w.Length, end))
-		windows = append(windows, &window{PlanWindow: w, Active: [][2]int64{{begin, end}}, Costs: map[string]*int64{r.keyName(): new(cost)}})
-	}
-	return windows
+	return sum
 }
 
-// toldWindows returns windows with their use as told at a time.
-func toldWindows(windows []PlanWindow, now int64) (observed []*window) {
-	for _, w := range windows {
-		observed = append(observed, &window{PlanWindow: w, Told: map[int]told{int(w.Used): {w.Used, now, now}}})
-	}
-	return observed
-}
-
-// minExplained is how many percent have to be explained before they tell what a window holds: providers
-// report whole percents.
-const minExplained = 5
-
-// capacity returns what 100 % of a window of w's login, meter and length cost, by the latest window which
-// tells it well or, without one, by the one that tells it best. 0: not known.
-func capacity(windows []*window, w *PlanWindow) (units int64) {
-	var most float64
+// capacity returns what 100 % of a window of w's meter and length cost, by the latest one of which turns have
+// used enough: providers tell whole percents. 0: not known.
+func capacity(windows []*window, w *PlanWindow) int64 {
 	for _, known := range slices.Backward(windows) {
-		if explained := known.explained(); known.continues(w) && explained > most && most < minExplained {
-			most, units = explained, int64(float64(known.cost())*100/explained)
+		if x := known.explained(); known.continues(w) && x >= 5 {
+			return int64(known.cost() * 100 / x)
 		}
 	}
-	return units
+	return 0
+}
+
+// WindowUsage is a window of a plan and who has used it: the percents of ByKey, Others and Elsewhere add up to Used.
+type WindowUsage struct {
+	PlanWindow
+	ByKey     map[string]float64 `json:"by_key"`                   // by the names of [Account].ByKey
+	Others    float64            `json:"others_percent,omitempty"` // of keys that the caller may not see
+	Elsewhere float64            `json:"elsewhere_percent"`        // used otherwise than by turns of this server
+}
+
+// usage returns who has used the window: keys share what turns have used by what their turns cost.
+func (w *window) usage(visible func(key string) bool) WindowUsage {
+	explained := w.explained()
+	u := WindowUsage{PlanWindow: w.PlanWindow, ByKey: make(map[string]float64), Elsewhere: w.Used - explained}
+	for key, c := range w.Costs {
+		if percent := explained * float64(*c) / w.cost(); visible(key) {
+			u.ByKey[key] = percent
+		} else {
+			u.Others += percent
+		}
+	}
+	return u
 }
