@@ -285,7 +285,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	}
 	if h.keyFile != nil {
 		app.hasKeyFile = app.hasKeyFile || h.limits == localLimits
-		options.Key, options.Limits = h.recheckKey, h.limits
+		options.Key, options.Limits, options.PlanLimits = h.recheckKey, h.limits, h.planLimits
 	}
 	h.releases = append(h.releases, release) // after the last usage was stored
 	app.storeStarts = append(app.storeStarts, start)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -226,9 +228,9 @@ type keyUsage struct {
 type limitUsage struct {
 	Unit      quota.Unit `json:"unit"`
 	Window    string     `json:"window"`
-	Limit     int64      `json:"limit"`
-	Used      int64      `json:"used"`
-	Remaining int64      `json:"remaining"`
+	Limit     float64    `json:"limit"` // of a plan_share in percent of the window, as Used and Remaining
+	Used      float64    `json:"used"`
+	Remaining float64    `json:"remaining"`
 	Resets    *int64     `json:"resets_at"` // when the whole limit is free again if nothing more is used; nil: it is free now
 }
 
@@ -251,10 +253,11 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if k := set.Find(presentedKey(r)); k != nil {
 		user = k.User
 	}
+	windows := h.knownWindows()
 	var keys []*quota.Key
 	for _, k := range set.Keys {
 		if h.Usage == usageAll || k.User == user {
-			keys = append(keys, &k.Key)
+			keys = append(keys, k.With(h.keyFile.Set().PlanLimits(&k.Key, windows, false)))
 			usages = append(usages, keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}})
 		}
 	}
@@ -263,12 +266,54 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	for i, states := range h.limits.States(ctx, keys) {
 		usage := &usages[i]
 		for _, s := range states {
-			usage.Limits = append(usage.Limits, limitUsage{
-				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets),
-			})
+			limit, used, remaining := s.Shown()
+			usage.Limits = append(usage.Limits, limitUsage{s.Unit, s.Window.String(), limit, used, remaining, unixOrNil(s.Resets)})
 		}
 	}
 	return usages
+}
+
+// planUses returns what is known of windows of plans, at all nodes that share their usage.
+func (h *Handler) planUses(windows []usage.PlanWindow) (uses []apikeys.PlanUse) {
+	look := usageBook.Window
+	if h.sharedUsage != nil {
+		look = h.sharedUsage.Window
+	}
+	for _, w := range windows {
+		known, capacity, costs := look(w)
+		length, ends := time.Duration(w.Length)*time.Second, time.Unix(known.Resets, 0)
+		name := (&codexrpc.RateWindow{Window: length}).Name() + " " + w.Meter + " " + w.Login
+		if slices.ContainsFunc(uses, func(other apikeys.PlanUse) bool { return other.Window.String() == name }) {
+			continue // it would be counted twice
+		}
+		uses = append(uses, apikeys.PlanUse{
+			Window: quota.PlanWindow(name, ends), Capacity: float64(capacity), Costs: costs,
+			Used: w.Used / 100, Rest: min(1, max(0, float64(time.Until(ends))/float64(length))),
+		})
+	}
+	return uses
+}
+
+// planLimits implements [gateway.Options].PlanLimits.
+func (h *Handler) planLimits(k *quota.Key, windows []usage.PlanWindow, lent bool) []quota.Limit {
+	return h.keyFile.Set().PlanLimits(k, h.planUses(windows), lent)
+}
+
+// knownWindows returns the windows of this handler's logins of which it is known what they hold.
+func (h *Handler) knownWindows() []apikeys.PlanUse {
+	var windows []usage.PlanWindow
+	seen := make(map[string]bool)
+	for _, p := range h.pool.Processes() {
+		limits, id := p.Login().Limits(), p.LoginID()
+		if limits == nil || seen[id] {
+			continue
+		}
+		seen[id] = true
+		for i := range limits.Meters {
+			windows = append(windows, usage.PlanWindows(id, &limits.Meters[i], time.Now())...)
+		}
+	}
+	return slices.DeleteFunc(h.planUses(windows), func(w apikeys.PlanUse) bool { return w.Capacity == 0 })
 }
 
 var (
@@ -289,18 +334,20 @@ func collectKeys(ch chan<- prometheus.Metric) {
 	seen := make(map[string]bool)
 	for _, h := range handlersInUse.all() {
 		var keys []*quota.Key
-		for _, k := range h.keyFile.Set().Keys {
-			if len(k.Limits) > 0 && !seen[k.ID] && len(seen) < maxKeyLabels {
+		set, windows := h.keyFile.Set(), h.knownWindows()
+		for _, k := range set.Keys {
+			if (len(k.Limits) > 0 || k.PlanShare > 0) && !seen[k.ID] && len(seen) < maxKeyLabels {
 				seen[k.ID] = true
-				keys = append(keys, &k.Key)
+				keys = append(keys, k.With(set.PlanLimits(&k.Key, windows, false)))
 			}
 		}
 		for i, states := range h.limits.States(ctx, keys) {
 			k := keys[i]
 			for _, s := range states {
 				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
-				send(ch, keyLimitReading, s.Max, labels...)
-				send(ch, keyUsedReading, s.Used, labels...)
+				limit, used, _ := s.Shown()
+				send(ch, keyLimitReading, limit, labels...)
+				send(ch, keyUsedReading, used, labels...)
 			}
 		}
 	}
@@ -315,11 +362,12 @@ var keyThresholds quota.Thresholds
 func reportLimits(r *usage.Record) {
 	for _, s := range r.Limits {
 		unit, window := string(s.Unit), s.Window.String()
+		limit, shown, remaining := s.Shown()
 		used := 100 * float64(s.Used) / float64(s.Max)
 		if percent := keyThresholds.Pass(r.User+" "+r.Key+" "+unit+" "+window, used, s.Resets, time.Now()); percent > 0 {
 			supervisor.Emit(eventKeyUsed, map[string]any{
 				"percent": percent, "key": r.Key, "user": r.User, "unit": unit, "window": window,
-				"limit": s.Max, "used": s.Used, "remaining": s.Remaining(), "resets_at": s.Resets.UTC().Format(time.RFC3339),
+				"limit": limit, "used": shown, "remaining": remaining, "resets_at": s.Resets.UTC().Format(time.RFC3339),
 			})
 		}
 	}

@@ -48,13 +48,13 @@ func TestShare(t *testing.T) {
 	} {
 		use := PlanUse{Capacity: 1000, Used: c.used, Rest: c.rest, Costs: map[string]int64{"0": c.costs[0], "1": c.costs[1], "2": c.costs[2]}}
 		s := sharing(c.shares...)
-		if got := s.Share(&s.Keys[0].Key, use, time.Now()); math.Abs(got-c.want) > 1e-6 {
+		if got := s.share(&s.Keys[0].Key, use, time.Now()); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 	s := sharing(200, -400)
 	s.Keys[1].Expires = time.Now()
-	if got := s.Share(&s.Keys[0].Key, PlanUse{Capacity: 1000}, time.Now()); got != 200 {
+	if got := s.share(&s.Keys[0].Key, PlanUse{Capacity: 1000}, time.Now()); got != 200 {
 		t.Errorf("an expired key lends: %v", got)
 	}
 }
@@ -76,7 +76,7 @@ func TestSharesOfAll(t *testing.T) {
 		w := PlanUse{Capacity: capacity, Costs: make(map[string]int64)}
 		even, idle, lent := s.Keys[random.IntN(len(s.Keys))], s.Keys[random.IntN(len(s.Keys))], false
 		ask := func(k *Key, n int64) (served bool) {
-			share := s.Share(&k.Key, w, time.Now())
+			share := s.share(&k.Key, w, time.Now())
 			if lent = lent || share > float64(k.PlanShare)*capacity/1000; float64(w.Costs[k.ID]+n) > share {
 				return false
 			}

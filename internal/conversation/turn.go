@@ -135,13 +135,9 @@ func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == R
 // Place returns where the thread runs.
 func (t *Turn) Place() *Place { return &t.current.place }
 
-// Meter returns the meter of the login's plan that counts the turn, as last told; nil: not known.
-func (t *Turn) Meter() *codexrpc.Meter {
-	login := t.current.member.Login
-	if login == nil {
-		return nil
-	}
-	return login.Limits().Meter(t.current.place.counted(t.model))
+// Meter returns the [Member.Meter] that counts the turn.
+func (t *Turn) Meter() (loginID string, meter *codexrpc.Meter) {
+	return t.current.member.Meter(t.current.place.counted(t.model))
 }
 
 // Origin returns where the thread comes from.

@@ -17,14 +17,24 @@ type Member struct {
 	Login   *loginstate.Login // several members may have the same login
 	Threads *Threads          // nil: the member keeps no threads
 	// Plan asks for the limits of the login's plan, if the last answer is older than maxAge, and waits for the
-	// answer until ctx ends. It returns what the Login knows then. Nil: nobody can be asked.
+	// answer until ctx ends. It returns what the Login knows then. LoginID names the login's account. Nil: nobody can
+	// be asked.
 	Plan interface {
 		RateLimits(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits
+		LoginID() string
 	}
 	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
 	// other member. It does not change if the login begins to rest later.
 	Rests error
+}
+
+// Meter returns the id of the login, and the meter of its plan that counts a model, as last told; nil: not known.
+func (m *Member) Meter(model string) (loginID string, meter *codexrpc.Meter) {
+	if m.Login == nil || m.Plan == nil {
+		return "", nil
+	}
+	return m.Plan.LoginID(), m.Login.Limits().Meter(model)
 }
 
 // Lease gives a request access to the app-servers (the members), so that it can pick one. Until

@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // Options are the settings of a [Gateway].
@@ -72,6 +73,9 @@ type Options struct {
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // counts what the keys use; must be set if Key is set
+	// PlanLimits returns the limits of a key with a PlanShare in windows of a plan, in the same order, with
+	// what other keys lend or without. It must be set if Key returns such keys.
+	PlanLimits func(k *quota.Key, windows []usage.PlanWindow, lent bool) []quota.Limit
 	Logger *slog.Logger
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // keyOf returns the key of a request, or nil if no key with limits was used. It looks the key up
@@ -51,24 +53,66 @@ func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) 
 	return grants, nil
 }
 
-// countTurns counts a request for its key, and charges the estimated tokens of the input for each turn.
+// countTurns counts a request for its key, and charges the estimated tokens of the input for each turn. It
+// refuses the request if the key's share of a window of the plan is used up.
 func (g *Gateway) countTurns(ex *exchange, req *request, asked *prompt.Conversation) *apierror.Error {
 	sample := 0
 	if len(req.grants) > 0 && req.grants[0].LimitsTokens() {
 		sample = prompt.SampleBytes
 	}
 	req.input = int64(asked.EstimateTokens(sample))
-	return g.countRequest(ex, req, req.grants)
+	var windows []usage.PlanWindow
+	if req.key != nil && req.key.PlanShare > 0 {
+		windows = g.nextWindows(asked)
+	}
+	return g.countRequest(ex, req, req.grants, windows...)
+}
+
+// nextWindows returns the windows of the plan in which a request would be counted now.
+func (g *Gateway) nextWindows(asked *prompt.Conversation) []usage.PlanWindow {
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		return nil
+	}
+	defer lease.Release()
+	model, _ := asked.ResolveModel(g.planOptions)
+	next, done := lease.Peek(model)
+	defer done()
+	if next.Login.For(model).Reserve {
+		model = codexrpc.ReserveModel
+	}
+	login, meter := next.Meter(model)
+	return usage.PlanWindows(login, meter, time.Now())
+}
+
+// windows returns the windows of the plan that count the turn, and the id of their meter; none if they are not known.
+func (c *choice) windows() (windows []usage.PlanWindow, meterID string) {
+	if c.turn == nil {
+		return nil, ""
+	}
+	login, meter := c.turn.Meter()
+	if meter != nil {
+		meterID = meter.ID
+	}
+	return usage.PlanWindows(login, meter, time.Now()), meterID
 }
 
 // countRequest counts a request for its key, and charges req.input to each of the grants. A request
-// that a limit refuses does not count.
-func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant) *apierror.Error {
+// that a limit refuses, or the key's share of one of the windows, does not count.
+func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant, windows ...usage.PlanWindow) *apierror.Error {
 	if req.limits == nil {
 		return nil
 	}
-	err := req.limits.Reserve(ex.ctx, grants, req.input)
+	var shares []quota.Limit
+	if len(windows) > 0 {
+		shares = g.opts.PlanLimits(req.key, windows, true)
+	}
+	err := req.limits.Reserve(ex.ctx, grants, req.input, shares...)
 	req.setKeyLimitHeaders(ex.w)
+	if e, ok := errors.AsType[*quota.ExceededError](err); ok && e.Limit.Unit == quota.PlanShare {
+		i := slices.Index(shares, e.Limit)
+		return shareUsed(quota.State{Limit: g.opts.PlanLimits(req.key, windows, false)[i], Used: e.Used, Share: req.key.PlanShare}, e.Resets)
+	}
 	return g.limitReached(ex, err)
 }
 
@@ -87,6 +131,10 @@ func (c *choice) settle(modelAsked bool) {
 	c.modelAsked = c.modelAsked || modelAsked
 	if c.grant != nil {
 		used, _ := c.tokens()
+		if key := c.run.req.key; key.PlanShare > 0 {
+			windows, _ := c.windows()
+			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(key, windows, false))
+		}
 		c.grant.Close(used.InputTokens + used.OutputTokens)
 	}
 }
@@ -150,9 +198,18 @@ func exceeded(e *quota.ExceededError) *apierror.Error {
 		never.RetryAfter, never.ShouldRetry = 0, new(bool) // false
 		return never
 	}
-	wait := max(time.Second, time.Until(e.Resets))
-	later := apierror.RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
-		limit, e.Used, e.Wanted, wait.Round(time.Second))
+	return tryAgain(e.Resets, fmt.Sprintf("the limit is %s, used %d, requested %d.", limit, e.Used, e.Wanted))
+}
+
+// shareUsed returns the 429 error for a request whose key has used up its share of a window of the plan.
+func shareUsed(s quota.State, resets time.Time) *apierror.Error {
+	limit, used, _ := s.Shown()
+	return tryAgain(resets, fmt.Sprintf("it may use %g%% of each window of the plan, and has used %g%% of the window %s.", limit, used, s.Window))
+}
+
+func tryAgain(resets time.Time, reason string) *apierror.Error {
+	wait := max(time.Second, time.Until(resets))
+	later := apierror.RateLimited.Newf("Rate limit reached for this API key: %s Please try again in %s.", reason, wait.Round(time.Second))
 	if later.RetryAfter = wait; wait > maxRetryAfter {
 		later.ShouldRetry = new(bool) // false
 	}
@@ -176,6 +233,9 @@ func (req *request) setKeyLimitHeaders(w http.ResponseWriter) {
 	}
 	tightest := make(map[quota.Unit]quota.State)
 	for _, s := range req.limits.States() {
+		if s.Unit == quota.PlanShare {
+			continue // it is no number of requests
+		}
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
@@ -201,7 +261,7 @@ func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	if run.place().Reserve {
 		header.Set(reserveHeader, "true")
 	}
-	meter := run.choices[0].turn.Meter()
+	_, meter := run.choices[0].turn.Meter()
 	if meter == nil {
 		return
 	}

@@ -49,6 +49,9 @@ func (u *fakeUpstream) RateLimits(ctx context.Context, _ time.Duration) *codexrp
 	return u.limits
 }
 
+// LoginID implements the Plan of a [conversation.Member].
+func (u *fakeUpstream) LoginID() string { return "login" }
+
 // newFakeUpstream returns an upstream whose app-server, which is ready, plays recordings.
 func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
 	t.Helper()

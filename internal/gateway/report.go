@@ -66,6 +66,7 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 		NotStored:  req.kept.notStored(),
 	}
 	record.Usage, record.Estimated = c.tokens()
+	record.Windows, record.Meter = c.windows()
 	if !c.firstOutput.IsZero() {
 		record.FirstOutput = c.firstOutput.Sub(ex.arrived)
 	}

@@ -173,13 +173,13 @@ type State struct {
 // Remaining returns how much of the limit is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// Shown returns Max and Used as clients are told of them: those of a PlanShare in percent of the window.
-func (s State) Shown() (limit, used float64) {
-	limit, used = float64(s.Max), float64(s.Used)
-	if s.Unit == PlanShare {
-		limit, used = float64(s.Share)/10, math.Round(float64(s.Share)*used/limit)/10
+// Shown returns what clients are told of the state: of a PlanShare percents of the window.
+func (s State) Shown() (limit, used, remaining float64) {
+	if s.Unit != PlanShare {
+		return float64(s.Max), float64(s.Used), float64(s.Remaining())
 	}
-	return limit, used
+	thousandths := math.Round(float64(s.Share) * float64(s.Used) / float64(s.Max))
+	return float64(s.Share) / 10, thousandths / 10, max(0, float64(s.Share)-thousandths) / 10
 }
 
 func (a *account) states(k *Key, now time.Time) []State {

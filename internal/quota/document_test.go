@@ -32,7 +32,7 @@ func TestRestart(t *testing.T) {
 		stop()
 
 		l, stop = start(file)
-		if s := statesOf(l, k.with(shares)); s[0].Used != 4 || s[1].Used != 20 || s[2].Used != 30 {
+		if s := statesOf(l, k.With(shares)); s[0].Used != 4 || s[1].Used != 20 || s[2].Used != 30 {
 			t.Fatalf("after an exit: %+v", s)
 		}
 		if got := admitted(l, k, 5); got != 5 {

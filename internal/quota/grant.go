@@ -109,7 +109,7 @@ func (g *Grant) Close(used int64) {
 	if !g.isCounted {
 		return
 	}
-	k, o := g.request.key.with(g.shares), Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved, Cost: g.cost}
+	k, o := g.request.key.With(g.shares), Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved, Cost: g.cost}
 	if !k.hasLimit(Tokens) && (len(g.shares) == 0 || g.cost == 0) {
 		return
 	}

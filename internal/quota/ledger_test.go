@@ -527,8 +527,8 @@ func TestShareOfPlan(t *testing.T) {
 			t.Fatalf("%+v", err)
 		}
 		must.OK(t, turn(shares(1031, end), 0)) // the window was found to allow more, or others lend
-		s := statesOf(l, k.with(shares(1000, end)))[0]
-		if limit, used := s.Shown(); limit != 20 || used != 20.6 || !s.Resets.Equal(end) {
+		s := statesOf(l, k.With(shares(1000, end)))[0]
+		if limit, used, remaining := s.Shown(); limit != 20 || used != 20.6 || remaining != 0 || !s.Resets.Equal(end) {
 			t.Errorf("shown %v of %v until %s", used, limit, s.Resets)
 		}
 		early := c.now.Add(4 * time.Hour)
@@ -538,7 +538,7 @@ func TestShareOfPlan(t *testing.T) {
 		}
 		c.move(time.Second)
 		must.OK(t, turn(shares(1000, end), 5000)) // this node does not know yet that it has ended
-		if s := statesOf(l, k.with(shares(1000, end)))[0]; s.Used != 0 {
+		if s := statesOf(l, k.With(shares(1000, end)))[0]; s.Used != 0 {
 			t.Errorf("%d are used of a window that has ended", s.Used)
 		}
 	})

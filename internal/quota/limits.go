@@ -48,8 +48,8 @@ type Key struct {
 	Lends         bool     // other keys may use what this key leaves of its PlanShare
 }
 
-// with returns the key with more limits.
-func (k *Key) with(shares []Limit) *Key {
+// With returns the key with shares as further limits.
+func (k *Key) With(shares []Limit) *Key {
 	if len(shares) == 0 {
 		return k
 	}

@@ -55,7 +55,7 @@ func TestSameResults(t *testing.T) {
 		base := k
 		ends := []time.Time{c.Now().Add(5 * time.Hour), c.Now().Add(7 * 24 * time.Hour)} // of the windows of a plan
 		for i := range 200 {
-			k = base.with(planLimits(random, ends))
+			k = base.With(planLimits(random, ends))
 			if j := random.IntN(2); random.IntN(8) == 0 && !ends[j].After(c.Now()) { // otherwise the next window is not known yet
 				ends[j] = c.Now().Add(time.Duration(1+random.Int64N(int64(20*24*time.Hour)/1e9)) * time.Second)
 			}
@@ -280,7 +280,7 @@ func TestAnswersLost(t *testing.T) {
 	shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", newClock().now.Add(time.Hour))}}
 	g.Charge(70, shares)
 	g.Close(150)
-	if s := statesOf(l, k.with(shares)); s[1].Used != 150 || s[2].Used != 70 {
+	if s := statesOf(l, k.With(shares)); s[1].Used != 150 || s[2].Used != 70 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -563,7 +563,7 @@ func TestNodesShare(t *testing.T) {
 	}
 	l := NewLimits(newRedis(t, server, nil), 0, false)
 	for login, cost := range costs {
-		for _, s := range statesOf(l, k.with(window(login))) {
+		for _, s := range statesOf(l, k.With(window(login))) {
 			if s.Used != cost {
 				t.Errorf("%d are counted in %s, and %d were used", s.Used, s.Window, cost)
 			}
@@ -601,7 +601,7 @@ func TestShareSettled(t *testing.T) {
 			l.Settle(t.Context())
 			n.deliver()
 			want := map[bool]int64{false: 300, true: 600}[open]
-			if s := statesOf(l, k.with(shares)); s[0].Used != want || len(l.unsettled) > 0 {
+			if s := statesOf(l, k.With(shares)); s[0].Used != want || len(l.unsettled) > 0 {
 				t.Errorf("%s, open %t: %+v, %d are not settled", how, open, s, len(l.unsettled))
 			}
 		}

@@ -152,7 +152,7 @@ func (l *Limits) releaseTurn(k *Key) {
 // used up, or if fewer than input+1 tokens are left for each turn; then nothing was counted. If the engine fails, the error is ErrUnavailable or, with failOpen, nil. What the engine
 // may nevertheless have counted, [Limits.Settle] undoes later.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, shares ...Limit) error {
-	k, o := r.key.with(shares), Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
+	k, o := r.key.With(shares), Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
 	if k.hasLimit(Tokens) {
 		for _, g := range grants {
 			o.Turns = append(o.Turns, g.id)
