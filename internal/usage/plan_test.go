@@ -37,3 +37,43 @@ func TestPlanWindows(t *testing.T) {
 		t.Errorf("%v", costs)
 	}
 }
+
+// TestCapacity learns what a window holds while turns run: what they have cost since the use was last told does
+// not count.
+func TestCapacity(t *testing.T) {
+	now, b := time.Now(), New()
+	w := PlanWindow{Login: "a", Meter: "codex", Length: 18000, Resets: now.Unix() + 9000}
+	know := func(want int64) {
+		t.Helper()
+		if _, capacity, _ := b.Window(w); capacity != want {
+			t.Errorf("100 %% are %d, want %d", capacity, want)
+		}
+	}
+	told := func(used float64) {
+		w.Used = used
+		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{w}})
+	}
+	turn := func() {
+		b.Add(Record{Time: now, Key: "ann", Usage: codexrpc.Usage{InputTokens: 100}, Windows: []PlanWindow{w}})
+	}
+	told(10)
+	turn()
+	turn()
+	told(12)
+	know(0)
+	turn()
+	turn()
+	turn()
+	told(15)
+	know(100_000)
+	turn()
+	turn()
+	know(100_000)
+	stored := New()
+	restore(t, stored, b)
+	if _, capacity, _ := stored.Window(w); capacity != 100_000 {
+		t.Errorf("restored: %d", capacity)
+	}
+	w.Resets, w.Used = w.Resets+20000, 0 // the next window
+	know(100_000)
+}

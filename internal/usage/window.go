@@ -41,6 +41,8 @@ type window struct {
 	Told  map[int64]float64 `json:"told"`  // by slot: the highest use that was told in it
 	Ran   map[int64]float64 `json:"ran"`   // by slot: 1 if turns of this server ran in it
 	Costs map[string]*int64 `json:"costs"` // by the name of Record.keyName
+	// Untold is the part of Costs since the use was last told.
+	Untold int64 `json:"untold,omitempty"`
 }
 
 func (w *window) slot(at int64) int64 { return at * 100 / w.Length }
@@ -53,7 +55,7 @@ func windowsOf(r *Record) (windows []*window) {
 		if r.Told {
 			w.First, w.Told = p.Used, map[int64]float64{w.slot(end): p.Used}
 		} else if cost := Cost(r.Usage); cost > 0 {
-			w.Ran, w.Costs = make(map[int64]float64), map[string]*int64{r.keyName(): &cost}
+			w.Untold, w.Ran, w.Costs = cost, make(map[int64]float64), map[string]*int64{r.keyName(): &cost}
 			for s := w.slot(max(begin, p.Resets-p.Length)); s <= w.slot(min(end, p.Resets)); s++ {
 				w.Ran[s] = 1
 			}
@@ -94,6 +96,10 @@ func (w *window) merge(v *window) {
 	if len(w.Told) == 0 || len(v.Told) > 0 && v.First < w.First {
 		w.First = v.First
 	}
+	if len(v.Told) > 0 {
+		w.Untold = 0
+	}
+	w.Untold += v.Untold
 	w.Used = max(w.Used, v.Used)
 	first, last := w.slot(w.Resets-w.Length)-2, w.slot(w.Resets)+2
 	for _, m := range [...][2]map[int64]float64{{w.Told, v.Told}, {w.Ran, v.Ran}} {
@@ -139,8 +145,11 @@ func (w *window) cost() (sum float64) {
 // used enough: providers tell whole percents. 0: not known.
 func capacity(windows []*window, w *PlanWindow) int64 {
 	for _, known := range slices.Backward(windows) {
-		if x := known.explained(); known.continues(w) && x >= 5 {
-			return int64(known.cost() * 100 / x)
+		if !known.continues(w) {
+			continue
+		}
+		if x := known.explained(); x >= 5 {
+			return int64((known.cost() - float64(known.Untold)) * 100 / x)
 		}
 	}
 	return 0
