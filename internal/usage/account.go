@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -9,9 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 )
-
-// otherName is the name of what is counted together since there are too many names, for example of models.
-const otherName = "other"
 
 type account struct {
 	part
@@ -26,12 +22,12 @@ type account struct {
 	Hours   series           `json:"hours"`
 }
 
-// parts returns the lists of parts that each turn counts in. mostParts are the most parts of each.
-func (a *account) parts() [4]*map[string]*part {
-	return [...]*map[string]*part{&a.Keys, &a.Models, &a.APIs, &a.Meters}
+// parts returns the lists of parts. mostParts are the most parts of each.
+func (a *account) parts() [5]*map[string]*part {
+	return [...]*map[string]*part{&a.Keys, &a.Models, &a.APIs, &a.Meters, &a.Users}
 }
 
-var mostParts = [...]int{maxKeys, maxModels, maxAPIs, maxModels}
+var mostParts = [...]int{maxKeys, maxModels, maxAPIs, maxModels, maxUsers}
 
 // part is the use by one key, with one model, and so on.
 type part struct {
@@ -73,7 +69,7 @@ func (a *account) countTurn(r *Record) {
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
 	for i, name := range [...]string{r.keyName(), Shorten(r.Model), r.Route, Shorten(r.Meter)} {
 		if name != "" || i == 0 { // a refused request has no model and no meter
-			entryOf(a.parts()[i], name, mostParts[i], otherName).countTurn(t, now)
+			entryOf(a.parts()[i], name, mostParts[i]).countTurn(t, now)
 		}
 	}
 }
@@ -87,12 +83,9 @@ func (a *account) add(b *account, now int64) {
 	for i, list := range b.parts() {
 		for name, p := range *list {
 			if p != nil { // as it may be in a stored document
-				entryOf(a.parts()[i], name, mostParts[i], otherName).add(p, now)
+				entryOf(a.parts()[i], name, mostParts[i]).add(p, now)
 			}
 		}
-	}
-	for name, p := range b.Users {
-		entryOf(&a.Users, name, maxUsers, othersAccount).add(cmp.Or(p, new(part)), now)
 	}
 	a.Windows = addWindows(a.Windows, b.Windows)
 	for _, s := range b.Hours.dropFuture(hours, now) {
@@ -100,13 +93,13 @@ func (a *account) add(b *account, now int64) {
 	}
 }
 
-// entryOf returns the entry with a name, perhaps a new one. Beyond most entries, all names share the entry rest.
-func entryOf[E any](entries *map[string]*E, name string, most int, rest string) *E {
-	if (*entries)[rest] != nil { // the entry rest itself does not count
+// entryOf returns the entry with a name, perhaps a new one. Beyond most entries, all names share the entry others.
+func entryOf[E any](entries *map[string]*E, name string, most int) *E {
+	if (*entries)[others] != nil { // the entry others itself does not count
 		most++
 	}
 	if (*entries)[name] == nil && len(*entries) >= most {
-		name = rest
+		name = others
 	}
 	e := (*entries)[name]
 	if e == nil {
@@ -134,7 +127,7 @@ type Account struct {
 	ByUser            []Part        `json:"by_user,omitempty"` // only for Everybody, and of all time
 	ByHour            []TimeTotals  `json:"by_hour"`           // of the last 48 hours, those that had turns
 	ByDay             []TimeTotals  `json:"by_day"`            // of the last 62 days (UTC), those that had turns
-	Windows           []WindowUsage `json:"windows"`           // by login, meter, length and time
+	Windows           []WindowUsage `json:"windows"`           // by time; only those that the caller has used, or all for Everybody
 }
 
 // Part is the use by one key, model, API, meter or user.
@@ -148,7 +141,7 @@ func partsOf(parts map[string]*part, since int64) []Part {
 	found := make([]Part, 0, len(parts))
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		if t := parts[name].since(since); t.Requests+t.Turns > 0 {
-			found = append(found, Part{strings.Replace(name, othersAccount, "(others)", 1), t})
+			found = append(found, Part{strings.Replace(name, others, "(others)", 1), t})
 		}
 	}
 	return found
@@ -179,8 +172,9 @@ func (a *account) body(user string, all []*window, since, counted, started, now 
 		body.ByUser = partsOf(a.Users, 0)
 	}
 	for _, w := range all {
-		if w.Resets > since {
-			body.Windows = append(body.Windows, w.usage(func(key string) bool { return user == Everybody || a.Keys[key] != nil }))
+		u := w.usage(func(key string) bool { return user == Everybody || a.Keys[key] != nil })
+		if w.Resets > since && (user == Everybody || len(u.ByKey) > 0) {
+			body.Windows = append(body.Windows, u)
 		}
 	}
 	return body

@@ -17,8 +17,8 @@ const (
 	maxName    = 200  // bytes of a name
 )
 
-// othersAccount is the account of all users after the first maxUsers ones.
-const othersAccount = "\x00others"
+// others is the name of what is counted together since there are too many names, for example of users.
+const others = "\x00others"
 
 // Book holds all users' accounts and the last turns. It is safe for concurrent use.
 type Book struct {
@@ -36,7 +36,7 @@ type Book struct {
 // New returns an empty book.
 func New() *Book {
 	now := time.Now()
-	return &Book{started: now, since: now}
+	return &Book{started: now, since: now, accounts: make(map[string]*account)}
 }
 
 // Add counts and lists a turn or a refused request, or counts what was told of windows.
@@ -60,7 +60,7 @@ func (b *Book) Add(r Record) {
 }
 
 func (b *Book) account(user string) *account {
-	return entryOf(&b.accounts, user, maxUsers, othersAccount)
+	return entryOf(&b.accounts, user, maxUsers)
 }
 
 // Everybody stands for all users. No user has this name, see [UserName].
@@ -88,7 +88,7 @@ func (b *Book) sum(user string, now int64) *account {
 		}
 		sum.add(a, now)
 		if user == Everybody {
-			entryOf(&sum.Users, name, maxUsers, othersAccount).Totals.add(a.Totals)
+			entryOf(&sum.Users, name, maxUsers).Totals.add(a.Totals)
 		}
 	}
 	return sum

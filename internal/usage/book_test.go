@@ -159,10 +159,10 @@ func TestByModel(t *testing.T) {
 		b.Add(r)
 	}
 	a := b.Account("alice", 0)
-	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Name != "model-00" || a.ByModel[0].Requests != 1 {
+	if len(a.ByModel) != maxModels+1 || a.ByModel[1].Name != "model-00" || a.ByModel[1].Requests != 1 {
 		t.Fatalf("%+v", a.ByModel)
 	}
-	if other := a.ByModel[maxModels]; other.Name != otherName || other.Requests != 5 {
+	if other := a.ByModel[0]; other.Name != "(others)" || other.Requests != 5 {
 		t.Errorf("the others: %+v", other)
 	}
 }

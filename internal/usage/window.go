@@ -56,7 +56,7 @@ func windowsOf(r *Record) (windows []*window) {
 			w.First, w.Told = p.Used, map[int64]float64{w.slot(end): p.Used}
 		} else if cost := Cost(r.Usage); cost > 0 {
 			w.Untold, w.Ran, w.Costs = cost, make(map[int64]float64), map[string]*int64{r.keyName(): &cost}
-			for s := w.slot(max(begin, p.Resets-p.Length)); s <= w.slot(min(end, p.Resets)); s++ {
+			for s := w.slot(min(end, max(begin, p.Resets-p.Length))); s <= w.slot(end); s++ {
 				w.Ran[s] = 1
 			}
 		}
@@ -84,7 +84,7 @@ func (w *window) isSame(v *window) bool {
 	if v.Resets < w.Resets {
 		w, v = v, w
 	}
-	apart, varies := v.Resets-w.Resets, w.Length/50
+	apart, varies := v.Resets-w.Resets, max(60, w.Length/50)
 	return w.continues(&v.PlanWindow) && (apart <= varies || w.Used == 0 && apart < w.Length-varies)
 }
 
@@ -101,7 +101,7 @@ func (w *window) merge(v *window) {
 	}
 	w.Untold += v.Untold
 	w.Used = max(w.Used, v.Used)
-	first, last := w.slot(w.Resets-w.Length)-2, w.slot(w.Resets)+2
+	first, last := w.slot(w.Resets-w.Length)-3, w.slot(w.Resets)
 	for _, m := range [...][2]map[int64]float64{{w.Told, v.Told}, {w.Ran, v.Ran}} {
 		for slot, value := range m[1] {
 			m[0][slot] = max(m[0][slot], value)
@@ -109,7 +109,7 @@ func (w *window) merge(v *window) {
 		maps.DeleteFunc(m[0], func(slot int64, _ float64) bool { return slot < first || slot > last })
 	}
 	for key, c := range v.Costs {
-		*entryOf(&w.Costs, key, maxKeys, otherName) += *cmp.Or(c, new(int64))
+		*entryOf(&w.Costs, key, maxKeys) += *cmp.Or(c, new(int64))
 	}
 }
 
@@ -155,23 +155,20 @@ func capacity(windows []*window, w *PlanWindow) int64 {
 	return 0
 }
 
-// WindowUsage is a window of a plan and who has used it: the percents of ByKey, Others and Elsewhere add up to Used.
+// WindowUsage is a window of a plan and who has used it: the percents of ByKey and Others add up to Used.
 type WindowUsage struct {
 	PlanWindow
-	ByKey     map[string]float64 `json:"by_key"`                   // by the names of [Account].ByKey
-	Others    float64            `json:"others_percent,omitempty"` // of keys that the caller may not see
-	Elsewhere float64            `json:"elsewhere_percent"`        // used otherwise than by turns of this server
+	ByKey  map[string]float64 `json:"by_key"`         // by the names of [Account].ByKey
+	Others float64            `json:"others_percent"` // by keys that the caller may not see, and by other programs
 }
 
 // usage returns who has used the window: keys share what turns have used by what their turns cost.
 func (w *window) usage(visible func(key string) bool) WindowUsage {
-	explained := w.explained()
-	u := WindowUsage{PlanWindow: w.PlanWindow, ByKey: make(map[string]float64), Elsewhere: w.Used - explained}
+	u := WindowUsage{w.PlanWindow, make(map[string]float64), w.Used}
 	for key, c := range w.Costs {
-		if percent := explained * float64(*c) / w.cost(); visible(key) {
-			u.ByKey[key] = percent
-		} else {
-			u.Others += percent
+		if key != others && visible(key) {
+			u.ByKey[key] = w.explained() * float64(*c) / w.cost()
+			u.Others = max(0, u.Others-u.ByKey[key])
 		}
 	}
 	return u

@@ -1,0 +1,283 @@
+package usage
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// plan is a meter with one window that is counted as providers count it: whole percents are told, the window
+// begins with its first use, and its reset varies by seconds.
+type plan struct {
+	random  *rand.Rand
+	length  time.Duration
+	resets  time.Time // zero: the window has not begun
+	used    float64
+	told    []PlanWindow      // as last told
+	records []Record          // what is counted, in order
+	shares  map[share]float64 // what was really used
+}
+
+type share struct {
+	resets int64
+	key    string
+}
+
+func (p *plan) use(now time.Time, key string, percent float64) {
+	if !p.resets.After(now) {
+		p.tell(now) // this server asks when a window has ended
+		p.resets, p.used = now.Add(p.length), 0
+	}
+	percent = min(percent, 100-p.used)
+	p.used += percent
+	p.shares[share{p.resets.Unix(), key}] += percent
+}
+
+func (p *plan) windows(now time.Time) []PlanWindow {
+	resets, used := p.resets, math.Floor(p.used+1e-9)
+	if !p.resets.After(now) {
+		resets, used = now.Add(p.length), 0
+	}
+	resets = resets.Add(time.Duration(p.random.IntN(40)) * time.Second)
+	return PlanWindows("login", &codexrpc.Meter{ID: "codex", Primary: &codexrpc.RateWindow{UsedPercent: used, Window: p.length, ResetsAt: resets}}, now)
+}
+
+func (p *plan) tell(now time.Time) {
+	p.told = p.windows(now)
+	p.records = append(p.records, Record{Time: now, Told: true, Windows: p.told})
+}
+
+// run uses the plan for some windows by turns of keys, of which one percent costs 100,000, and in between, while
+// no turn runs, by another program.
+func (p *plan) run(keys []string, elsewhere bool) {
+	now := time.Unix(1_800_000_000, 0)
+	p.tell(now)
+	for range 300 {
+		now = now.Add(time.Duration(p.random.Int64N(int64(p.length / 20))))
+		p.tell(now)
+		if elsewhere && p.random.IntN(3) == 0 {
+			now = now.Add(p.length / 30)
+			p.use(now, "elsewhere", float64(p.random.IntN(5)))
+			p.tell(now)
+			now = now.Add(p.length / 30)
+			p.tell(now)
+			continue
+		}
+		for range 1 + p.random.IntN(3) { // turns at once, or one after the other
+			key, took := keys[p.random.IntN(len(keys))], time.Duration(p.random.Int64N(int64(p.length/50)))
+			cost := p.random.Int64N(200_000)
+			p.use(now, key, float64(cost)/100_000)
+			if now = now.Add(took); !p.resets.After(now) {
+				p.tell(now)
+			}
+			p.records = append(p.records, Record{
+				Time: now, Duration: took, Key: key, Model: "gpt-5", Mode: "json", Status: 200, Meter: "codex",
+				Usage: codexrpc.Usage{InputTokens: cost / 10, OutputTokens: 0, TotalTokens: cost / 10}, Windows: p.told,
+			})
+			now = now.Add(time.Duration(p.random.IntN(20)) * time.Second)
+			p.tell(now)
+		}
+	}
+}
+
+func newPlan(seed uint64) *plan {
+	lengths := []time.Duration{5 * time.Hour, 7 * 24 * time.Hour, time.Hour}
+	return &plan{random: rand.New(rand.NewPCG(seed, 49)), length: lengths[seed%3], shares: make(map[share]float64)}
+}
+
+// checkSums fails if the shares of a window are not the use that the provider has told.
+func checkSums(t *testing.T, windows []WindowUsage) {
+	t.Helper()
+	for _, w := range windows {
+		sum := w.Others
+		for _, percent := range w.ByKey {
+			sum += percent
+		}
+		if math.Abs(sum-w.Used) > 1e-6 || w.Others < 0 {
+			t.Errorf("%+v: the sum is %v", w, sum)
+		}
+	}
+}
+
+// TestWindowShares: each window's shares are what keys have really used, within what whole percents can tell, and
+// what another program has used while no turns ran is nobody's.
+func TestWindowShares(t *testing.T) {
+	for seed := range uint64(40) {
+		keys, elsewhere := []string{"ann", "ben", "cid"}, seed%2 == 1
+		p, b := newPlan(seed), New()
+		p.run(keys, elsewhere)
+		for _, r := range p.records {
+			b.Add(r)
+		}
+		windows := b.Account(Everybody, 0).Windows
+		checkSums(t, windows)
+		if len(windows) < 2 || len(windows) > maxLast+1 {
+			t.Errorf("seed %d: %d windows", seed, len(windows))
+		}
+		for _, w := range windows[:len(windows)-1] {
+			really := func(key string) (percent float64) {
+				for s, used := range p.shares {
+					if s.key == key && w.Resets >= s.resets && w.Resets <= s.resets+100 {
+						percent += used
+					}
+				}
+				return percent
+			}
+			most := 1.001 // what a whole percent hides
+			if elsewhere {
+				most = 3
+			}
+			if got := w.Others - really("elsewhere"); math.Abs(got) > most {
+				t.Errorf("seed %d: %+v: %v were used elsewhere", seed, w, really("elsewhere"))
+			}
+		}
+	}
+}
+
+// TestWindowOrder: three nodes that see what happens at different times, and store it in any order, have the same
+// windows as one that sees all.
+func TestWindowOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		p, whole := newPlan(seed), New()
+		p.run([]string{"ann", "ben"}, true)
+		nodes := []*Book{New(), New(), New()}
+		for i, r := range p.records {
+			whole.Add(r)
+			nodes[p.random.IntN(3)].Add(r)
+			if r.Told { // others see it, too
+				nodes[i%3].Add(r)
+			}
+		}
+		merged := New()
+		for _, i := range p.random.Perm(3) {
+			restore(t, merged, nodes[i])
+		}
+		want, got := whole.Account(Everybody, 0).Windows, merged.Account(Everybody, 0).Windows
+		checkSums(t, got)
+		for _, w := range want[max(0, len(want)-maxLast):] {
+			if !slices.ContainsFunc(got, func(g WindowUsage) bool {
+				return g.Used == w.Used && math.Abs(g.Others-w.Others) <= 1 && math.Abs(g.ByKey["ann"]-w.ByKey["ann"]) <= 1
+			}) {
+				t.Errorf("seed %d: %+v is not in %+v", seed, w, got)
+			}
+		}
+	}
+}
+
+// TestSharedWindows counts a plan's turns at three nodes, of which each sees each step at a time of its own.
+func TestSharedWindows(t *testing.T) {
+	server, p, whole := redisserver.Start(t), newPlan(7), New()
+	nodes := []*Shared{newNode(t, server), newNode(t, server), newNode(t, server)}
+	p.run([]string{"ann", "ben"}, true)
+	for i, r := range p.records {
+		whole.Add(r)
+		nodes[p.random.IntN(3)].Add(r)
+		if r.Told {
+			r.Time = r.Time.Add(time.Second)
+			nodes[i%3].Add(r)
+		}
+		if i%50 == 0 {
+			must.OK(t, nodes[p.random.IntN(3)].Store(t.Context()))
+		}
+	}
+	for _, node := range nodes {
+		must.OK(t, node.Store(t.Context()))
+	}
+	want := whole.Account(Everybody, 0).Windows
+	for _, node := range nodes {
+		a, err := node.Account(t.Context(), Everybody, 0)
+		must.OK(t, err)
+		checkSums(t, a.Windows)
+		if len(a.Windows) != len(want) {
+			t.Fatalf("%d windows, want %d", len(a.Windows), len(want))
+		}
+		for i, w := range a.Windows {
+			if w.Used != want[i].Used || math.Abs(w.Others-want[i].Others) > 1 {
+				t.Errorf("%+v, want %+v", w, want[i])
+			}
+		}
+		last := whole.windows[len(whole.windows)-1].PlanWindow
+		if _, units, _ := node.Window(last); units < 80_000*100 || units > 125_000*100 {
+			t.Errorf("a window holds %d", units)
+		}
+	}
+}
+
+// A user sees what the user's keys have used, and the rest only as a sum.
+func TestOwnWindows(t *testing.T) {
+	b, now := New(), time.Now()
+	window := PlanWindow{"login", "codex", 18000, now.Unix() + 3600, 10}
+	b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{window}})
+	for _, user := range []string{"ann", "ben", "ben"} {
+		r := record(user, "id")
+		r.Key, r.Windows, r.Meter = user+"-laptop", []PlanWindow{window}, "codex"
+		b.Add(r)
+	}
+	window.Used = 40
+	b.Add(Record{Time: now.Add(time.Minute), Told: true, Windows: []PlanWindow{window, {"other", "codex", 18000, now.Unix() + 60, 50}}})
+	got := b.Account("ann", 0)
+	if w := got.Windows; len(w) != 1 || w[0].Used != 40 || math.Abs(w[0].ByKey["ann-laptop"]-10) > 1e-9 || len(w[0].ByKey) != 1 || math.Abs(w[0].Others-30) > 1e-9 {
+		t.Errorf("%+v", w)
+	}
+	if len(got.ByKey) != 1 || got.ByKey[0].Name != "ann-laptop" || got.ByKey[0].Turns != 1 || len(got.ByMeter) != 1 || got.ByMeter[0].Name != "codex" || got.ByAPI[0].Name != "chat" {
+		t.Errorf("%+v", got)
+	}
+	if all := b.Account(Everybody, 0).Windows; len(all) != 2 || len(all[1].ByKey) != 2 || math.Abs(all[1].Others-10) > 1e-9 {
+		t.Errorf("%+v", all)
+	}
+	if later := b.Account(Everybody, now.Unix()).Windows; len(later) != 2 {
+		t.Errorf("%+v", later)
+	}
+}
+
+// TestWindowBounds: neither many meters nor many keys nor a window that never begins take memory without end.
+func TestWindowBounds(t *testing.T) {
+	b, now := New(), time.Unix(1_800_000_000, 0)
+	for i := range 2 * maxWindows {
+		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{{fmt.Sprint("login", i), "codex", 18000, now.Unix() + int64(i), 1}}})
+	}
+	if len(b.windows) != maxWindows {
+		t.Errorf("%d windows", len(b.windows))
+	}
+	b = New()
+	for i := range 2000 {
+		now = now.Add(10 * time.Minute)
+		w := PlanWindow{"login", "codex", 18000, now.Unix() + 18000, 0}
+		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{w}})
+		b.Add(Record{Time: now, Duration: 1000 * time.Hour, Key: fmt.Sprint("key", i), Usage: codexrpc.Usage{InputTokens: 1}, Windows: []PlanWindow{w}})
+	}
+	if w := b.windows[0]; len(b.windows) != 1 || len(w.Told) > 110 || len(w.Ran) > 110 || len(w.Costs) != maxKeys+1 {
+		t.Errorf("%d windows, %d slots with uses, %d with turns, %d keys", len(b.windows), len(w.Told), len(w.Ran), len(w.Costs))
+	}
+}
+
+// TestSince: what is shown since a day, and documents that were stored before there were days by name.
+func TestSince(t *testing.T) {
+	b, now := New(), time.Now()
+	must.OK(t, b.Restore([]byte(`{"version":1,"id":"x","since":5,"accounts":{"ann":{"requests":4,"models":{"old":{"requests":4}},"days":[{"start":0,"requests":4}]}}}`)))
+	for _, days := range []int{10, 2, 0} {
+		r := record("ann", "id")
+		r.Time, r.Tools.Pictures = now.AddDate(0, 0, -days), 1
+		b.Add(r)
+	}
+	b.Add(refusal("ann", "id"))
+	all, since := b.Account("ann", 0), b.Account("ann", now.AddDate(0, 0, -3).Unix())
+	if all.Requests != 8 || all.Since != 5 || len(all.ByModel) != 2 || all.ByModel[1].Requests != 4 || all.Pictures != 3 {
+		t.Errorf("%+v", all)
+	}
+	if since.Requests != 3 || since.Turns != 2 || since.Refusals["unknown_url"] != 1 || len(since.ByModel) != 1 || since.ByModel[0].Requests != 2 ||
+		since.ByKey[0].Refusals["unknown_url"] != 1 || len(since.ByDay) != 2 || since.Since != days.partStart(now.AddDate(0, 0, -3).Unix()) {
+		t.Errorf("%+v", since)
+	}
+	since.ByKey[0].Refusals["unknown_url"], since.ByDay[1].Refusals["unknown_url"] = 99, 99
+	if b.Account("ann", 0).Refusals["unknown_url"] != 1 || b.accounts["ann"].Days[2].Refusals["unknown_url"] != 1 {
+		t.Error("what is shown shares memory with the book")
+	}
+}
