@@ -108,4 +108,3 @@ func (a *AppServer) Turn(model, prompt string) gjson.Result {
 	a.Call("turn/start", Fields{"threadId": thread, "input": []Fields{{"type": "text", "text": prompt}}})
 	return a.Await("turn/completed").Get("params.turn")
 }
-

@@ -3,10 +3,8 @@ package chat
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/responses"
@@ -15,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -150,54 +149,29 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeaders: answers have OpenAI's headers for the plan's most used window, once known.
+// TestRateLimitHeaders: answers tell the windows of the plan as percentages, not as numbers of requests.
 func TestRateLimitHeaders(t *testing.T) {
-	e2e.OverOne(t, scriptedmodel.HTTP) // over a WebSocket they are no headers
+	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
-	ask := func(prompt string, stream bool) http.Header {
-		response, body := s.Post(e2e.ChatBody(prompt, map[string]any{"stream": stream}), nil)
-		if response.StatusCode != http.StatusOK {
-			t.Fatal(body)
-		}
-		return response.Header
-	}
-	for name := range ask("say:ok", false) {
-		if strings.HasPrefix(name, "X-Ratelimit") {
-			t.Error("before any report there is", name)
-		}
-	}
-	report := func(primary, secondary string, resetIn time.Duration) {
-		t.Helper()
-		reset := strconv.FormatInt(time.Now().Add(resetIn).Unix(), 10)
-		defer s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("ok")}, Header: map[string]string{
-				"x-codex-primary-used-percent": primary, "x-codex-primary-window-minutes": "300", "x-codex-primary-reset-at": reset,
-				"x-codex-secondary-used-percent": secondary, "x-codex-secondary-window-minutes": "10080", "x-codex-secondary-reset-at": reset,
-			}}, true
-		})()
-		ask("the limits are", false)
-	}
-	check := func(remaining string) {
-		t.Helper()
-		for _, stream := range []bool{false, true} {
-			header := ask("say:ok", stream)
-			reset, err := time.ParseDuration(header.Get("X-Ratelimit-Reset-Requests"))
-			if header.Get("X-Ratelimit-Limit-Requests") != "100" || header.Get("X-Ratelimit-Remaining-Requests") != remaining ||
-				err != nil || reset > 2*time.Hour || reset < 2*time.Hour-e2e.Deadline {
-				t.Errorf("streamed %t: %v", stream, header)
+	s.Login.SetUse(planbackend.Use{Primary: 40, Secondary: 13})
+	for _, stream := range []bool{false, true} {
+		var header http.Header
+		e2e.WaitFor(t, "the use to be told", func() bool {
+			response, body := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": stream}), nil)
+			if header = response.Header; response.StatusCode != http.StatusOK {
+				t.Fatal(body)
 			}
-			if tokens := header.Get("X-Ratelimit-Limit-Tokens"); tokens != "" {
-				t.Errorf("a limit of %s tokens", tokens)
+			return header.Get("X-Codex-Primary-Used-Percent") == "40"
+		})
+		if header.Get("X-Codex-Active-Limit") != "codex" || header.Get("X-Codex-Primary-Window-Minutes") != "300" || header.Get("X-Codex-Secondary-Used-Percent") != "13" ||
+			header.Get("X-Codex-Secondary-Window-Minutes") != "10080" || header.Get("X-Codex-Primary-Reset-At") == "" {
+			t.Errorf("streamed %t: %v", stream, header)
+		}
+		for name := range header {
+			if strings.HasPrefix(name, "X-Ratelimit") {
+				t.Error("there is", name)
 			}
 		}
-	}
-	report("40", "13", 2*time.Hour)
-	check("60")
-	report("40", "100", 2*time.Hour)
-	check("0") // which refuses nothing
-	report("99", "98", -time.Hour)
-	if header := ask("say:ok", false); header.Get("X-Ratelimit-Remaining-Requests") != "" {
-		t.Errorf("windows that are over: %v", header)
 	}
 }
 
