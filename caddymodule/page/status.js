@@ -3,6 +3,7 @@
 import { administers, resetCredit, signIn } from './admin.js';
 import { byId, el, problem, svg } from './dom.js';
 import { age, bytes, clock, counted, number, until, words } from './format.js';
+import { planWindows } from './windows.js';
 
 const maxRows = 25; // of a table
 
@@ -40,7 +41,7 @@ function replace(id, children) {
 
 // What a card shows in a place of its own; everything else is in its list.
 const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'threads', 'memory_bytes', 'restarts']);
-const placedOfLogin = new Set(['state', 'cause', 'reason', 'plan', 'resets_at', 'rests_until', 'windows', 'sign_in']);
+const placedOfLogin = new Set(['state', 'cause', 'reason', 'plan', 'resets_at', 'rests_until', 'meters', 'sign_in']);
 
 function card(server, changed) {
   const login = server.login ?? {};
@@ -63,7 +64,7 @@ function card(server, changed) {
       ['Memory', server.memory_bytes && bytes(server.memory_bytes)],
       ['Restarts', server.restarts],
     ]),
-    ...(login.windows ?? []).map(planWindow),
+    ...(login.meters ?? []).flatMap((meter) => (meter.windows ?? []).map((window) => planWindow(meter, window))),
     administers() && resetCredit(server, changed),
     administers() && signIn(server, changed),
     more.length > 0 && el('details', {}, el('summary', {}, 'More'), facts(more)),
@@ -79,14 +80,15 @@ function facts(rows) {
   return el('dl', { class: 'facts' }, ...shown.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value instanceof Node ? value : String(value))]));
 }
 
-// planWindow shows what is used of a window of a plan.
-function planWindow({ window, used_percent: used, resets_at: resets }) {
-  const left = resets ? `, resets in ${until(resets)}` : '';
+// planWindow shows what is used of a window of a meter.
+function planWindow({ name, spent }, { window, used_percent: used, resets_at: resets, over }) {
+  const title = `${name ? `${name}, window` : 'Window'} of ${window}`;
+  const left = over ? 'has ended' : `${spent ? 'spent, ' : ''}${Math.round(used)} % used${resets ? `, resets in ${until(resets)}` : ''}`;
   return el(
     'div',
     { class: 'window' },
-    el('p', {}, el('span', {}, `Window of ${window}`), el('span', { class: 'note' }, `${Math.round(used)} % used${left}`)),
-    el('meter', { min: '0', max: '100', high: '80', optimum: '0', value: String(used), 'aria-label': `Used of the window of ${window}` }),
+    el('p', {}, el('span', {}, title), el('span', { class: 'note' }, left)),
+    el('meter', { min: '0', max: '100', high: '80', optimum: '0', value: String(over ? 0 : used), 'aria-label': `Used of the ${title}` }),
   );
 }
 
@@ -100,23 +102,28 @@ function flat(value, prefix = '', depth = 0) {
 }
 
 // Members of the usage that are shown elsewhere, or say nothing to a person.
-const shownUsage = new Set(['object', 'since', 'started', 'requests', 'errors', 'usage', 'by_user', 'by_model', 'by_hour', 'by_day', 'rate_limits', 'tool_calls', 'tool_buffer_metrics']);
+const shownUsage = new Set(['object', 'since', 'started', 'requests', 'errors', 'usage', 'turns', 'by_key', 'by_model', 'by_api', 'by_meter', 'by_user', 'by_hour', 'by_day', 'windows', 'rate_limits', 'tool_calls', 'tool_buffer_metrics']);
 
 function usageParts(usage) {
   const more = flat(without(usage, shownUsage));
   return [
     chart(usage.by_hour ?? []),
-    usage.by_user && sums('User', 'user', usage.by_user),
-    sums('Model', 'model', usage.by_model ?? []),
+    ...planWindows(usage.windows ?? []),
+    usage.by_user && sums('User', usage.by_user),
+    sums('Key', usage.by_key ?? []),
+    sums('Model', usage.by_model ?? []),
+    sums('API', usage.by_api ?? []),
+    sums('Meter', usage.by_meter ?? []),
     more.length > 0 && facts(more),
   ].filter(Boolean);
 }
 
-// sums is a table of the usage by user or by model.
-function sums(title, member, rows) {
+// sums is a table of the usage by user, by key, and so on.
+function sums(title, rows) {
+  const cached = ({ usage: u }) => (u?.prompt_tokens ? `${Math.round((100 * u.cached_tokens) / u.prompt_tokens)} %` : '');
   return table(
-    [title, 'Requests', 'Failed', 'Tokens in', 'Tokens out'],
-    rows.map((row) => [named(row[member]), number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), number(row.usage?.completion_tokens)]),
+    [title, 'Requests', 'Failed', 'Tokens in', 'Cached', 'Tokens out'],
+    rows.map((row) => [named(row.name), number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), cached(row), number(row.usage?.completion_tokens)]),
     `There are no requests yet, by ${title.toLowerCase()}.`,
     `Usage by ${title.toLowerCase()}`,
   );

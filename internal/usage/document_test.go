@@ -70,6 +70,7 @@ func TestBrokenDocument(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"id":"x","since":1,"accounts":{"a":{"requests":1,"models":{"m":{"errors":1}},"hours":[{"start":-5}]}},"entries":[{"time":1}]}`))
 	f.Add([]byte(`{"version":1,"id":"x","accounts":{"a":{"days":[{"start":9223372036854775807},{"start":-9223372036854775808}]}}}`))
+	f.Add([]byte(`{"version":1,"id":"x","windows":[null,{"window_seconds":1,"resets_at":-9,"told":{"-5":1e300},"ran":{"7":1},"costs":{"a":null,"b":-1}},{"window_seconds":1,"resets_at":-8}]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		b := New()
 		if b.Restore(content) != nil {

@@ -679,6 +679,38 @@ func oslo(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return script, true
 }
 
+// TestPageWindows shows who has used the windows of a plan, also of one with an odd name.
+func TestPageWindows(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	s.Login.SetMeters(planbackend.AllMeters(10 * planbackend.Cost(scriptedmodel.DefaultUsage)))
+	s.Serve("page on\nusage all\napi_key k \"<b>ann\"")
+	s.WaitReady()
+	for range 3 {
+		s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("k"))
+	}
+	e2e.WaitFor(t, "the shares", func() bool {
+		return strings.Contains(s.Usage("k").Get("windows").Raw, `"used_percent":30`)
+	})
+	tab := openWithKey(t, s, "k")
+	tab.Click("#to-status")
+	tab.WaitText("#usage .legend", "<b>ann")
+	tab.WaitText("#usage", "30 % used; at this pace, ")
+	if label := browser.Eval[string](tab, `document.querySelector('#usage svg:has(.key-0)').getAttribute('aria-label')`); !strings.Contains(label, "codex, ") || !strings.Contains(label, "<b>ann 30.0 %, others 0.0 %") {
+		t.Errorf("the picture is %q", label)
+	}
+	if heights := browser.Eval[string](tab, `[...document.querySelectorAll('#usage svg:has(.key-0) g rect')].map((r) => r.getAttribute('height')).join()`); !strings.HasPrefix(heights, "100,30,0") {
+		t.Errorf("the bars are %s", heights)
+	}
+	tab.WaitText("#servers", "GPT-5.3-Codex-Spark, window of 5h")
+	if cached := browser.Eval[string](tab, `document.querySelector('[aria-label="Usage by key"] [data-head="Cached"]').textContent`); !strings.HasSuffix(cached, " %") {
+		t.Errorf("cached: %q", cached)
+	}
+	tab.Show(dark)
+	tab.Show(phone)
+	checkQuiet(t, s, tab)
+}
+
 // TestScreenshots takes the pictures of the docs, and checks that they are there and small.
 func TestScreenshots(t *testing.T) {
 	s := e2e.NewSite(t, "page on\nusage all\napi_key k ann")
