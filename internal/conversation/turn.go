@@ -253,6 +253,10 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 		if member.Plan == nil {
 			return nil
 		}
+		freshLimits := freshLimits
+		if t.current.place.Process.LunaReserve() {
+			freshLimits = 0 // only limits that were told after the failure say whether there is a reserve
+		}
 		return member.Plan.RateLimits(ctx, freshLimits).Meter(t.current.place.counted(t.model))
 	})
 }

@@ -313,22 +313,20 @@ func (l *Login) Learn(limits *codexrpc.RateLimits) {
 // for the plan's own, do not say whether it may be used.
 func (l *Login) recheck(id string, r *rest, now time.Time) {
 	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id || strings.EqualFold(m.Name, id) })
-	allowed := l.limits.Allowed
-	if id != codexrpc.PlanMeter {
-		allowed = nil
-	}
+	allowed := l.limits.Allowed != nil && *l.limits.Allowed
+	known := id == codexrpc.PlanMeter && l.limits.Allowed != nil
 	if i >= 0 {
 		resets, spent := l.limits.Meters[i].Spent(now)
 		if !resets.IsZero() {
 			r.resetsAt = resets
 		}
 		if id != codexrpc.PlanMeter {
-			allowed = new(!spent)
+			allowed, known = !spent, true
 		}
 	}
 	switch {
-	case allowed == nil:
-	case *allowed:
+	case !known:
+	case allowed:
 		r.until = now // one turn tries it
 	case r.resetsAt.Before(now.Add(spentRest)):
 		r.until = now.Add(deniedRest)
@@ -337,16 +335,11 @@ func (l *Login) recheck(id string, r *rest, now time.Time) {
 	}
 }
 
-// NextTrial returns when a turn is to try a spent meter again; zero: no meter is spent.
-func (l *Login) NextTrial() (at time.Time) {
+// AnySpent reports whether a meter is spent, as turns or the provider have shown.
+func (l *Login) AnySpent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.spent {
-		if at.IsZero() || r.until.Before(at) {
-			at = r.until
-		}
-	}
-	return at
+	return len(l.spent) > 0 || l.limits != nil && slices.ContainsFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return l.isExhausted(m.Name, time.Now()) })
 }
 
 // maxSpent bounds the spent meters of a login.

@@ -297,10 +297,10 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 }
 
 // The shortest pauses between two questions for the limits of a plan: after a change, and otherwise.
-const changePause, limitsPause = 5 * time.Second, time.Minute
+const changePause, limitsPause = 5 * time.Second, 30 * time.Second
 
 // followLimits asks for the limits of the plan if what is known of them may be wrong: the app-servers have said
-// that they have changed, a window was reset since, or a turn is about to try a spent meter again.
+// that they have changed, a window was reset since, or a meter is spent, which may be reset early.
 func (l *login) followLimits(ctx context.Context, all []*Process) {
 	changes := int64(0)
 	for _, p := range all {
@@ -308,11 +308,11 @@ func (l *login) followLimits(ctx context.Context, all []*Process) {
 			changes += conn.LimitChanges()
 		}
 	}
-	pause, soon, trial := limitsPause, time.Now().Add(2*loginPoll), l.NextTrial()
-	switch known := l.Limits(); {
+	pause, known := limitsPause, l.Limits()
+	switch {
 	case changes != l.changes:
 		pause = changePause
-	case known != nil && !known.ResetSince(time.Now()) && (trial.IsZero() || trial.After(soon)):
+	case known != nil && !known.ResetSince(time.Now()) && !l.AnySpent():
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -332,11 +332,12 @@ func (p *Process) RateLimits(ctx context.Context, maxAge time.Duration) *codexrp
 // limitsWithin does the work of [Process.RateLimits]. asked is whether Codex was asked. A failed question
 // counts, too, since the next ones may fail: so not every caller waits for a timeout.
 func (l *login) limitsWithin(ctx context.Context, maxAge time.Duration) (limits *codexrpc.RateLimits, asked bool) {
+	oldest := time.Now().Add(-maxAge)
 	if l.asking.Acquire(ctx, 1) != nil {
 		return l.Limits(), false
 	}
 	defer l.asking.Release(1)
-	if time.Since(l.limitsAskedAt) < maxAge {
+	if l.limitsAskedAt.After(oldest) { // perhaps by another caller, meanwhile
 		return l.Limits(), false
 	}
 	for _, p := range l.processes() {
