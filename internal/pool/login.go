@@ -260,7 +260,7 @@ func (l *login) applyNewLogin(all []*Process) {
 		}
 	}
 	if ready > 0 && !anyOld {
-		l.hasNewSignIn = false
+		l.hasNewSignIn, l.changes = false, -1 // what is known of the plan's limits is that of the old login
 		l.SignIn()
 		l.report(all)
 	}
