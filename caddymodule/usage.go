@@ -253,11 +253,11 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if k := set.Find(presentedKey(r)); k != nil {
 		user = k.User
 	}
-	windows := h.knownWindows()
+	shares := h.knownShares()
 	var keys []*quota.Key
 	for _, k := range set.Keys {
 		if h.Usage == usageAll || k.User == user {
-			keys = append(keys, k.With(h.keyFile.Set().PlanLimits(&k.Key, windows, false)))
+			keys = append(keys, k.With(shares(&k.Key)))
 			usages = append(usages, keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}})
 		}
 	}
@@ -280,27 +280,24 @@ func (h *Handler) planUses(windows []usage.PlanWindow) (uses []apikeys.PlanUse) 
 		look = h.sharedUsage.Window
 	}
 	for _, w := range windows {
-		known, capacity, costs := look(w)
-		length, ends := time.Duration(w.Length)*time.Second, time.Unix(known.Resets, 0)
+		length := time.Duration(w.Length) * time.Second
 		name := (&codexrpc.RateWindow{Window: length}).Name() + " " + w.Meter + " " + w.Login
-		if slices.ContainsFunc(uses, func(other apikeys.PlanUse) bool { return other.Window.String() == name }) {
-			continue // it would be counted twice
-		}
-		uses = append(uses, apikeys.PlanUse{
-			Window: quota.PlanWindow(name, ends), Capacity: float64(capacity), Costs: costs,
-			Used: w.Used / 100, Rest: min(1, max(0, float64(time.Until(ends))/float64(length))),
-		})
+		known, capacity, costs := look(w)
+		ends := time.Unix(known.Resets, 0)
+		rest := min(1, max(0, float64(time.Until(ends))/float64(length)))
+		uses = append(uses, apikeys.PlanUse{Window: quota.PlanWindow(name, ends), Whole: capacity, Used: w.Used / 100, Rest: rest, Costs: costs})
 	}
-	return uses
+	return slices.CompactFunc(uses, func(a, b apikeys.PlanUse) bool { return a.Window.String() == b.Window.String() }) // of a meter
 }
 
 // planLimits implements [gateway.Options].PlanLimits.
-func (h *Handler) planLimits(k *quota.Key, windows []usage.PlanWindow, lent bool) []quota.Limit {
-	return h.keyFile.Set().PlanLimits(k, h.planUses(windows), lent)
+func (h *Handler) planLimits(k *quota.Key, windows []usage.PlanWindow) []quota.Limit {
+	return h.keyFile.Set().PlanLimits(h.planUses(windows))(k)
 }
 
-// knownWindows returns the windows of this handler's logins of which it is known what they hold.
-func (h *Handler) knownWindows() []apikeys.PlanUse {
+// knownShares returns a function that returns the limits of a key in the windows of this handler's logins of which it
+// is known what they hold.
+func (h *Handler) knownShares() func(*quota.Key) []quota.Limit {
 	var windows []usage.PlanWindow
 	seen := make(map[string]bool)
 	for _, p := range h.pool.Processes() {
@@ -313,7 +310,7 @@ func (h *Handler) knownWindows() []apikeys.PlanUse {
 			windows = append(windows, usage.PlanWindows(id, &limits.Meters[i], time.Now())...)
 		}
 	}
-	return slices.DeleteFunc(h.planUses(windows), func(w apikeys.PlanUse) bool { return w.Capacity == 0 })
+	return h.keyFile.Set().PlanLimits(slices.DeleteFunc(h.planUses(windows), func(w apikeys.PlanUse) bool { return w.Whole == 0 }))
 }
 
 var (
@@ -334,11 +331,11 @@ func collectKeys(ch chan<- prometheus.Metric) {
 	seen := make(map[string]bool)
 	for _, h := range handlersInUse.all() {
 		var keys []*quota.Key
-		set, windows := h.keyFile.Set(), h.knownWindows()
-		for _, k := range set.Keys {
+		shares := h.knownShares()
+		for _, k := range h.keyFile.Set().Keys {
 			if (len(k.Limits) > 0 || k.PlanShare > 0) && !seen[k.ID] && len(seen) < maxKeyLabels {
 				seen[k.ID] = true
-				keys = append(keys, k.With(set.PlanLimits(&k.Key, windows, false)))
+				keys = append(keys, k.With(shares(&k.Key)))
 			}
 		}
 		for i, states := range h.limits.States(ctx, keys) {

@@ -51,6 +51,7 @@ type Set struct {
 	Keys   []*Key // in the order of the file
 	byHash map[Hash]*Key
 	users  []string // at most two of the users that the keys have
+	lends  bool     // a key lends
 }
 
 // Users returns at most two of the keys' users, enough to know that there are several.
@@ -101,7 +102,7 @@ func parse(content []byte, name string) (*Set, error) {
 			return nil, d.Errf("a file may have %d keys", maxKeys)
 		}
 		ids[k.ID], s.byHash[k.Hash] = true, k
-		s.Keys = append(s.Keys, k)
+		s.Keys, s.lends = append(s.Keys, k), s.lends || k.Lends
 		if len(s.users) < 2 && !slices.Contains(s.users, k.User) {
 			s.users = append(s.users, k.User)
 		}

@@ -6,55 +6,58 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// PlanUse is what is known of a window of a plan. Costs are in the units of usage.Cost.
+// PlanUse is what is known of a window of a plan.
 type PlanUse struct {
-	Window   quota.Window
-	Capacity float64          // what 100 % of the window cost; 0: not known
-	Used     float64          // which part of the window is used, by anybody: from 0 to 1
-	Rest     float64          // which part of the window's time is left: from 0 to 1
-	Costs    map[string]int64 // what each key has cost in the window, by the ids of keys
+	Window quota.Window
+	Whole  int64            // what 100 % of the window cost, in the units of usage.Cost; 0: not known
+	Used   float64          // which part of the window is used, by anybody: from 0 to 1
+	Rest   float64          // which part of the window's time is left: from 0 to 1
+	Costs  map[string]int64 // what each key has cost in the window, by the ids of keys
 }
 
-// PlanLimits returns the limits of a key's plan_share in windows, with what other keys lend or without.
-func (s *Set) PlanLimits(k *quota.Key, windows []PlanUse, lent bool) (limits []quota.Limit) {
-	if k.PlanShare == 0 {
-		return nil
+func (w *PlanUse) share(k *quota.Key) float64 { return float64(w.Whole) * float64(k.PlanShare) / 1000 }
+
+// claim returns how much of its share a key keeps, and how much it lends; negative: it has used more than its share.
+func (w *PlanUse) claim(k *quota.Key) (kept, lent float64) {
+	unused := w.share(k) - float64(w.Costs[k.ID])
+	if kept = max(0, unused); k.Lends {
+		kept = min(kept, w.share(k)*w.Rest)
 	}
-	for _, w := range windows {
-		most := float64(quota.NoLimit)
-		if w.Capacity > 0 {
-			most = w.Capacity * float64(k.PlanShare) / 1000
-		}
-		if w.Capacity > 0 && lent {
-			most = s.share(k, w, time.Now())
-		}
-		limits = append(limits, quota.Limit{Unit: quota.PlanShare, Max: int64(min(max(1, most), quota.NoLimit)), Window: w.Window})
-	}
-	return limits
+	return kept, unused - kept
 }
 
-// share returns how much of a window a key may use: its plan_share, and what others lend of theirs. A key that lends
-// keeps as much of its unused share as the window has of its time left; once the rest of the window is no more than
-// what the others keep, the key has lost what it has lent. What one key has borrowed, no other can borrow.
-func (s *Set) share(k *quota.Key, w PlanUse, now time.Time) float64 {
-	share := func(k *quota.Key) float64 { return w.Capacity * float64(k.PlanShare) / 1000 }
-	lent, kept := 0.0, 0.0
-	for _, other := range s.Keys {
-		if other.PlanShare == 0 || other.ID == k.ID || other.Expired(now) {
-			continue
-		}
-		unused := share(&other.Key) - float64(w.Costs[other.ID])
-		if claim := unused; unused > 0 {
-			if other.Lends {
-				claim = min(unused, share(&other.Key)*w.Rest)
+// PlanLimits returns a function that returns the limits of a key in windows: its plan_share, and what others lend of
+// theirs. A key that lends keeps as much of its unused share as the window has of its time left; once the rest of the
+// window is no more than what the others keep, the key has lost what it has lent. What one key has borrowed, no other
+// can borrow.
+func (s *Set) PlanLimits(windows []PlanUse) func(*quota.Key) []quota.Limit {
+	kept, lent := make([]float64, len(windows)), make([]float64, len(windows)) // by all keys together
+	for i, w := range windows {
+		for _, k := range s.Keys {
+			if s.lends && k.PlanShare > 0 && !k.Expired(time.Now()) {
+				keeps, lends := w.claim(&k.Key)
+				kept[i], lent[i] = kept[i]+keeps, lent[i]+lends
 			}
-			kept, unused = kept+claim, unused-claim
 		}
-		lent += unused // negative: the other one borrows
 	}
-	most := float64(w.Costs[k.ID]) + w.Capacity*(1-w.Used) - kept // what the others do not keep
-	if k.Lends && most < share(k) && w.Used < 1 { // a plan that is spent refuses by itself
-		return max(0, most)
+	return func(k *quota.Key) (limits []quota.Limit) {
+		for i, w := range windows {
+			most := w.share(k)
+			if keeps, lends := w.claim(k); s.lends {
+				free := float64(w.Costs[k.ID]) + float64(w.Whole)*(1-w.Used) - (kept[i] - keeps) // what the others do not keep
+				if k.Lends && free < most && w.Used < 1 {                                        // a plan that is spent refuses by itself
+					most = free
+				} else {
+					most += max(0, min(lent[i]-lends, free-most))
+				}
+			}
+			if w.Whole == 0 {
+				most = quota.NoLimit
+			}
+			if k.PlanShare > 0 {
+				limits = append(limits, quota.Limit{Unit: quota.PlanShare, Max: int64(min(max(1, most), quota.NoLimit)), Window: w.Window, Whole: w.Whole})
+			}
+		}
+		return limits
 	}
-	return share(k) + max(0, min(lent, most-share(k)))
 }

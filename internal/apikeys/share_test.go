@@ -16,9 +16,13 @@ func sharing(shares ...int64) *Set {
 	s := new(Set)
 	for i, share := range shares {
 		k := &Key{Key: quota.Key{ID: fmt.Sprint(i), PlanShare: max(share, -share), Lends: share < 0}}
-		s.Keys = append(s.Keys, k)
+		s.Keys, s.lends = append(s.Keys, k), s.lends || k.Lends
 	}
 	return s
+}
+
+func most(s *Set, k *Key, w PlanUse) float64 {
+	return float64(s.PlanLimits([]PlanUse{w})(&k.Key)[0].Max)
 }
 
 // TestShare has windows of 1000, with the shares of keys in thousandths; the negative ones lend.
@@ -46,16 +50,26 @@ func TestShare(t *testing.T) {
 		"others use the plan":                 {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.75, want: 240, rest: 0.5},
 		"others have used the plan":           {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.9, want: 200, rest: 0.5},
 	} {
-		use := PlanUse{Capacity: 1000, Used: c.used, Rest: c.rest, Costs: map[string]int64{"0": c.costs[0], "1": c.costs[1], "2": c.costs[2]}}
+		use := PlanUse{Whole: 1000, Used: c.used, Rest: c.rest, Costs: map[string]int64{"0": c.costs[0], "1": c.costs[1], "2": c.costs[2]}}
 		s := sharing(c.shares...)
-		if got := s.share(&s.Keys[0].Key, use, time.Now()); math.Abs(got-c.want) > 1e-6 {
+		if got := most(s, s.Keys[0], use); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 	s := sharing(200, -400)
 	s.Keys[1].Expires = time.Now()
-	if got := s.share(&s.Keys[0].Key, PlanUse{Capacity: 1000}, time.Now()); got != 200 {
+	if got := most(s, s.Keys[0], PlanUse{Whole: 1000}); got != 200 {
 		t.Errorf("an expired key lends: %v", got)
+	}
+	s = sharing(200, 0, -400)
+	if got := most(s, s.Keys[0], PlanUse{Whole: 1000, Costs: map[string]int64{"1": 500}}); got != 600 {
+		t.Errorf("a key without a share borrows: %v", got)
+	}
+	if got := s.PlanLimits([]PlanUse{{Whole: 1000}})(&s.Keys[1].Key); got != nil {
+		t.Errorf("a key without a share has %v", got)
+	}
+	if got := most(s, s.Keys[0], PlanUse{}); got != quota.NoLimit {
+		t.Errorf("what a window holds is not known, but it allows %v", got)
 	}
 }
 
@@ -71,12 +85,13 @@ func TestSharesOfAll(t *testing.T) {
 			share := 1 + random.Int64N(left)
 			left -= share
 			s.Keys = append(s.Keys, &Key{Key: quota.Key{ID: fmt.Sprint(len(s.Keys)), PlanShare: share, Lends: random.IntN(2) == 0}})
+			s.lends = s.lends || s.Keys[len(s.Keys)-1].Lends
 		}
 		const steps, capacity, cost = 200, 1_000_000, 200
-		w := PlanUse{Capacity: capacity, Costs: make(map[string]int64)}
+		w := PlanUse{Whole: capacity, Costs: make(map[string]int64)}
 		even, idle, lent := s.Keys[random.IntN(len(s.Keys))], s.Keys[random.IntN(len(s.Keys))], false
 		ask := func(k *Key, n int64) (served bool) {
-			share := s.share(&k.Key, w, time.Now())
+			share := most(s, k, w)
 			if lent = lent || share > float64(k.PlanShare)*capacity/1000; float64(w.Costs[k.ID]+n) > share {
 				return false
 			}

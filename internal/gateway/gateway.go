@@ -73,10 +73,9 @@ type Options struct {
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // counts what the keys use; must be set if Key is set
-	// PlanLimits returns the limits of a key with a PlanShare in windows of a plan, in the same order, with
-	// what other keys lend or without. It must be set if Key returns such keys.
-	PlanLimits func(k *quota.Key, windows []usage.PlanWindow, lent bool) []quota.Limit
-	Logger *slog.Logger
+	// PlanLimits returns the limits of a key's PlanShare in windows of a plan. It must be set if Key is set.
+	PlanLimits func(*quota.Key, []usage.PlanWindow) []quota.Limit
+	Logger     *slog.Logger
 }
 
 // Gateway answers API requests. Its methods are safe for concurrent use.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -85,18 +84,6 @@ func (g *Gateway) nextWindows(asked *prompt.Conversation) []usage.PlanWindow {
 	return usage.PlanWindows(login, meter, time.Now())
 }
 
-// windows returns the windows of the plan that count the turn, and the id of their meter; none if they are not known.
-func (c *choice) windows() (windows []usage.PlanWindow, meterID string) {
-	if c.turn == nil {
-		return nil, ""
-	}
-	login, meter := c.turn.Meter()
-	if meter != nil {
-		meterID = meter.ID
-	}
-	return usage.PlanWindows(login, meter, time.Now()), meterID
-}
-
 // countRequest counts a request for its key, and charges req.input to each of the grants. A request
 // that a limit refuses, or the key's share of one of the windows, does not count.
 func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant, windows ...usage.PlanWindow) *apierror.Error {
@@ -105,14 +92,10 @@ func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant
 	}
 	var shares []quota.Limit
 	if len(windows) > 0 {
-		shares = g.opts.PlanLimits(req.key, windows, true)
+		shares = g.opts.PlanLimits(req.key, windows)
 	}
 	err := req.limits.Reserve(ex.ctx, grants, req.input, shares...)
 	req.setKeyLimitHeaders(ex.w)
-	if e, ok := errors.AsType[*quota.ExceededError](err); ok && e.Limit.Unit == quota.PlanShare {
-		i := slices.Index(shares, e.Limit)
-		return shareUsed(quota.State{Limit: g.opts.PlanLimits(req.key, windows, false)[i], Used: e.Used, Share: req.key.PlanShare}, e.Resets)
-	}
 	return g.limitReached(ex, err)
 }
 
@@ -131,9 +114,9 @@ func (c *choice) settle(modelAsked bool) {
 	c.modelAsked = c.modelAsked || modelAsked
 	if c.grant != nil {
 		used, _ := c.tokens()
-		if key := c.run.req.key; key.PlanShare > 0 {
-			windows, _ := c.windows()
-			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(key, windows, false))
+		if key := c.run.req.key; key.PlanShare > 0 && c.turn != nil {
+			login, meter := c.turn.Meter()
+			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(key, usage.PlanWindows(login, meter, time.Now())))
 		}
 		c.grant.Close(used.InputTokens + used.OutputTokens)
 	}
@@ -193,23 +176,18 @@ const maxRetryAfter = time.Minute
 // exceeded returns the 429 error for a request that would exceed a limit of its key.
 func exceeded(e *quota.ExceededError) *apierror.Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", e.Limit.Max, e.Limit.Unit, e.Limit.Window)
+	sofar := fmt.Sprintf("used %d, requested %d", e.Used, e.Wanted)
 	if e.Resets.IsZero() { // the request wants more than the whole limit
 		never := apierror.RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", e.Wanted, e.Limit.Unit, limit)
 		never.RetryAfter, never.ShouldRetry = 0, new(bool) // false
 		return never
 	}
-	return tryAgain(e.Resets, fmt.Sprintf("the limit is %s, used %d, requested %d.", limit, e.Used, e.Wanted))
-}
-
-// shareUsed returns the 429 error for a request whose key has used up its share of a window of the plan.
-func shareUsed(s quota.State, resets time.Time) *apierror.Error {
-	limit, used, _ := s.Shown()
-	return tryAgain(resets, fmt.Sprintf("it may use %g%% of each window of the plan, and has used %g%% of the window %s.", limit, used, s.Window))
-}
-
-func tryAgain(resets time.Time, reason string) *apierror.Error {
-	wait := max(time.Second, time.Until(resets))
-	later := apierror.RateLimited.Newf("Rate limit reached for this API key: %s Please try again in %s.", reason, wait.Round(time.Second))
+	if s := (quota.State{Limit: e.Limit, Used: e.Used}); s.Unit == quota.PlanShare {
+		most, used, _ := s.Shown()
+		limit, sofar = fmt.Sprintf("%g%% of the plan's window %s", most, s.Window), fmt.Sprintf("used %g%%", used)
+	}
+	wait := max(time.Second, time.Until(e.Resets))
+	later := apierror.RateLimited.Newf("Rate limit reached for this API key: the limit is %s, %s. Please try again in %s.", limit, sofar, wait.Round(time.Second))
 	if later.RetryAfter = wait; wait > maxRetryAfter {
 		later.ShouldRetry = new(bool) // false
 	}

@@ -66,7 +66,10 @@ func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) us
 		NotStored:  req.kept.notStored(),
 	}
 	record.Usage, record.Estimated = c.tokens()
-	record.Windows, record.Meter = c.windows()
+	login, meter := c.turn.Meter()
+	if record.Windows = usage.PlanWindows(login, meter, now); meter != nil {
+		record.Meter = meter.ID
+	}
 	if !c.firstOutput.IsZero() {
 		record.FirstOutput = c.firstOutput.Sub(ex.arrived)
 	}

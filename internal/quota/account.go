@@ -167,7 +167,6 @@ type State struct {
 	Limit
 	Used   int64     // including reserved tokens
 	Resets time.Time // when the whole limit is free again if nothing more is used; zero: the whole limit is free now
-	Share  int64     // of a PlanShare: Max in thousandths of the window, see [Key.PlanShare]
 }
 
 // Remaining returns how much of the limit is left.
@@ -178,15 +177,14 @@ func (s State) Shown() (limit, used, remaining float64) {
 	if s.Unit != PlanShare {
 		return float64(s.Max), float64(s.Used), float64(s.Remaining())
 	}
-	thousandths := math.Round(float64(s.Share) * float64(s.Used) / float64(s.Max))
-	return float64(s.Share) / 10, thousandths / 10, max(0, float64(s.Share)-thousandths) / 10
+	percent := func(n int64) float64 { return math.Round(1000*float64(n)/float64(s.Whole)) / 10 }
+	return percent(s.Max), percent(s.Used), percent(s.Remaining())
 }
 
 func (a *account) states(k *Key, now time.Time) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
 		states[i] = a.state(limit, now)
-		states[i].Share = k.PlanShare
 	}
 	return states
 }

@@ -21,8 +21,8 @@ func TestRestart(t *testing.T) {
 			stop = NewKeeper(ledger, "the use of keys", SaveInterval).Hold(slog.New(slog.DiscardHandler), file)
 			return NewLimits(ledger, 0, false), stop
 		}
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 100, calendar(t, month)}}}
-		shares := []Limit{{PlanShare, 100, PlanWindow("5h codex", time.Now().Add(time.Minute))}}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour), 0}, {Tokens, 100, calendar(t, month), 0}}}
+		shares := []Limit{{PlanShare, 100, PlanWindow("5h codex", time.Now().Add(time.Minute)), 0}}
 		l, stop := start(file)
 		admitted(l, k, 3)
 		g, err := reserve(t, l, k, 30)
@@ -71,7 +71,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		k := &Key{Account: "k", Limits: []Limit{
-			{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}, {PlanShare, 1, PlanWindow("5h codex", time.Unix(4102444800, 0))},
+			{Requests, 1, sliding(t, time.Minute), 0}, {Tokens, 1, calendar(t, day), 0}, {PlanShare, 1, PlanWindow("5h codex", time.Unix(4102444800, 0)), 0},
 		}}
 		l := NewLimits(ledger, 0, false)
 		_ = begin(l, k)

@@ -97,7 +97,7 @@ func admitted(l *Limits, k *Key, n int) (got int) {
 
 func TestRequests(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Minute)}, {Requests, 25, calendar(t, day)}}}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Minute), 0}, {Requests, 25, calendar(t, day), 0}}}
 		other := &Key{Account: "other", Limits: k.Limits}
 		if got := admitted(l, k, 20); got != 10 {
 			t.Errorf("%d at once", got)
@@ -139,7 +139,7 @@ func TestRequests(t *testing.T) {
 // after one beyond a limit of requests are refused without asking the engine, for a moment.
 func TestRefusedCountNothing(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 2, sliding(t, time.Minute)}, {Tokens, 100, sliding(t, time.Hour)}}}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 2, sliding(t, time.Minute), 0}, {Tokens, 100, sliding(t, time.Hour), 0}}}
 		used := func(requests, tokens int64) {
 			t.Helper()
 			if s := statesOf(l, k); s[0].Used != requests || s[1].Used != tokens {
@@ -170,7 +170,7 @@ func TestRefusedCountNothing(t *testing.T) {
 		if e, ok := errors.AsType[*ExceededError](again); !ok || !e.Resets.Equal(exceeded.Resets) || len(refused.States()) != 2 {
 			t.Errorf("%v", again)
 		}
-		raised := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Minute)}}}
+		raised := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Minute), 0}}}
 		if err := begin(l, raised); err != nil {
 			t.Errorf("with a limit that was raised: %v", err)
 		}
@@ -187,7 +187,7 @@ func TestRefusedCountNothing(t *testing.T) {
 // A turn does not take what the others need as long as there is enough for all.
 func TestShares(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+		k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour), 0}}}
 		grants, err := acquire(l, k, 4)
 		must.OK(t, err)
 		must.OK(t, reserveAll(grants, 0))
@@ -208,8 +208,8 @@ func TestShares(t *testing.T) {
 // TestManyRequestsAtOnce checks that goroutines together get no more than one alone.
 func TestManyRequestsAtOnce(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}}}
-		free := &Key{Account: "free", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+		k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour), 0}}}
+		free := &Key{Account: "free", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour), 0}}}
 		var mu sync.Mutex
 		requests, running, tokens := 0, 0, 0
 		var all sync.WaitGroup
@@ -286,8 +286,8 @@ func reserve(t testing.TB, l *Limits, k *Key, input int64) (*Grant, error) {
 
 func TestGrants(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day)}, {Tokens, 1000, calendar(t, month)}}}
-		if grants, err := acquire(l, &Key{Account: "free", Limits: []Limit{{Requests, 1, calendar(t, day)}}}, 3); grants != nil || err != nil {
+		k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day), 0}, {Tokens, 1000, calendar(t, month), 0}}}
+		if grants, err := acquire(l, &Key{Account: "free", Limits: []Limit{{Requests, 1, calendar(t, day), 0}}}, 3); grants != nil || err != nil {
 			t.Error("a key without such limits has some")
 		}
 		if _, err := reserve(t, l, k, 100); err == nil {
@@ -350,7 +350,7 @@ func TestClockJumps(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
 		for _, w := range []Window{sliding(t, time.Minute), calendar(t, day), calendar(t, week), calendar(t, month)} {
 			c.now = newClock().now
-			k := &Key{Account: "k" + w.String(), Limits: []Limit{{Requests, 10, w}}}
+			k := &Key{Account: "k" + w.String(), Limits: []Limit{{Requests, 10, w, 0}}}
 			admitted(l, k, 10)
 			for _, back := range []time.Duration{time.Minute, time.Hour, 40 * 24 * time.Hour, 366 * 24 * time.Hour} {
 				c.move(-back)
@@ -381,8 +381,8 @@ func TestNeverExceeded(t *testing.T) {
 			c.move(time.Duration(random.Int64N(int64(40 * 24 * time.Hour))))
 			length := []time.Duration{time.Second, 7 * time.Second, time.Minute, 5 * time.Hour, 7 * 24 * time.Hour}[random.IntN(5)]
 			k := &Key{Account: fmt.Sprint("k", seed), Limits: []Limit{
-				{Requests, 1 + random.Int64N(20), sliding(t, length)}, {Requests, 1 + random.Int64N(60), calendar(t, []string{day, week, month}[random.IntN(3)])},
-				{Tokens, 1 + random.Int64N(500), sliding(t, length)}, {Tokens, 1 + random.Int64N(900), calendar(t, day)},
+				{Requests, 1 + random.Int64N(20), sliding(t, length), 0}, {Requests, 1 + random.Int64N(60), calendar(t, []string{day, week, month}[random.IntN(3)]), 0},
+				{Tokens, 1 + random.Int64N(500), sliding(t, length), 0}, {Tokens, 1 + random.Int64N(900), calendar(t, day), 0},
 			}}
 			log := make(map[Unit][]event)
 			var open []*Grant
@@ -502,7 +502,7 @@ func TestShareOfPlan(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
 		k := &Key{Account: "k", PlanShare: 200}
 		shares := func(most int64, ends time.Time) []Limit {
-			return []Limit{{PlanShare, most, PlanWindow("5h codex", ends)}}
+			return []Limit{{PlanShare, most, PlanWindow("5h codex", ends), 5000}}
 		}
 		turn := func(shares []Limit, cost int64) error {
 			t.Helper()

@@ -34,6 +34,7 @@ type Limit struct {
 	Unit   Unit
 	Max    int64 // above 0
 	Window Window
+	Whole  int64 // of a PlanShare: what 100 % of the window cost; 0: not known
 }
 
 // Key is a key of the API, with its user and its limits.

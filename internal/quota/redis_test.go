@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func planLimits(random *rand.Rand, ends []time.Time) (shares []Limit) {
 	for i, end := range ends {
 		if random.IntN(4) > 0 {
-			shares = append(shares, Limit{PlanShare, 1 + random.Int64N(3000), PlanWindow([]string{"5h codex", "7d codex"}[i], end)})
+			shares = append(shares, Limit{PlanShare, 1 + random.Int64N(3000), PlanWindow([]string{"5h codex", "7d codex"}[i], end), 0})
 		}
 	}
 	return shares
@@ -45,10 +45,10 @@ func TestSameResults(t *testing.T) {
 		k := &Key{Account: fmt.Sprint("same-", seed)}
 		for _, w := range windows {
 			if random.IntN(2) == 0 {
-				k.Limits = append(k.Limits, Limit{Requests, 1 + random.Int64N(30), w})
+				k.Limits = append(k.Limits, Limit{Requests, 1 + random.Int64N(30), w, 0})
 			}
 			if random.IntN(2) == 0 {
-				k.Limits = append(k.Limits, Limit{Tokens, 1 + random.Int64N(3000), w})
+				k.Limits = append(k.Limits, Limit{Tokens, 1 + random.Int64N(3000), w, 0})
 			}
 		}
 		var turns []string
@@ -109,7 +109,7 @@ func TestSameResults(t *testing.T) {
 // An emptied script cache does not matter.
 func TestNodesExact(t *testing.T) {
 	server := redisserver.Cluster(t)
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 600, sliding(t, time.Hour)}, {Tokens, 20_000, calendar(t, month)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 600, sliding(t, time.Hour), 0}, {Tokens, 20_000, calendar(t, month), 0}}}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	requests, tokens := 0, int64(0)
@@ -181,7 +181,7 @@ func TestHoldsEnd(t *testing.T) {
 	engine := newRedis(t, redisserver.Start(t), c)
 	engine.reservationTime = reservationTime
 	l := NewLimits(engine, 0, false)
-	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, 30*time.Minute)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, 30*time.Minute), 0}}}
 	lost, err := reserve(t, l, k, 300)
 	must.OK(t, err)
 	if got := lost.Take(100); got != 100 {
@@ -218,7 +218,7 @@ func TestHoldsOfLongTurns(t *testing.T) {
 	engine := newRedis(t, redisserver.Start(t), c)
 	engine.reservationTime = reservationTime
 	l := NewLimits(engine, 0, false)
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 100, sliding(t, 10*time.Hour)}, {Tokens, 10000, sliding(t, 10*time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 100, sliding(t, 10*time.Hour), 0}, {Tokens, 10000, sliding(t, 10*time.Hour), 0}}}
 	used := func(what string, requests, tokens int64) {
 		t.Helper()
 		if s := statesOf(l, k); s[0].Used != requests || s[1].Used != tokens {
@@ -265,7 +265,7 @@ func TestAnswersLost(t *testing.T) {
 		return run(ctx, script, account, args...)
 	}
 	l := NewLimits(engine, 10, false)
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 4, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 4, sliding(t, time.Hour), 0}, {Tokens, 1000, sliding(t, time.Hour), 0}}}
 	g, err := reserve(t, l, k, 100)
 	must.OK(t, err)
 	if got := admitted(l, k, 5); got != 3 {
@@ -277,7 +277,7 @@ func TestAnswersLost(t *testing.T) {
 	if !g.Raise(200) || statesOf(l, k)[1].Used != 200 {
 		t.Errorf("%+v", statesOf(l, k))
 	}
-	shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", newClock().now.Add(time.Hour))}}
+	shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", newClock().now.Add(time.Hour)), 0}}
 	g.Charge(70, shares)
 	g.Close(150)
 	if s := statesOf(l, k.With(shares)); s[1].Used != 150 || s[2].Used != 70 {
@@ -298,7 +298,7 @@ func TestSettleAgain(t *testing.T) {
 		return answer, err
 	}
 	l := NewLimits(engine, 10, false)
-	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour), 0}}}
 	g, err := reserve(t, l, k, 100)
 	must.OK(t, err)
 	lost = true
@@ -325,7 +325,7 @@ func TestRedisFails(t *testing.T) {
 		}
 		return run(ctx, script, account, args...)
 	}
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour), 0}, {Tokens, 1000, sliding(t, time.Hour), 0}}}
 	closed, open := NewLimits(engine, 0, false), NewLimits(engine, 0, true)
 	g, err := reserve(t, closed, k, 100)
 	must.OK(t, err)
@@ -370,7 +370,7 @@ func TestFullRedis(t *testing.T) {
 			t.Fatal("it does not get full")
 		}
 	}
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Hour), 0}, {Tokens, 1000, sliding(t, time.Hour), 0}}}
 	g, err := reserve(t, l, k, 100)
 	must.OK(t, err)
 	if got := admitted(l, k, 5); got != 2 {
@@ -421,7 +421,7 @@ func (n *network) deliver() {
 func TestUndo(t *testing.T) {
 	server := redisserver.Start(t)
 	hour := sliding(t, time.Hour)
-	for unit, limits := range map[string][]Limit{"both": {{Requests, 200, hour}, {Tokens, 10_000, hour}}, "requests": {{Requests, 200, hour}}} {
+	for unit, limits := range map[string][]Limit{"both": {{Requests, 200, hour, 0}, {Tokens, 10_000, hour, 0}}, "requests": {{Requests, 200, hour, 0}}} {
 		for _, how := range []string{"lost", "never", "late"} {
 			t.Run(unit+" "+how, func(t *testing.T) {
 				engine, n := openNetwork(t, server)
@@ -467,7 +467,7 @@ func TestUndo(t *testing.T) {
 func TestUndoOpen(t *testing.T) {
 	for _, how := range []string{"lost", "never", "late"} {
 		engine, n := openNetwork(t, redisserver.Start(t))
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour), 0}, {Tokens, 1000, sliding(t, time.Hour), 0}}}
 		l := NewLimits(engine, 10, true)
 		n.how = how
 		g, err := reserve(t, l, k, 100)
@@ -488,7 +488,7 @@ func TestUndoOpen(t *testing.T) {
 // An operation of a turn that arrives after the turn was settled reserves nothing.
 func TestLateTake(t *testing.T) {
 	engine, n := openNetwork(t, redisserver.Start(t))
-	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour), 0}}}
 	l := NewLimits(engine, 0, false)
 	for _, late := range []func(*Grant){func(g *Grant) { g.Take(50) }, func(g *Grant) { g.Raise(200) }} {
 		g, err := reserve(t, l, k, 100)
@@ -509,7 +509,7 @@ func TestLateTake(t *testing.T) {
 func TestNotSent(t *testing.T) {
 	engine := NewRedis(func(context.Context, *redis.Script, string, ...any) (any, error) { return nil, ErrNotSent })
 	l := NewLimits(engine, 0, false)
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour), 0}}}
 	if err := begin(l, k); !errors.Is(err, ErrUnavailable) || len(l.unsettled) > 0 {
 		t.Errorf("%v, %d are not settled", err, len(l.unsettled))
 	}
@@ -524,7 +524,7 @@ func TestNodesShare(t *testing.T) {
 	k := &Key{Account: "k", PlanShare: 200, MaxConcurrent: workers}
 	end := time.Now().Add(time.Hour)
 	window := func(login string) []Limit {
-		return []Limit{{PlanShare, share, PlanWindow("5h codex "+login, end)}, {PlanShare, NoLimit, PlanWindow("7d codex "+login, end)}}
+		return []Limit{{PlanShare, share, PlanWindow("5h codex "+login, end), 0}, {PlanShare, NoLimit, PlanWindow("7d codex "+login, end), 0}}
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -578,7 +578,7 @@ func TestShareSettled(t *testing.T) {
 		for _, open := range []bool{false, true} {
 			engine, n := openNetwork(t, redisserver.Start(t))
 			l, k := NewLimits(engine, 0, open), &Key{Account: "k", PlanShare: 200}
-			shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", time.Now().Add(time.Hour))}}
+			shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", time.Now().Add(time.Hour)), 0}}
 			begin := func() (*Grant, error) {
 				r, err := l.Begin(k)
 				must.OK(t, err)

@@ -1,0 +1,106 @@
+package operations
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// TestPlanShare lets a user with 20 % of the plan send without pause: the plan's meter goes to 20 % and not
+// further, until another key lends some of its share, or the meter is reset. Another user is served all the time.
+func TestPlanShare(t *testing.T) {
+	e2e.WithLogin(t)
+	const turns = 500 // that use up a window
+	home := newMeteredHome(t, turns*planbackend.Cost(scriptedmodel.DefaultUsage))
+	home.Login.Account = "account-of-" + t.Name() // the usage of other tests' account is known
+	must.OK(t, home.Login.Write(home.Dir))
+	home.Login.Change(planbackend.PlanMeter, func(m *planbackend.Meter) { // three quarters of each window have passed
+		m.Primary.Resets, m.Secondary.Resets = time.Now().Add(m.Primary.Length/4), time.Now().Add(m.Secondary.Length/4)
+	})
+	file := e2e.NewKeyFile(t, map[string]string{"sk-eve": "plan_share 20%", "sk-ann": ""})
+	s := (&e2e.Site{T: t, Home: home.Dir, Provider: home.Provider, Plan: home.Plan, Login: home.Login}).Node()
+	s.Serve("api_keys_file " + file.Path)
+	s.WaitReady()
+
+	stop := make(chan struct{})
+	var ann sync.WaitGroup
+	served := 0
+	ann.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second / 2):
+			}
+			if status, text := statusOf(s, "sk-ann", nil); status != http.StatusOK {
+				t.Errorf("the other user: %d %s", status, text)
+			}
+			served++
+		}
+	})
+	used := 0.0 // by eve, in percent
+	send := func(prompt string, percent float64) (refused *http.Response, text string) {
+		for {
+			response, text := s.Post(e2e.ChatBody(prompt, nil), e2e.Bearer("sk-eve"))
+			if response.StatusCode != http.StatusOK {
+				return response, text
+			}
+			if used += percent; used > 99 {
+				t.Fatal("nothing is refused")
+			}
+		}
+	}
+	check := func(want float64, response *http.Response, text string) {
+		t.Helper()
+		if used < want-1 || used > want+3 {
+			t.Errorf("it has used %v %%, and not %v %%", used, want)
+		}
+		message := gjson.Get(text, "error.message").Str
+		for _, part := range []string{"% of the plan's window ", " codex ", ", used ", "Please try again in "} {
+			if !strings.Contains(message, part) {
+				t.Errorf("no %q in %s", part, message)
+			}
+		}
+		if response.StatusCode != http.StatusTooManyRequests || gjson.Get(text, "error.code").Str != "rate_limit_exceeded" ||
+			response.Header.Get("X-Should-Retry") != "false" || response.Header.Get("Retry-After") == "" || response.Header.Get("X-Ratelimit-Limit-Requests") != "" {
+			t.Error(response.Status, response.Header, text)
+		}
+		limits := s.Usage("sk-eve").Get(`keys.0.limits.#(unit=="plan_share")#`)
+		for _, l := range limits.Array() {
+			if math.Abs(l.Get("limit").Float()-want) > 3 || math.Abs(l.Get("used").Float()-used) > 3 || l.Get("resets_at").Int() < time.Now().Unix() {
+				t.Errorf("after %v %%: %s", used, l.Raw)
+			}
+		}
+		if n := len(limits.Array()); n != 2 {
+			t.Errorf("%d windows: %s", n, limits.Raw)
+		}
+	}
+	response, text := send("firstdelay=80ms; say:ok", 100.0/turns)
+	check(20, response, text)
+
+	file.Write(map[string]string{"sk-eve": "plan_share 20%", "sk-ann": "plan_share 40%\nlend on"})
+	e2e.WaitFor(t, "what is lent", func() bool { status, _ := statusOf(s, "sk-eve", nil); return status == http.StatusOK })
+	used += 100.0 / turns
+	response, text = send(fmt.Sprintf("usage:%d,%d,%d,0; say:ok", 1230, 230, 450), 1000.0/turns)
+	lent := 40*3/4 - float64(served)*100/turns // about
+	check(20+lent, response, text)
+
+	home.Login.Change(planbackend.PlanMeter, (*planbackend.Meter).Reset)
+	e2e.WaitFor(t, "the next window", func() bool { status, _ := statusOf(s, "sk-eve", nil); return status == http.StatusOK })
+	close(stop)
+	ann.Wait()
+	if served == 0 {
+		t.Error("the other user has sent nothing")
+	}
+}
