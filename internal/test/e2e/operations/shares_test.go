@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
@@ -22,14 +23,17 @@ import (
 func TestPlanShare(t *testing.T) {
 	e2e.WithLogin(t)
 	const turns = 500 // that use up a window
-	home := newMeteredHome(t, turns*planbackend.Cost(scriptedmodel.DefaultUsage))
+	model := scriptedmodel.New(scriptedmodel.Options{})
+	home := e2e.NewHome(t, model, codexhome.Options{})
+	t.Cleanup(model.Close)
+	home.Login.SetMeters(planbackend.AllMeters(turns * planbackend.Cost(scriptedmodel.DefaultUsage)))
 	home.Login.Account = "account-of-" + t.Name() // the usage of other tests' account is known
 	must.OK(t, home.Login.Write(home.Dir))
 	home.Login.Change(planbackend.PlanMeter, func(m *planbackend.Meter) { // three quarters of each window have passed
 		m.Primary.Resets, m.Secondary.Resets = time.Now().Add(m.Primary.Length/4), time.Now().Add(m.Secondary.Length/4)
 	})
 	file := e2e.NewKeyFile(t, map[string]string{"sk-eve": "plan_share 20%", "sk-ann": ""})
-	s := (&e2e.Site{T: t, Home: home.Dir, Provider: home.Provider, Plan: home.Plan, Login: home.Login}).Node()
+	s := (&e2e.Site{T: t, Model: model, Home: home.Dir, Provider: home.Provider, Plan: home.Plan, Login: home.Login}).Node()
 	s.Serve("api_keys_file " + file.Path)
 	s.WaitReady()
 
