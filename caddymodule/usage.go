@@ -133,15 +133,13 @@ func parseSince(text string) (int64, error) {
 // serveUsage answers with the usage of the caller or of everybody, and the limits of plans and of keys.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
+		limits := h.rateLimits(r) // first, since the usage then has what the provider tells
 		account, apiErr := usageOf(r, h.sharedUsage, h.visibleUser(r))
-		if apiErr != nil {
-			return nil, apiErr
-		}
 		return struct {
 			usage.Account
 			RateLimits []rateLimits `json:"rate_limits"` // the limits that are known
 			Keys       []keyUsage   `json:"keys,omitempty"`
-		}{account, h.rateLimits(r), h.keyUsages(r)}, nil
+		}{account, limits, h.keyUsages(r)}, apiErr
 	})
 }
 

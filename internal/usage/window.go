@@ -122,7 +122,7 @@ func addWindows(windows, more []*window) []*window {
 		i := slices.IndexFunc(windows, w.isSame)
 		if i < 0 {
 			windows = slices.DeleteFunc(windows, func(v *window) bool {
-				return v.continues(&w.PlanWindow) && v.Resets <= w.Resets-maxLast*w.Length
+				return v.continues(&w.PlanWindow) && (v.Resets <= w.Resets-maxLast*w.Length || v.Used == 0 && v.Resets < w.Resets)
 			})
 			i = len(windows)
 			windows = append(windows, &window{PlanWindow: w.PlanWindow, Told: make(map[int64]float64), Ran: make(map[int64]float64)})

@@ -56,7 +56,7 @@ func (b *Backend) AddLogin(opts LoginOptions) *Login {
 	opts.Plan = cmp.Or(opts.Plan, "pro")
 	opts.Lifetime = cmp.Or(opts.Lifetime, 10*24*time.Hour)
 	l := &Login{
-		Account: fmt.Sprintf("account-%d", n), User: fmt.Sprintf("user-%d", n), Email: fmt.Sprintf("user-%d@example.com", n),
+		Account: fmt.Sprintf("account-%d-%s", n, rand.Text()), User: fmt.Sprintf("user-%d", n), Email: fmt.Sprintf("user-%d@example.com", n),
 		backend: b, opts: opts, access: make(map[string]time.Time), meters: []Meter{defaultMeter(Use{Primary: 5, Secondary: 1})},
 	}
 	l.issue(opts.Lifetime)
