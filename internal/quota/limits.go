@@ -45,6 +45,7 @@ type Key struct {
 	Models        []string // the models that the key may use, as clients name them; nil: all
 	MaxConcurrent int      // how many turns may run at the same time; 0: any number
 	Limits        []Limit  // no two of the same unit and window
+	StaysIfSpent  bool     // if the plan is spent, no other handler serves the requests of the key
 	PlanShare     int64    // thousandths of each window of a plan that the key may use; 0: all
 	Lends         bool     // other keys may use what this key leaves of its PlanShare
 }
@@ -93,7 +94,7 @@ const (
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens and the Cost of a turn, and frees its reserved tokens
-	Undo    Kind = "undo"    // takes back a Reserve whose result is not known, and which may still arrive; a [Ledger] needs none
+	Undo    Kind = "undo"    // takes back a Reserve whose result may be unknown, and which may still arrive; in a [Ledger], the tokens stay reserved until Settle
 )
 
 // Op is an operation on the counts of a key.
