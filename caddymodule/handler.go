@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"net/http"
 	"time"
@@ -118,6 +120,10 @@ type Handler struct {
 	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists. `own`: only
 	// the caller's user. `all`: all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty" option:"own|all" default:"own"`
+
+	// What becomes of a request that no login can serve, since the plan of each is spent. `error`: the client gets a
+	// 429. `next`: the next handler of the route gets the request as it came. Default: `error`.
+	Spent string `json:"spent,omitempty" option:"error|next" default:"error"`
 
 	// The realm of the users. Users with the same name in one realm are one user: they share usage,
 	// stored responses and conversations. Placeholders are resolved when the configuration is
@@ -294,6 +300,13 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 		options.Images = images
 		h.releases = append(h.releases, images.Close)
 	}
+	if h.Spent == spentNext {
+		options.Next = func(_ http.ResponseWriter, r *http.Request, body io.Reader) bool {
+			reqCtx := r.Context().Value(requestContextKey{}).(*requestContext)
+			reqCtx.passedOn, reqCtx.nextErr = reqCtx.passOn(body)
+			return reqCtx.passedOn
+		}
+	}
 	h.gateway = gateway.New(h.pool, options)
 	handlersInUse.add(h)
 	h.releases = append(h.releases, h.gateway.CloseSockets, func() { handlersInUse.remove(h) })
@@ -383,23 +396,59 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		ok = ok && (!route.admin || h.adminKey != nil)
 	}
 	if !ok {
-		caddyhttp.SetVar(r.Context(), unhandled, false) // only handlers after this one are to set it to true
-		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
+		if served, err := serveNext(w, r, next); served {
 			return err
 		}
-		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; handlers before it may read the variable
 		if route, ok = h.misspeltRouteOf(r.URL.Path); !ok {
 			route = notTheAPIRouteOf(r.URL.Path)
 		}
 	}
 	reqCtx := new(requestContext)
+	if h.Spent == spentNext {
+		reqCtx.passOn = newPassOn(w, r, next)
+	}
 	setRequestID(w, r, &reqCtx.ids)
 	route.prepare(w, r, reqCtx)
 	if !route.admin && h.cors.serve(w, r) {
 		return nil
 	}
 	h.serve(route, w, r, reqCtx)
-	return nil // an error would make Caddy append an error page to the answer
+	return reqCtx.nextErr // another error would make Caddy append an error page to the answer
+}
+
+// serveNext calls the next handler. It returns false if no handler has answered.
+func serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error) {
+	caddyhttp.SetVar(r.Context(), unhandled, false) // only handlers after this one are to set it to true
+	if err = next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
+		return true, err
+	}
+	caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; handlers before it may read the variable
+	return false, nil
+}
+
+const spentNext = "next" // a value of the option spent
+
+// newPassOn returns a function that lets the next handler serve a request as it is now, with another body, and
+// without what was added to the header of the answer meanwhile.
+func newPassOn(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) func(body io.Reader) (served bool, err error) {
+	original, url, header := *r, *r.URL, maps.Clone(w.Header())
+	r.Header = maps.Clone(r.Header)
+	return func(body io.Reader) (served bool, err error) {
+		own, ownHeader := *r, maps.Clone(w.Header())
+		defer func() { *r = own }() // also if next panics: this handler still reports the request
+		*r = original               // in place, since handlers before this one use r, too
+		r.URL, r.Body = &url, io.NopCloser(body)
+		replaceHeader(w.Header(), header)
+		if served, err = serveNext(w, r, next); !served {
+			replaceHeader(w.Header(), ownHeader)
+		}
+		return served, err
+	}
+}
+
+func replaceHeader(header, by http.Header) {
+	clear(header)
+	maps.Insert(header, maps.All(by))
 }
 
 // Interface guards

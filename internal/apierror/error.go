@@ -35,6 +35,7 @@ type Error struct {
 	RetryAfter time.Duration
 	// ShouldRetry tells SDKs whether to try again. Nil: SDKs decide by the status.
 	ShouldRetry *bool
+	Spent       bool // the plan of the login has nothing left for the model, so another handler may serve the request
 
 	allow string // the header Allow of a 405 error: the methods that are allowed; empty: no header
 }
@@ -183,6 +184,8 @@ var (
 	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
 	// RateLimited is the class of requests that exceed a limit. They may succeed later.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
+	// PassedOn is the class of requests that the next handler serves. It is for counts: no client gets it.
+	PassedOn = NewClass("spent_next", http.StatusTooManyRequests, Never)
 	// TimedOut is the class of requests whose answer has taken too long.
 	TimedOut = NewClass("codex_timeout", http.StatusGatewayTimeout, 0)
 )

@@ -161,6 +161,7 @@ var options = map[string]keyOption{
 	"max_concurrent": {read: oneArg(readMaxConcurrent, "takes a number above zero")},
 	"requests":       {read: readLimit(quota.Requests), repeats: true},
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
+	"spent":          {read: oneArg(func(k *Key, arg string) bool { k.StaysIfSpent = true; return arg == "no" }, "takes only no")},
 	"plan_share":     {read: oneArg(readPlanShare, "takes a share above 0 and up to 100%, such as 20% or 12.5%")},
 	"lend":           {read: oneArg(readLend, "must be on or off")},
 }

@@ -93,7 +93,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseLimits(t *testing.T) {
-	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\nplan_share 12.5%\nlend on\n}"), "keys")
+	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\nplan_share 12.5%\nlend on\nspent no\n}"), "keys")
 	must.OK(t, err)
 	var limits []string
 	for _, l := range set.Keys[0].Limits {
@@ -102,10 +102,11 @@ func TestParseLimits(t *testing.T) {
 	if got, want := strings.Join(limits, ", "), "60 requests 1m, 1000 requests day, 5 tokens 168h, 9 tokens day"; got != want || set.Keys[0].MaxConcurrent != 4 {
 		t.Errorf("%s, %d at once", got, set.Keys[0].MaxConcurrent)
 	}
-	if k := set.Keys[0]; k.PlanShare != 125 || !k.Lends {
+	if k := set.Keys[0]; k.PlanShare != 125 || !k.Lends || !k.StaysIfSpent {
 		t.Errorf("%d of the plan, lends %t", k.PlanShare, k.Lends)
 	}
 	for line, want := range map[string]string{
+		"spent yes":                     "spent takes only no",
 		"max_concurrent 0":              "max_concurrent takes a number above zero",
 		"max_concurrent 1 2":            "max_concurrent takes a number above zero",
 		"requests 60":                   "requests takes a number and a window",

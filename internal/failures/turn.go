@@ -77,7 +77,9 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	if c == forbidden && ForbidsModel(e) {
 		c = apierror.NoSuchModel
 	}
-	return newError(c, message, e.ResetsAt)
+	apiErr := newError(c, message, e.ResetsAt)
+	apiErr.Spent = e.Code == codexrpc.CodeUsageLimit
+	return apiErr
 }
 
 // newError returns the error of a class. If resets is not zero, a client may try again at that time.

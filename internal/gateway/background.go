@@ -56,7 +56,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
-	ex.releasers = nil
+	ex.releasers, ex.original = nil, nil
 	background.accepted.Store(true)
 	g.drainer.add(ctx, background)
 	background.r = ex.r.Clone(background.ctx)

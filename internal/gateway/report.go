@@ -35,6 +35,7 @@ type requestOutcome struct {
 	deliveryErr error           // why the client did not get the answer; nil: the client got it
 	streamed    bool            // the answer was a stream that had begun
 	turns       []usage.Record  // the records of the turns that were run
+	unanswered  bool            // nothing was written, since Options.Next may serve the request
 	background  bool            // a background response could not start; its request has ended, so the observer does not log this
 }
 

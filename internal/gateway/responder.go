@@ -165,6 +165,7 @@ func (s *responder) writeUnread(choice int, outputs []turn.Output) {
 
 // open writes the events before the first output, once. An answer in one body has no such events.
 func (s *responder) open() error {
+	s.ex.keepRequest()
 	if s.opened || s.events == nil {
 		return nil
 	}
@@ -262,7 +263,7 @@ func (s *responder) finish(err error) requestOutcome {
 	mustEnd := s.log != nil || s.events != nil && apiErr == apierror.ErrCancelled
 	switch {
 	case failed && !s.opened && !mustEnd:
-		return s.g.refuse(s.ex.w, s.ex.r, apiErr)
+		return s.g.refuseOrPassOn(s.ex, apiErr)
 	case s.events == nil && err != nil:
 		return s.g.refuseUndelivered(s.ex.w, s.ex.r, err)
 	case s.events == nil:

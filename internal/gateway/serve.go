@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -29,11 +31,13 @@ type exchange struct {
 	cancel      context.CancelCauseFunc // of ctx
 	accepted    atomic.Bool             // true: the request may continue for the drain timeout after the exit has begun; false: it ends immediately
 	drainer     *drainer
-	requestSlot claims.Claim   // one slot of Gateway.requestSlots
-	events      events         // where the events of the answer go; nil: they go to w, as server-sent events
-	session     *socketSession // of the WebSocket from which the request came; nil: it came by HTTP
-	releasers   []releaser     // released by close, the last first
-	memory      *turnMemory    // made by claimMemory; nil: none was claimed
+	requestSlot claims.Claim       // one slot of Gateway.requestSlots
+	events      events             // where the events of the answer go; nil: they go to w, as server-sent events
+	session     *socketSession     // of the WebSocket from which the request came; nil: it came by HTTP
+	releasers   []releaser         // released by close, the last first
+	memory      *turnMemory        // made by claimMemory; nil: none was claimed
+	lease       conversation.Lease // nil: the request needs no turn
+	original    []byte             // the body as it came, for Options.Next; nil: no other handler can serve the request
 	prealloc    preallocated
 }
 
@@ -86,7 +90,15 @@ func (ex *exchange) release() {
 func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
-	g.conclude(r, g.handle(ex, rt.API, rt.Turn))
+	if g.opts.Next != nil {
+		ex.original = []byte{}
+	}
+	outcome := g.handle(ex, rt.API, rt.Turn)
+	if outcome.unanswered {
+		g.passOn(ex, outcome.apiErr)
+		return
+	}
+	g.conclude(r, outcome)
 }
 
 // conclude reports how a request ended. If the answer was begun but not completed, it aborts the request.
@@ -107,6 +119,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 		reqbody.LimitDiscard(ex.w)
 		return g.refuse(ex.w, ex.r, failures.APIError(err))
 	}
+	ex.lease = lease
 	ex.releaseOnClose(lease)
 	if apiErr := g.claimRequestSlot(ex); apiErr != nil {
 		reqbody.LimitDiscard(ex.w)
@@ -114,20 +127,22 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	}
 	req, apiErr := g.accept(ex, of, decode)
 	if apiErr != nil {
-		return g.refuse(ex.w, ex.r, apiErr)
+		return g.refuseOrPassOn(ex, apiErr)
 	}
 	if req.kept != nil && req.kept.q.Background {
 		return g.detach(ex, lease, req)
 	}
 	if req.form.Warmup { // the client wants no output
 		closeGrants(req.grants)
+		ex.original = nil
 		return warmUp(g.newResponder(ex, req))
 	}
 	ctx := ex.turnContext(req.kept)
 	run, err := g.start(ctx, ex, lease, req)
 	if err != nil {
-		settleAll(run.choices, context.Cause(ctx))
-		outcome := g.refuse(ex.w, ex.r, req.apiError(err))
+		apiErr := req.apiError(err)
+		settleAll(run.choices, cmp.Or(context.Cause(ctx), error(apiErr)))
+		outcome := g.refuseOrPassOn(ex, apiErr)
 		outcome.turns = run.abandonedRecords(outcome.apiErr)
 		return outcome
 	}
@@ -146,6 +161,9 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
+	if apiErr == nil {
+		apiErr = g.checkSpent(ex, req) // again, since the request may have waited
+	}
 	if apiErr == nil {
 		apiErr = g.prepare(ex, req, decoded)
 	}
@@ -166,6 +184,7 @@ func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 // request is a request that the model answers.
 type request struct {
 	api         *api.API
+	model       string         // as the client names it; empty until the request is decoded
 	kept        *keptResponse  // what the server keeps of the answer; nil: nothing
 	key         *quota.Key     // nil: no key with limits was used
 	limits      *quota.Request // the request's use of the key's limits; nil: no key with limits was used
@@ -182,6 +201,7 @@ type request struct {
 	shorter   *shortening                 // nil: the conversation is not shortened
 	sealed    func(summary string) []byte // what is sealed of a summary that is the answer
 	input     int64                       // estimated tokens of the input of each turn
+	fixed     int64                       // bytes of the body that stay in memory when no further turn will be started
 	endCopy   func()                      // see [Gateway.waitToCopy]; further calls do nothing
 }
 
@@ -205,6 +225,10 @@ func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (req *requ
 	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()
+	}
+	if apiErr == nil {
+		req.model = decoded.Asked().Model
+		apiErr = g.checkSpent(ex, req)
 	}
 	if apiErr != nil {
 		return req, nil, apiErr
@@ -238,7 +262,7 @@ func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiE
 	claim = &ex.prealloc.body
 	*claim = *g.bodies.Claim(ex.user)
 	ex.releaseOnClose(claim)
-	body, err := g.bodies.Read(ex.ctx, ex.w, ex.r, claim)
+	body, err := g.bodies.Read(ex.ctx, ex.w, ex.r, claim, &ex.original)
 	return body, claim, bodyError(ex.r, err)
 }
 

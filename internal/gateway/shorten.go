@@ -194,6 +194,7 @@ func (run *runningRequest) runNext(ctx context.Context, c *choice) (failure, err
 	c.usedBefore, c.priceBefore = turn.End{Usage: used, Estimated: estimated}, c.priceBefore.Add(c.machine.Price())
 	c.machine.Reset(c.options) // the usage is counted now
 	c.turn.Close(false)
+	run.ex.keepRequest()
 	var content []byte
 	all := s.covers == len(asked.Messages)
 	if s.summary != "" {

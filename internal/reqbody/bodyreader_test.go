@@ -67,7 +67,7 @@ func TestGoneAfterBody(t *testing.T) {
 		request := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("{}"), end))
 		memory := p.Claim("a")
 		defer memory.Release()
-		if _, err := p.Read(ctx, httptest.NewRecorder(), request, memory); !errors.Is(err, errGone) {
+		if _, err := p.Read(ctx, httptest.NewRecorder(), request, memory, new([]byte)); !errors.Is(err, errGone) {
 			t.Error(err)
 		}
 	})

@@ -72,7 +72,20 @@ func TestEncodings(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(c.body))
 		r.Header["Content-Encoding"] = strings.Split(c.encoding, "\n")
 		claim := p.Claim("a")
-		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+		original := []byte{}
+		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim, &original)
+		kept := int64(len(got))
+		if len(c.encoding) > 0 && c.encoding != "identity" {
+			kept += int64(len(c.body))
+		}
+		if c.want != nil && (!bytes.Equal(original, c.body) || claim.Size() < kept || claim.Size() > kept+2*chunkSize) {
+			t.Errorf("%s: %d bytes came, %d are claimed for %d", name, len(original), claim.Size(), kept)
+		}
+		claim.Release()
+		r.Body = io.NopCloser(bytes.NewReader(c.body))
+		if again, errAgain := p.Read(t.Context(), httptest.NewRecorder(), r, claim, new([]byte)); !bytes.Equal(got, again) || (err == nil) != (errAgain == nil) {
+			t.Errorf("%s: without the original: %d bytes, %v", name, len(again), errAgain)
+		}
 		switch {
 		case c.want != nil && (err != nil || !bytes.Equal(got, c.want)):
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
@@ -126,7 +139,7 @@ func readEncoded(t *testing.T, isGzip bool, body io.Reader) ([]byte, error) {
 	r := httptest.NewRequest(http.MethodPost, "/", body)
 	r.Header.Set("Content-Encoding", map[bool]string{true: "gzip", false: "zstd"}[isGzip])
 	claim := p.Claim("a")
-	got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+	got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim, new([]byte))
 	if err == nil && len(got) > 1<<20 {
 		t.Errorf("%d bytes", len(got))
 	}

@@ -3,6 +3,7 @@
 package reqbody
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -66,8 +67,9 @@ func (p *Pool) Copying() int { return p.copySlots.Running() }
 // slow. Otherwise a client could occupy memory, and keep the processes of an old configuration running,
 // without end. A body in gzip or zstd is decoded, and the limits apply to the decoded size. Errors:
 // ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also if another handler
-// limits the size), the cause of the end of ctx, or an error of the connection.
-func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
+// limits the size), the cause of the end of ctx, or an error of the connection. If *original is not nil, it
+// becomes the body as it came, and claim also counts it.
+func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim, original *[]byte) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
 	case err != nil:
@@ -83,7 +85,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	reader := newBodyReader(ctx, w, http.MaxBytesReader(w, r.Body, p.maxSize))
 	defer reader.close()                         // also if a Read panics
 	defer context.AfterFunc(ctx, reader.check)() // check ends the body when ctx ends
-	body, err := p.decode(encoding, reader, r.ContentLength, claim)
+	body, err := p.decode(encoding, reader, r.ContentLength, claim, original)
 	if reader.close() && err == nil { // the body is complete, but its connection is unusable
 		if err = context.Cause(ctx); err == nil { // ctx has not ended, so the client was too slow
 			err = os.ErrDeadlineExceeded
@@ -104,9 +106,15 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 }
 
 // decode reads a body to its end and decodes it. encoding may be "", contentLength below 0.
-func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
-	if encoding == "" {
-		return p.read(body, contentLength, claim)
+func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, claim *claims.Claim, original *[]byte) ([]byte, error) {
+	if encoding == "" || *original != nil {
+		whole, err := p.read(body, contentLength, claim)
+		if *original != nil {
+			*original, body = whole, bytes.NewReader(whole)
+		}
+		if encoding == "" || err != nil {
+			return whole, err
+		}
 	}
 	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, remaining: p.maxSize + 1, limit: p.maxSize, claim: claim, close: func() {}}
 	defer func() { d.close() }()
@@ -182,13 +190,14 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	if contentLength >= 0 {
 		size = min(size, contentLength+1)
 	}
+	before := claim.Size()
 	if !claim.Grow(size) {
 		return nil, ErrNoMemory
 	}
 	first := make([]byte, size)
 	n, err := fill(first, body)
 	if err == nil {
-		return p.readMore(first, body, claim)
+		return p.readMore(first, body, claim, before)
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, err
@@ -196,11 +205,11 @@ func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([
 	if n < len(first)/2 { // the piece is much too large for the body
 		first = slices.Clone(first[:n])
 	}
-	claim.Shrink(int64(cap(first))) // a decoder has also claimed memory, which is free now
+	claim.Shrink(before + int64(cap(first))) // a decoder has also claimed memory, which is free now
 	return first[:n], nil
 }
 
-func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]byte, error) {
+func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim, before int64) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {
 		for _, c := range chunks {
@@ -215,7 +224,8 @@ func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]by
 		chunks = append(chunks, c)
 		n, err := fill(c[:], body)
 		if errors.Is(err, io.EOF) {
-			whole := p.join(first, chunks, n, claim)
+			whole := p.join(first, chunks, n)
+			claim.Shrink(before + int64(cap(whole)))
 			if len(chunks) > 16 {
 				chunks = nil // not reused, since the pool would keep as much memory as the body takes
 			}
@@ -228,7 +238,7 @@ func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]by
 }
 
 // join joins the pieces of a body. Of the last chunk, only the first n bytes belong to the body.
-func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) []byte {
+func (p *Pool) join(first []byte, chunks []*chunk, n int) []byte {
 	p.joinMu.Lock()
 	defer p.joinMu.Unlock()
 	last := len(chunks) - 1
@@ -236,9 +246,7 @@ func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) [
 	for _, c := range chunks[:last] {
 		whole = append(whole, c[:]...)
 	}
-	whole = append(whole, chunks[last][:n]...)
-	claim.Shrink(int64(cap(whole)))
-	return whole
+	return append(whole, chunks[last][:n]...)
 }
 
 // fill reads until buf is full. If the body ends before buf is full, the error is io.EOF.

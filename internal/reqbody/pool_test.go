@@ -40,7 +40,7 @@ func TestSlowBody(t *testing.T) {
 			body := &slowBody{pieces: c.pieces, expired: make(chan struct{})}
 			p := NewPool(16<<20, 4<<20, claims.NewCrowd(nil))
 			start, memory := time.Now(), p.Claim("a")
-			text, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
+			text, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory, new([]byte))
 			if took := time.Since(start); took.Round(5*second) != c.after.Round(5*second) {
 				t.Errorf("%s: after %s", name, took)
 			}
@@ -76,7 +76,7 @@ func TestSlowBodies(t *testing.T) {
 				body, memory := &slowBody{pieces: pieces, expired: make(chan struct{})}, p.Claim("a")
 				defer memory.Release()
 				start := time.Now()
-				_, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
+				_, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory, new([]byte))
 				if time.Since(start) != took || !errors.Is(err, ErrTooSlow) {
 					t.Errorf("the one after %s: %v after %s, not %s", after, err, time.Since(start), took)
 				}
@@ -155,7 +155,7 @@ func TestBodyMemory(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/", body)
 		r.ContentLength = length
 		memory := p.Claim("a")
-		text, err := p.Read(r.Context(), httptest.NewRecorder(), r, memory)
+		text, err := p.Read(r.Context(), httptest.NewRecorder(), r, memory, new([]byte))
 		return memory, text, err
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)

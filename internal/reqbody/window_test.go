@@ -105,7 +105,7 @@ func TestWindows(t *testing.T) {
 			}
 			r := httptest.NewRequest(http.MethodPost, "/", cut(bytes.NewReader(c.body)))
 			r.Header.Set("Content-Encoding", "zstd")
-			switch got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim); {
+			switch got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim, new([]byte)); {
 			case c.want == "corrupt" && !isCorrupt(err), c.want != "corrupt" && (err != nil || string(got) != c.want):
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			case err == nil && claim.Size() != int64(cap(got)):
@@ -128,7 +128,7 @@ func TestWindowsTogether(t *testing.T) {
 		crowd.Note(user)
 		go func() {
 			claim := p.Claim(user)
-			_, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+			_, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim, new([]byte))
 			out.CloseWithError(err)
 			claim.Release()
 			ends <- err
