@@ -108,7 +108,7 @@ function usageParts(usage) {
   const more = flat(without(usage, shownUsage));
   return [
     chart(usage.by_hour ?? []),
-    ...planWindows(usage.windows ?? []),
+    el('div', { class: 'cards' }, ...planWindows(usage.windows ?? [])),
     usage.by_user && sums('User', usage.by_user),
     sums('Key', usage.by_key ?? []),
     sums('Model', usage.by_model ?? []),

@@ -5,27 +5,31 @@ import { clock, until } from './format.js';
 
 const maxColors = 8; // further keys share the last one
 
-// planWindows returns a figure for each meter and length of a window in the document of /v1/usage.
+const least = 13; // bars in a figure, so that those of all figures are as wide
+
+// planWindows returns a figure for each meter and length of a window in the document of /v1/usage that was used.
 export function planWindows(windows) {
   const keys = [...new Set(windows.flatMap((w) => Object.keys(w.by_key)))].sort();
   const color = (key) => `key-${Math.min(keys.indexOf(key), maxColors - 1)}`;
-  return Object.values(Object.groupBy(windows, (w) => `${w.login} ${w.meter} ${w.window_seconds}`)).map((all) => figure(all, keys, color));
+  const figures = Object.values(Object.groupBy(windows, (w) => `${w.login} ${w.meter} ${w.window_seconds}`));
+  return figures.filter((all) => all.some((w) => w.used_percent > 0)).map((all) => figure(all, keys, color));
 }
 
 function figure(all, keys, color) {
   const last = all[all.length - 1];
   const title = `${last.meter}, ${lengthOf(last.window_seconds)}, login ${last.login}`;
   const bars = all.map((w, i) => {
+    const x = Math.max(least - all.length + i, i) * 10 + 1;
     let top = 100;
     const parts = [...keys.map((key) => [w.by_key[key] ?? 0, color(key)]), [w.others_percent, 'others']];
-    const rects = parts.map(([percent, kind]) => svg('rect', { x: i * 10 + 1, y: (top -= percent), width: 8, height: percent, class: kind }));
-    return svg('g', {}, svg('title', {}, said(w)), svg('rect', { x: i * 10 + 1, y: 0, width: 8, height: 100, class: 'free' }), ...rects);
+    const rects = parts.map(([percent, kind]) => svg('rect', { x, y: (top -= percent), width: 8, height: percent, class: kind }));
+    return svg('g', {}, svg('title', {}, said(w)), svg('rect', { x, y: 0, width: 8, height: 100, class: 'free' }), ...rects);
   });
   return el(
     'figure',
     { class: 'chart' },
     el('figcaption', {}, title),
-    svg('svg', { viewBox: `0 0 ${Math.max(13, all.length) * 10} 100`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}. ${all.map(said).join('. ')}` }, ...bars),
+    svg('svg', { viewBox: `0 0 ${Math.max(least, all.length) * 10} 100`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}. ${all.map(said).join('. ')}` }, ...bars),
     el('figcaption', { class: 'note' }, `${pace(last)}. ${all.slice(-4, -1).reverse().map((w) => `Reset ${clock(w.resets_at)}: ${Math.round(w.used_percent)} %`).join('. ')}`),
     el('p', { class: 'legend note' }, ...keys.filter((key) => all.some((w) => key in w.by_key)).map((key) => legend(key, color(key))), legend('others', 'others')),
   );
