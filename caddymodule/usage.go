@@ -271,9 +271,9 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	return usages
 }
 
-// planUses returns what is known of windows of plans, at all nodes that share their usage.
-func (h *Handler) planUses(windows []usage.PlanWindow) (uses []apikeys.PlanUse) {
-	look := usageBook.Window
+// planLimits implements [gateway.Options].PlanLimits, with what is known at all nodes that share their usage.
+func (h *Handler) planLimits(windows []usage.PlanWindow) func(*quota.Key) []quota.Limit {
+	look, uses := usageBook.Window, []apikeys.PlanUse{}
 	if h.sharedUsage != nil {
 		look = h.sharedUsage.Window
 	}
@@ -285,12 +285,8 @@ func (h *Handler) planUses(windows []usage.PlanWindow) (uses []apikeys.PlanUse) 
 		rest := min(1, max(0, float64(time.Until(ends))/float64(length)))
 		uses = append(uses, apikeys.PlanUse{Window: quota.PlanWindow(name, ends), Whole: capacity, Used: w.Used / 100, Rest: rest, Costs: costs})
 	}
-	return slices.CompactFunc(uses, func(a, b apikeys.PlanUse) bool { return a.Window.String() == b.Window.String() }) // of a meter
-}
-
-// planLimits implements [gateway.Options].PlanLimits.
-func (h *Handler) planLimits(k *quota.Key, windows []usage.PlanWindow) []quota.Limit {
-	return h.keyFile.Set().PlanLimits(h.planUses(windows))(k)
+	isSame := func(a, b apikeys.PlanUse) bool { return a.Window.String() == b.Window.String() } // a meter has it twice
+	return h.keyFile.Set().PlanLimits(slices.CompactFunc(uses, isSame))
 }
 
 // knownShares returns a function that returns the limits of a key in the windows of this handler's logins of which it
@@ -308,7 +304,10 @@ func (h *Handler) knownShares() func(*quota.Key) []quota.Limit {
 			windows = append(windows, usage.PlanWindows(id, &limits.Meters[i], time.Now())...)
 		}
 	}
-	return h.keyFile.Set().PlanLimits(slices.DeleteFunc(h.planUses(windows), func(w apikeys.PlanUse) bool { return w.Whole == 0 }))
+	limits := h.planLimits(windows)
+	return func(k *quota.Key) []quota.Limit {
+		return slices.DeleteFunc(limits(k), func(l quota.Limit) bool { return l.Whole == 0 })
+	}
 }
 
 var (

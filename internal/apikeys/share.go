@@ -26,8 +26,8 @@ func (w *PlanUse) claim(k *quota.Key) (kept, lent float64) {
 	return kept, unused - kept
 }
 
-// PlanLimits returns a function that returns the limits of a key in windows: its plan_share, and what others lend of
-// theirs. A key that lends keeps as much of its unused share as the window has of its time left; once the rest of the
+// PlanLimits returns a function that returns the limits of a key in windows: its plan_share, if it has one, and what
+// others lend of theirs. A key that lends keeps as much of its unused share as the window has of its time left; once the rest of the
 // window is no more than what the others keep, the key has lost what it has lent. What one key has borrowed, no other
 // can borrow.
 func (s *Set) PlanLimits(windows []PlanUse) func(*quota.Key) []quota.Limit {
@@ -42,21 +42,19 @@ func (s *Set) PlanLimits(windows []PlanUse) func(*quota.Key) []quota.Limit {
 	}
 	return func(k *quota.Key) (limits []quota.Limit) {
 		for i, w := range windows {
-			most := w.share(k)
-			if keeps, lends := w.claim(k); s.lends {
-				free := float64(w.Costs[k.ID]) + float64(w.Whole)*(1-w.Used) - (kept[i] - keeps) // what the others do not keep
-				if k.Lends && free < most && w.Used < 1 {                                        // a plan that is spent refuses by itself
-					most = free
-				} else {
-					most += max(0, min(lent[i]-lends, free-most))
-				}
+			if k.PlanShare == 0 {
+				break
 			}
-			if w.Whole == 0 {
+			keeps, lends := w.claim(k)
+			free := float64(w.Costs[k.ID]) + float64(w.Whole)*(1-w.Used) - (kept[i] - keeps) // what the others do not keep
+			most := min(w.share(k)+max(0, lent[i]-lends), free)
+			if !k.Lends || w.Used >= 1 { // a plan that is spent refuses by itself
+				most = max(most, w.share(k))
+			}
+			if most = max(1, min(most, quota.NoLimit)); w.Whole == 0 {
 				most = quota.NoLimit
 			}
-			if k.PlanShare > 0 {
-				limits = append(limits, quota.Limit{Unit: quota.PlanShare, Max: int64(min(max(1, most), quota.NoLimit)), Window: w.Window, Whole: w.Whole})
-			}
+			limits = append(limits, quota.Limit{Unit: quota.PlanShare, Max: int64(most), Window: w.Window, Whole: w.Whole})
 		}
 		return limits
 	}

@@ -77,8 +77,8 @@ type Options struct {
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // counts what the keys use; must be set if Key is set
-	// PlanLimits returns the limits of a key's PlanShare in windows of a plan. It must be set if Key is set.
-	PlanLimits func(*quota.Key, []usage.PlanWindow) []quota.Limit
+	// PlanLimits returns a function for the limits of a key's PlanShare in windows. It must be set if Key is set.
+	PlanLimits func([]usage.PlanWindow) func(*quota.Key) []quota.Limit
 	Logger     *slog.Logger
 }
 

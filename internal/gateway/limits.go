@@ -92,7 +92,7 @@ func (g *Gateway) countRequest(ex *exchange, req *request, grants []*quota.Grant
 	}
 	var shares []quota.Limit
 	if len(windows) > 0 {
-		shares = g.opts.PlanLimits(req.key, windows)
+		shares = g.opts.PlanLimits(windows)(req.key)
 	}
 	err := req.limits.Reserve(ex.ctx, grants, req.input, shares...)
 	req.setKeyLimitHeaders(ex.w)
@@ -116,7 +116,7 @@ func (c *choice) settle(modelAsked bool) {
 		used, _ := c.tokens()
 		if key := c.run.req.key; key.PlanShare > 0 && c.turn != nil {
 			login, meter := c.turn.Meter()
-			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(key, usage.PlanWindows(login, meter, time.Now())))
+			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(usage.PlanWindows(login, meter, time.Now()))(key))
 		}
 		c.grant.Close(used.InputTokens + used.OutputTokens)
 	}

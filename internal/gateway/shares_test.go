@@ -24,12 +24,13 @@ func sharingGateway(t *testing.T, most int64) (g *Gateway, w *witness, key *quot
 		ID: codexrpc.PlanMeter, Primary: &codexrpc.RateWindow{Window: 5 * time.Hour, ResetsAt: resets},
 		Secondary: &codexrpc.RateWindow{Window: 7 * 24 * time.Hour, ResetsAt: resets.Add(time.Hour)},
 	}}})
-	limits := func(k *quota.Key, windows []usage.PlanWindow) (limits []quota.Limit) {
+	limits := func(windows []usage.PlanWindow) func(*quota.Key) []quota.Limit {
+		var limits []quota.Limit
 		for _, w := range windows {
 			name := fmt.Sprintf("%dh %s %s", w.Length/3600, w.Meter, w.Login)
 			limits = append(limits, quota.Limit{Unit: quota.PlanShare, Max: most, Window: quota.PlanWindow(name, time.Unix(w.Resets, 0)), Whole: 5000})
 		}
-		return limits
+		return func(*quota.Key) []quota.Limit { return limits }
 	}
 	w, key = new(witness), &quota.Key{ID: "k", Account: "k", PlanShare: 200}
 	g = newGateway(u, Options{
@@ -37,7 +38,7 @@ func sharingGateway(t *testing.T, most int64) (g *Gateway, w *witness, key *quot
 		Key:    func(*http.Request) (*quota.Key, *apierror.Error) { return key, nil },
 		Limits: quota.NewLimits(quota.NewLedger(time.Now), 0, false),
 	})
-	return g, w, key, limits(key, usage.PlanWindows("login", u.login.Limits().Meter(""), time.Now()))
+	return g, w, key, limits(usage.PlanWindows("login", u.login.Limits().Meter(""), time.Now()))(key)
 }
 
 // TestShareIsRecorded sends requests of every kind, of which some clients leave: what the turns have cost by the

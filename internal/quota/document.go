@@ -40,11 +40,12 @@ func (m *measure) UnmarshalText(text []byte) (err error) {
 	case Requests, Tokens:
 		m.window, err = ParseWindow(window)
 	case PlanShare:
-		ends, name, _ := strings.Cut(window, " ")
-		if m.window.name = name; name == "" {
-			return errors.New("a window of a plan has no name")
+		var ends int64
+		end, name, _ := strings.Cut(window, " ")
+		if ends, err = strconv.ParseInt(end, 10, 64); name == "" {
+			err = errors.New("a window of a plan has no name")
 		}
-		m.window.ends, err = strconv.ParseInt(ends, 10, 64)
+		m.window = PlanWindow(name, time.Unix(ends, 0))
 	default:
 		err = fmt.Errorf("the unit %.64q is unknown", unit)
 	}

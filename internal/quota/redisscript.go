@@ -50,7 +50,7 @@ for i = 8 + turns, #ARGV, 6 do
 	local l = {unit = ARGV[i], key = base .. ARGV[i] .. ':' .. ARGV[i + 1], most = tonumber(ARGV[i + 2]), part = tonumber(ARGV[i + 3]), keep = ARGV[i + 5], parts = {}, used = 0, gone = {}}
 	l.at = math.floor(now / l.part)
 	local ends = tonumber(ARGV[i + 4])
-	l.oldest = ends and (now < ends and 0 or 1) or ARGV[i + 4] == '' and l.at - 20 or began(ARGV[i + 4]) / l.part
+	l.oldest = ends and (now < ends and 0 or l.at + 1) or ARGV[i + 4] == '' and l.at - 20 or began(ARGV[i + 4]) / l.part
 	local all = redis.call('HGETALL', l.key)
 	for j = 1, #all, 2 do
 		local part, count = tonumber(all[j]), tonumber(all[j + 1])

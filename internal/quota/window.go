@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,14 +40,16 @@ const partsPerWindow = 20
 // once; what is counted later is not counted in it. The zero value is not valid.
 type Window struct {
 	period string        // of the calendar, or empty
-	length time.Duration // of a sliding window, or 0
-	name   string        // of a window of a plan, or empty
+	length time.Duration // of a sliding window; 0 for a period
+	name   string        // of a window of a plan, which slides, but ends before anything has left it; or empty
 	ends   int64         // when the window of a plan ends, in Unix seconds
 }
 
 // PlanWindow returns a window of a plan. The name, such as "5h codex", tells apart the windows that
 // apply at the same time.
-func PlanWindow(name string, ends time.Time) Window { return Window{name: name, ends: ends.Unix()} }
+func PlanWindow(name string, ends time.Time) Window {
+	return Window{length: 200 * maxLength, name: name, ends: ends.Unix()}
+}
 
 // ParseWindow reads day, week or month, or a length in the form of [time.ParseDuration].
 func ParseWindow(text string) (Window, error) {
@@ -84,11 +85,8 @@ func (w Window) id() string {
 // partLength returns the length of a part, in whole microseconds. A period of the calendar has a whole
 // number of parts.
 func (w Window) partLength() time.Duration {
-	switch {
-	case w.period != "":
+	if w.period != "" {
 		return periods[w.period].part
-	case w.name != "":
-		return math.MaxInt64 / time.Microsecond * time.Microsecond // all times are in part 0
 	}
 	const unit = partsPerWindow * time.Microsecond
 	return (w.length + unit - 1) / unit * time.Microsecond
@@ -120,12 +118,10 @@ func (w Window) oldestPart(now time.Time) int64 {
 	switch {
 	case w.period != "":
 		return w.partAt(w.periodStart(now, 0))
-	case w.name == "":
-		return w.partAt(now) - partsPerWindow
-	case now.Before(time.Unix(w.ends, 0)):
-		return 0
+	case w.name != "" && now.Unix() >= w.ends:
+		return w.partAt(now) + 1 // no part counts
 	}
-	return 1 // it has ended: no part counts
+	return w.partAt(now) - partsPerWindow
 }
 
 // periodStart returns when a calendar period of w begins: with offset 0, the period that contains
