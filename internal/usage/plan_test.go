@@ -77,3 +77,19 @@ func TestCapacity(t *testing.T) {
 	w.Resets, w.Used = w.Resets+20000, 0 // the next window
 	know(100_000)
 }
+
+// TestResetsStay: once a window has begun, it keeps its reset, whatever another node says that knows less.
+func TestResetsStay(t *testing.T) {
+	now, b := time.Now(), New()
+	resets := now.Unix()/60*60 + 9000
+	for _, c := range []struct {
+		used         float64
+		resets, want int64
+	}{{0, 0, 0}, {0, 60, 60}, {1, 120, 120}, {0, 180, 120}, {2, 60, 120}} {
+		w := PlanWindow{Login: "a", Meter: "codex", Length: 18000, Resets: resets + c.resets, Used: c.used}
+		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{w}})
+		if known, _, _ := b.Window(w); known.Resets != resets+c.want {
+			t.Errorf("%+v: it resets after %d s", c, known.Resets-resets)
+		}
+	}
+}

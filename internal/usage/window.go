@@ -90,8 +90,8 @@ func (w *window) isSame(v *window) bool {
 
 // merge adds v, which is the same window, to w.
 func (w *window) merge(v *window) {
-	if min(w.Used, v.Used) == 0 {
-		w.Resets = max(w.Resets, v.Resets)
+	if w.Used == 0 && (v.Used > 0 || v.Resets > w.Resets) {
+		w.Resets = v.Resets // once it has begun, its reset stays, since shares of keys are counted by it
 	}
 	if len(w.Told) == 0 || len(v.Told) > 0 && v.First < w.First {
 		w.First = v.First
