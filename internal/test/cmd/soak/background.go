@@ -15,7 +15,7 @@ func (c *client) background() {
 	text, prompt := c.text(id, 2000)
 	what, began := "background "+id, time.Now()
 	q := query{what: what, path: pathResponses, want: []said{{Text: text, Finish: "stop"}}}
-	status, begun := c.exchange(http.MethodPost, pathResponses, encode(fields{"model": "gpt-5", "background": true, "input": prompt}))
+	status, begun := c.exchange(http.MethodPost, pathResponses, encode(fields{"model": c.model, "background": true, "input": prompt}))
 	if status != http.StatusOK {
 		got, err := apiclient.ReadError(begun, apiclient.Responses)
 		c.judge(q, began, got, err)

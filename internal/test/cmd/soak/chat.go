@@ -44,8 +44,8 @@ func (c *client) text(id string, bytes int) (text, prompt string) {
 	return b.String(), settings + "verbatim:" + b.String()
 }
 
-func chatRequest(stream bool, messages ...fields) fields {
-	return fields{"model": "gpt-5", "stream": stream, "messages": messages}
+func (c *client) chatRequest(stream bool, messages ...fields) fields {
+	return fields{"model": c.model, "stream": stream, "messages": messages}
 }
 
 func message(role, text string) fields { return fields{"role": role, "content": text} }
@@ -54,7 +54,7 @@ func (c *client) chat() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 3000)
 	c.ask(query{
-		what: "chat " + id, path: pathChat, stream: stream, body: chatRequest(stream, message("user", prompt)),
+		what: "chat " + id, path: pathChat, stream: stream, body: c.chatRequest(stream, message("user", prompt)),
 		want: []said{{Text: text, Finish: "stop"}},
 	})
 }
@@ -62,7 +62,7 @@ func (c *client) chat() {
 func (c *client) choices() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 300)
-	body := chatRequest(stream, message("user", prompt))
+	body := c.chatRequest(stream, message("user", prompt))
 	body["n"] = 2
 	one := said{Text: text, Finish: "stop"}
 	c.ask(query{what: "choices " + id, path: pathChat, stream: stream, body: body, want: []said{one, one}})
@@ -74,7 +74,7 @@ func (c *client) slowReader() {
 	text, _ := c.text(id, 200_000)
 	prompt := "chunk=2000; verbatim:" + text
 	c.ask(query{
-		what: "slow reader " + id, path: pathChat, stream: true, slow: true, body: chatRequest(true, message("user", prompt)),
+		what: "slow reader " + id, path: pathChat, stream: true, slow: true, body: c.chatRequest(true, message("user", prompt)),
 		want: []said{{Text: text, Finish: "stop"}},
 	})
 }
@@ -96,7 +96,7 @@ func (c *client) tools() {
 		want.Calls = append(want.Calls, apiclient.Call{Name: "localSearch", Arguments: fmt.Sprintf(`{"query":"%s %d"}`, id, i+1)})
 	}
 	ask := func(what string, want said, messages ...fields) (*apiclient.Answer, bool) {
-		body := chatRequest(stream, messages...)
+		body := c.chatRequest(stream, messages...)
 		body["tools"] = []fields{searchTool}
 		return c.ask(query{what: what + id, path: pathChat, stream: stream, body: body, want: []said{want}})
 	}
@@ -131,6 +131,6 @@ func (c *client) blocks() {
 	prompt := fmt.Sprintf("chunk=%d; verbatim:%s", 1+c.r.IntN(30), want.Text)
 	c.ask(query{
 		what: "blocks " + id, path: pathChat, stream: stream, want: []said{want},
-		body: chatRequest(stream, message("system", "Call a tool as <use_tool> block."), message("user", prompt)),
+		body: c.chatRequest(stream, message("system", "Call a tool as <use_tool> block."), message("user", prompt)),
 	})
 }

@@ -28,6 +28,7 @@ type client struct {
 	number int
 	asked  int
 	user   string
+	model  string // that all requests of a kind name
 	http   *http.Client
 }
 
@@ -79,6 +80,7 @@ func (c *client) run(ctx context.Context, kinds []kind) {
 		for _, k := range kinds {
 			if n -= k.weight; n < 0 {
 				c.counts.add(func(counts *counts) { counts.byKind[k.name]++ })
+				c.model = c.meters.model(c.r)
 				k.do(c)
 				break
 			}
@@ -119,6 +121,9 @@ func (c *client) ask(q query) (*apiclient.Answer, bool) {
 		body = &slowly{body, c.r}
 	}
 	got, err := readAnswer(body, response.StatusCode, q)
+	if said := c.meters.check(c.model, began, response); said != "" {
+		c.counts.fault(fmt.Sprintf("%s (%s): %s", q.what, c.user, said))
+	}
 	return got, c.judge(q, began, got, err)
 }
 

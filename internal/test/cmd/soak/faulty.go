@@ -25,7 +25,7 @@ func (c *client) leaving() {
 		defer timer.Stop()
 	}
 	began := time.Now()
-	response, err := c.send(ctx, "POST", pathChat, encode(chatRequest(true, message("user", prompt))), nil)
+	response, err := c.send(ctx, "POST", pathChat, encode(c.chatRequest(true, message("user", prompt))), nil)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.counts.fault(fmt.Sprintf("leaving %s: %v", id, err))

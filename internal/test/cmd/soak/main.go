@@ -8,6 +8,10 @@
 // With -outages it makes outages of the back end alone, one soon after another, in which it also
 // reloads the configuration or kills all app-servers, and two clients ask for chats.
 //
+// With -meters it moves the meters of the plan's two logins at random instead: it uses them up, and resets them
+// early. What answers and the status say of them must be what the back end has told last, no request may fail as
+// long as a login has something left for its model, and in the end the shares of the users must be the whole.
+//
 // It prints a line a minute and a verdict, and exits with 1 if that is bad. It runs on Linux only.
 package main
 
@@ -27,6 +31,7 @@ type options struct {
 	log     string
 	login   bool
 	outages bool
+	meters  bool
 }
 
 func main() {
@@ -36,6 +41,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "chooses what is asked and which trouble is made, but not when things happen")
 	flag.StringVar(&o.log, "log", "", "a file for what Caddy says")
 	flag.BoolVar(&o.login, "login", true, "run logged in, with outages of the plan's back end")
+	flag.BoolVar(&o.meters, "meters", false, "move the meters of the plan instead of making outages of its back end")
 	flag.BoolVar(&o.outages, "outages", false, "make outages alone, one soon after another")
 	rig.Main("soak", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs

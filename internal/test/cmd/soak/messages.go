@@ -32,7 +32,7 @@ func (c *client) messageTools() {
 
 func (c *client) askMessages(what string, stream bool, want said, messages ...fields) (*apiclient.Answer, bool) {
 	return c.ask(query{what: what, path: pathMessages, stream: stream, want: []said{want}, body: fields{
-		"model": "gpt-5", "max_tokens": 32_000, "stream": stream, "messages": messages,
+		"model": c.model, "max_tokens": 32_000, "stream": stream, "messages": messages,
 		"tools": []fields{{"name": "localSearch", "input_schema": fields{"type": "object", "properties": fields{"query": fields{"type": "string"}}}}},
 	}})
 }
@@ -42,6 +42,6 @@ func (c *client) ollama() {
 	text, prompt := c.text(id, 2000)
 	c.ask(query{
 		what: "ollama " + id, path: pathOllama, stream: stream, want: []said{{Text: text, Finish: "stop"}},
-		body: chatRequest(stream, message("user", prompt)),
+		body: c.chatRequest(stream, message("user", prompt)),
 	})
 }

@@ -16,7 +16,7 @@ func (c *client) responses() {
 	text, prompt := c.text(id, 2000)
 	c.ask(query{
 		what: "response " + id, path: pathResponses, stream: stream,
-		body: fields{"model": "gpt-5", "stream": stream, "store": false, "input": prompt},
+		body: fields{"model": c.model, "stream": stream, "store": false, "input": prompt},
 		want: []said{{Text: text, Finish: "stop"}},
 	})
 }
@@ -27,7 +27,7 @@ func (c *client) chain() {
 	tools := []fields{{"type": "function", "name": "localSearch", "parameters": fields{"type": "object"}}}
 	ask := func(what, previous string, input any, want said) (*apiclient.Answer, bool) {
 		stream := c.r.IntN(2) == 0
-		body := fields{"model": "gpt-5", "stream": stream, "input": input, "tools": tools}
+		body := fields{"model": c.model, "stream": stream, "input": input, "tools": tools}
 		if previous != "" {
 			body["previous_response_id"] = previous
 		}

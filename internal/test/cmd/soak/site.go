@@ -23,6 +23,7 @@ type site struct {
 	// second is the CODEX_HOME of secondLogin, the plan's other login; both empty without logins.
 	second      string
 	secondLogin *planbackend.Login
+	meters      *meters // nil without -meters
 	codex       string
 	temp        string // Caddy's TMPDIR
 	log         *os.File
@@ -61,6 +62,11 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 			return nil, err
 		}
 	}
+	if o.meters {
+		if s.meters, err = newMeters(s); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.Mkdir(s.temp, 0o700); err != nil {
 		return nil, err
 	}
@@ -93,14 +99,17 @@ func (s *site) options() rig.SiteOptions {
 	for _, user := range users {
 		handler += fmt.Sprintf("api_key %s %s\n", keyOf(user), user)
 	}
-	first := processes
+	first, reserve := processes, ""
+	if s.meters != nil {
+		reserve = "luna_reserve on\n"
+	}
 	if s.second != "" {
 		first--
-		handler += fmt.Sprintf("app_server %q app-server {\nhome %q\nenv GENERATION %d\n}\n", s.codex, s.second, s.generation)
+		handler += fmt.Sprintf("app_server %q app-server {\nhome %q\nenv GENERATION %d\n%s}\n", s.codex, s.second, s.generation, reserve)
 	}
 	return rig.SiteOptions{
 		Command: s.codex, Home: s.model.Home, Global: "metrics\nservers {\nprotocols h1 h2c\n}",
-		AppServer: fmt.Sprintf("processes %d\nenv GENERATION %d", first, s.generation), Handler: handler,
+		AppServer: fmt.Sprintf("processes %d\nenv GENERATION %d\n%s", first, s.generation, reserve), Handler: handler,
 	}
 }
 

@@ -21,6 +21,7 @@ type soak struct {
 	counts  counts
 	trouble trouble
 	outages outages
+	meters  *meters // nil without -meters
 	samples samples
 	// onlyOutages is the flag -outages: there are outages and chats alone.
 	onlyOutages bool
@@ -37,7 +38,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	s := &soak{site: site, onlyOutages: o.outages}
+	s := &soak{site: site, meters: site.meters, onlyOutages: o.outages}
 	defer site.close()
 	begin, first := time.Now(), site.quiet()
 	s.drive(ctx, o)
@@ -70,7 +71,10 @@ func (s *soak) drive(ctx context.Context, o options) {
 		all.Go(func() { s.killing(ctx, killing) })
 		all.Go(func() { s.stopping(ctx, stopping) })
 		all.Go(func() { s.reloading(ctx, reloading) })
-		if s.site.model.Plan != nil {
+		if s.meters != nil {
+			all.Go(func() { s.moving(ctx, failing) })
+			all.Go(func() { s.watchMeters(ctx) })
+		} else if s.site.model.Plan != nil {
 			all.Go(func() { s.failing(ctx, failing, 10*time.Second, 20*time.Second) })
 		}
 	}
@@ -91,6 +95,10 @@ func (s *soak) end(ctx context.Context, first quiet) {
 	left := s.site.settle(quietWait, first)
 	if left != "" {
 		s.counts.fault("after the traffic: " + left)
+	}
+	if s.meters != nil {
+		s.awaitMeters()
+		s.checkShares()
 	}
 	if err := s.site.Caddy.Stop(exitWait); err != nil {
 		s.counts.fault(fmt.Sprintf("the exit of Caddy: %v", err))

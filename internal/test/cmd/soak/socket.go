@@ -26,7 +26,7 @@ func (c *client) socket() {
 		id := c.id()
 		text, prompt := c.text(id, 2000)
 		q := query{what: "websocket " + id, path: pathResponses, stream: true, want: []said{{Text: text, Finish: "stop"}}}
-		request := fields{"type": "response.create", "model": "gpt-5", "store": false, "input": prompt}
+		request := fields{"type": "response.create", "model": c.model, "store": false, "input": prompt}
 		began := time.Now()
 		var events []byte
 		var err error

@@ -20,6 +20,7 @@ func (s *soak) report(took time.Duration) {
 		fmt.Printf("  failed with %-21s %d\n", code, s.counts.failures[code])
 	}
 	s.outages.report()
+	s.meters.report()
 }
 
 // verdict prints what was found, and returns an error if anything was wrong.

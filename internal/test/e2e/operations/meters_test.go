@@ -446,6 +446,36 @@ func TestEarlyReset(t *testing.T) {
 	}
 }
 
+// TestEarlyResetInAPool: if all logins of a pool rest, so that no turn shows that one was reset, it is used again
+// within a minute.
+func TestEarlyResetInAPool(t *testing.T) {
+	e2e.WithLogin(t)
+	first, second := newAccount(t, nil), newAccount(t, nil)
+	for _, a := range []*account{first, second} {
+		a.Login.SetMeters(planbackend.AllMeters(0))
+		a.Login.Change(planbackend.PlanMeter, spend)
+	}
+	s := e2e.NewSite(t, first.block+second.block)
+	s.WaitMembers(2)
+	served := func() bool {
+		response, _ := s.AskModel(apiclient.Chat, ordinary, "say:ok", false)
+		return response.StatusCode == http.StatusOK
+	}
+	for range 3 {
+		if served() {
+			t.Fatal("a spent plan has served")
+		}
+	}
+	asked := func() int { return first.Plan.Count(planbackend.Usage) + second.Plan.Count(planbackend.Usage) }
+	e2e.WaitFor(t, "what the last turns have changed to be read", func() bool {
+		before := asked()
+		time.Sleep(7 * time.Second)
+		return asked() == before
+	})
+	second.Login.Change(planbackend.PlanMeter, reset)
+	e2e.WaitFor(t, "the plan to be used again", served)
+}
+
 // TestMeterEvents: the events of a plan's use name the meter, and come once for each threshold of each
 // window of each meter, also if turns of other meters come between.
 func TestMeterEvents(t *testing.T) {
