@@ -25,8 +25,6 @@ func New(opts Options) *Aggregator {
 // shapes of events. Events without a call, and broken events ([Result].Err is set), change only Stats. An
 // index in the choices of a chat.completion.chunk replaces the parameter choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return a.ingest(choice, event, ingestOptions{})
 }
 
@@ -34,17 +32,7 @@ func (a *Aggregator) Ingest(choice int, event []byte) Result {
 // events without a sequence_number, such as chat deltas. An event whose position is not above the highest
 // position so far is a repetition and changes nothing. Position 0 means that the event has no position.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c := a.choice(choice); c != nil && position > 0 { // without a Choice, ingest reports the error
-		if position <= c.position {
-			a.stats.Events++
-			a.stats.Duplicates++
-			return Result{}
-		}
-		c.position = position
-	}
-	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
+	return a.ingest(choice, event, ingestOptions{position: position})
 }
 
 // IngestMessage reads a complete message: an assistant message, an object with such a message or with
@@ -54,8 +42,6 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 //
 // Only [Aggregator.SynthesizeCalls] makes calls of the blocks in the message's text.
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return a.ingest(choice, message, ingestOptions{message: true})
 }
 
@@ -64,8 +50,6 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 // call; identical blocks are several calls. If a message comes again, even with more text, only new blocks
 // make calls: a block is identified by the message's id, its place and its tool.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return a.ingest(choice, message, ingestOptions{message: true, synthesize: true})
 }
 
@@ -84,7 +68,7 @@ func (a *Aggregator) HasCalls(choice int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.choices[choice]
-	return c != nil && c.HasCalls()
+	return c != nil && len(c.calls) > 0
 }
 
 // ResetTurn forgets all calls and frees their memory. Text patterns, options and Stats stay.

@@ -83,8 +83,8 @@ const (
 	PartText PartKind = iota + 1
 	// PartBlockStarted says that a block has begun. Its text is held from now on.
 	PartBlockStarted
-	// PartBlockAborted means that the open block is not a call. Reason is the cause; for
-	// AbortMalformed, Err has the details. The text of the block follows.
+	// PartBlockAborted means that the open block is not a call. Reason is the cause. The text of the
+	// block follows.
 	PartBlockAborted
 	// PartCall is a change of a call, in Call.
 	PartCall
@@ -114,7 +114,6 @@ type Part struct {
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted
-	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
 	Block   string              // of a part with a Reason: the text of the block, which follows in parts of text
@@ -135,7 +134,7 @@ func (c *Choice) Text(text string, out []Part) []Part {
 // reads the piece and returns true: the caller passes the piece on as it is. Otherwise it reads nothing and
 // returns false: the caller has to call Text.
 func (c *Choice) Plain(text string) bool {
-	return c.scanner == nil || c.scanner.skip(text)
+	return c.scanner == nil || c.scanner.patterns == nil && c.scanner.useTool.skip(text)
 }
 
 // EndMessage ends a message: it appends the held text to out, and returns out. An open block becomes text,
@@ -161,8 +160,7 @@ func (c *Choice) appendParts(out []Part) []Part {
 			out = c.addBlock(s, out)
 		case usetool.SegmentAborted, usetool.SegmentUndeclared:
 			out = append(out, Part{
-				Kind: PartBlockAborted, Reason: cmp.Or(s.Reason, AbortUndeclared), Err: s.Err,
-				Pattern: s.Pattern, Offset: s.Offset, Block: s.Block,
+				Kind: PartBlockAborted, Reason: cmp.Or(s.Reason, AbortUndeclared), Pattern: s.Pattern, Offset: s.Offset, Block: s.Block,
 			})
 		}
 	}
@@ -218,9 +216,6 @@ func (c *Choice) Calls() []Record {
 	}
 	return records
 }
-
-// HasCalls reports whether Calls would return any calls.
-func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
 // keep returns a copy of a name, or of the text of so many keys. It returns false if keyRoom is too small for
 // the copy, and keySize for each key.

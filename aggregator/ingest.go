@@ -11,9 +11,9 @@ import (
 )
 
 type ingestOptions struct {
-	message    bool // the input is a complete message, not a delta
-	synthesize bool // each block in the message's text becomes a call
-	positioned bool // the event has a position (see IngestEvent), so it repeats no earlier event
+	message    bool   // the input is a complete message, not a delta
+	synthesize bool   // each block in the message's text becomes a call
+	position   uint64 // of the event, see IngestEvent; 0: it has none
 }
 
 type ingestion struct {
@@ -36,7 +36,17 @@ func (in *ingestion) countMalformed(reason string) {
 }
 
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.stats.Events++
+	if opts.position > 0 {
+		if c := a.choice(choice); c != nil && opts.position <= c.position {
+			a.stats.Duplicates++
+			return Result{}
+		} else if c != nil { // otherwise in.choice reports the error
+			c.position = opts.position
+		}
+	}
 	in := ingestion{agg: a, opts: opts}
 	object := wirejson.Value(bytes.TrimSpace(event))
 	if !json.Valid(event) || object.Kind() != wirejson.KindObject {

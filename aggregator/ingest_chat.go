@@ -23,7 +23,7 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 // readFunction reads the function of a tool call, or a function_call. complete: the message is complete.
 func (in *ingestion) readFunction(object wirejson.Value, complete bool) Input {
 	m := readMembers(object)
-	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
+	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.position > 0}
 	source := SourceFragment
 	if complete {
 		input.list, source = in.agg.stats.Events, SourceText

@@ -51,7 +51,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	case m.delta.Kind() == wirejson.KindObject, m.message.Kind() == wirejson.KindObject:
 		in.readChatChoice(choice, in.readID(m.id), m)
 	case in.readTag(m.callID) != "" && in.readTag(m.tool) != "":
-		in.readToolCall(choice, m)
+		in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 	case in.readTag(m.callID) != "" && m.delta != nil:
 		in.readArgumentsEvent(choice, m, Input{raw: true}, m.delta, SourceFragment)
 	case m.response.Kind() == wirejson.KindObject:

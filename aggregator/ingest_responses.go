@@ -98,14 +98,10 @@ func (in *ingestion) readNotification(choice int, method string, params wirejson
 	case "item/dynamicToolCall/argumentsDelta":
 		m := readMembers(params)
 		in.readArgumentsEvent(choice, m, Input{raw: true}, m.delta, SourceFragment)
-	case "item/tool/call":
-		in.readToolCall(choice, readMembers(params))
+	case "item/tool/call": // the app-server's request to run a tool
+		m := readMembers(params)
+		in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 	}
-}
-
-// readToolCall reads item/tool/call, the app-server's request to run a tool.
-func (in *ingestion) readToolCall(choice int, m members) {
-	in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 }
 
 // readParsedCall reads a tool call whose arguments Codex has parsed, so that they may differ from

@@ -84,10 +84,6 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	return s.forward(out)
 }
 
-// skip reads the next piece, as Feed does, if the piece is one segment of text, nothing is held,
-// and there are no patterns. It reports whether it has read the piece.
-func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
-
 // Finish ends a message: it appends all held text to out, and returns out. An open block becomes text,
 // after a SegmentAborted with the given reason (empty: [usetool.AbortUnclosed]). Then the next message of
 // the choice may be fed; its offsets continue. Calling Finish again adds nothing.

@@ -105,24 +105,18 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// skip is the fast path for nearly all pieces. If nothing is held and no opener can begin in the
-// piece, skip passes over the piece as plain text. It reports whether it did.
+// skip is the fast path for nearly all pieces. If nothing is held, and the piece has not even the first byte of
+// the layer's only form of opener and ends with a whole character, skip passes over the piece as plain text. It
+// reports whether it did.
 func (l *layer) skip(text string) bool {
-	if len(l.held) > 0 || !l.isPlain(text) {
+	if len(l.held) > 0 || len(l.forms) != 1 || text == "" || strings.IndexByte(text, l.forms[0].prefix[0]) >= 0 ||
+		text[len(text)-1] >= utf8.RuneSelf && wirejson.PartialRune(wirejson.View(text)) > 0 {
 		return false
 	}
 	l.examined += int64(len(text))
 	l.offset += int64(len(text))
 	l.moveFence(wirejson.View(text))
 	return true
-}
-
-// isPlain reports whether a text has not even the first byte of an opener, and ends with a whole
-// character, as nearly all pieces do. It always returns false if the layer has several forms.
-func (l *layer) isPlain(text string) bool {
-	return len(l.forms) == 1 && len(text) > 0 &&
-		(text[len(text)-1] < utf8.RuneSelf || wirejson.PartialRune(wirejson.View(text)) == 0) &&
-		strings.IndexByte(text, l.forms[0].prefix[0]) < 0
 }
 
 // finish appends all pending bytes to out, and returns out. An open block becomes text, after a

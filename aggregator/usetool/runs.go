@@ -74,7 +74,7 @@ func (r *Runs) endBlock() {
 func (r *Runs) step(b byte) {
 	copy(r.lastBytes[:], r.lastBytes[1:])
 	r.lastBytes[len(r.lastBytes)-1] = b
-	if r.nameState == nameBegun && !isSpace(b) {
+	if r.nameState == nameBegun && strings.IndexByte(" \t\r\n\f\v", b) < 0 {
 		r.nameBytes++
 	}
 	switch {
@@ -95,5 +95,3 @@ func (r *Runs) step(b byte) {
 func (r *Runs) endsWith(tag string) bool {
 	return string(r.lastBytes[len(r.lastBytes)-len(tag):]) == tag
 }
-
-func isSpace(b byte) bool { return strings.IndexByte(" \t\r\n\f\v", b) >= 0 }

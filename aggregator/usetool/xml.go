@@ -61,11 +61,15 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 		if p.Value == "null" {
 			continue
 		}
-		if !isTagName(p.Name) {
+		if p.Name == "" || p.Name == blockTag || strings.ContainsAny(p.Name, " \t\r\n\f\v<>/&\"'=") { // it cannot be a tag
 			return "", fmt.Errorf("rendering a call of %q: %w", name, ErrParameter)
 		}
 		out.WriteString("<" + p.Name + ">")
-		out.WriteString(escaping.value(p))
+		if text, isString := wirejson.Value(wirejson.View(p.Value)).AsText(); isString {
+			out.WriteString(escaping.text(text, p.Name))
+		} else {
+			out.WriteString(compactJSON(p.Value))
+		}
 		out.WriteString("</" + p.Name + ">\n")
 	}
 	out.WriteString(Closer)
@@ -75,19 +79,6 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 // maxCloserSpaces bounds the spaces that spaceClosers adds to a tag, and so a text's size. A tag that would
 // need more spaces gets so many, and the client still reads it as a closing tag.
 const maxCloserSpaces = 16
-
-// isTagName reports whether a name can be a tag without attributes.
-func isTagName(name string) bool {
-	return name != "" && name != blockTag && !strings.ContainsAny(name, " \t\r\n\f\v<>/&\"'=")
-}
-
-// value writes the value of a parameter.
-func (e Escaping) value(p Param) string {
-	if text, ok := wirejson.Value(wirejson.View(p.Value)).AsText(); ok {
-		return e.text(text, p.Name)
-	}
-	return compactJSON(p.Value)
-}
 
 // text writes a string that stands between an opening and a closing tag with this name.
 func (e Escaping) text(text, name string) string {
