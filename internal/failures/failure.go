@@ -19,19 +19,19 @@ var sentinels = []struct {
 	err error
 	apierror.Class
 }{
-	{turn.ErrIdle, idle},
+	{turn.ErrIdle, apierror.NewClass(apierror.CodeIdleTimeout, http.StatusGatewayTimeout, 0)},
 	{turn.ErrCompacted, apierror.ContextTooLong},
-	{turn.ErrOwnTools, ownTools},
-	{turn.ErrInventedTool, inventedTool},
-	{turn.ErrInterrupted, interrupted},
+	{turn.ErrOwnTools, apierror.NewClass("codex_error", http.StatusBadGateway, apierror.Never)},
+	{turn.ErrInventedTool, apierror.NewClass("unknown_tool_called", http.StatusBadRequest, 0)},
+	{turn.ErrInterrupted, apierror.NewClass("codex_interrupted", http.StatusServiceUnavailable, apierror.Soon)},
 	{turn.ErrNoPictures, noPictures},
-	{turn.ErrNoSummary, noSummary},
-	{turn.ErrShutdown, shuttingDown},
-	{codexrpc.ErrOverloaded, codexOverloaded},
-	{codexrpc.ErrUnresponsive, unresponsive},
+	{turn.ErrNoSummary, apierror.NewClass("no_summary", http.StatusBadRequest, 0)},
+	{turn.ErrShutdown, apierror.NewClass("server_shutting_down", http.StatusServiceUnavailable, apierror.Soon)},
+	{codexrpc.ErrOverloaded, apierror.NewClass(apierror.CodeCodexOverloaded, http.StatusServiceUnavailable, apierror.Soon)},
+	{codexrpc.ErrUnresponsive, apierror.NewClass("codex_unresponsive", http.StatusServiceUnavailable, apierror.Soon)},
 	{codexrpc.ErrClosed, exited},
 	{codexrpc.ErrNotLoggedIn, unauthorized},
-	{codexrpc.ErrTooSlow, tooSlow},
+	{codexrpc.ErrTooSlow, apierror.NewClass("codex_too_slow", http.StatusGatewayTimeout, 0)},
 	{codexrpc.ErrMessageTooLarge, codexError},
 	{codexrpc.ErrTimeout, apierror.TimedOut},
 }

@@ -262,7 +262,7 @@ func TestRetryDelay(t *testing.T) {
 		"try again in 0s":                       time.Second,
 		"try again in 99999999999999999999999h": time.Second,
 	} {
-		if got := retryDelay(text); got != want {
+		if got := newError(apierror.RateLimited, text, time.Time{}).RetryAfter; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -311,7 +311,7 @@ func TestKinds(t *testing.T) {
 		"model":                  {turnErr("badRequest", 400, `{"error":{"code":"model_not_found","message":"no"}}`), "", 0},
 		"length":                 {turnErr("contextWindowExceeded", 0, "too long"), "", 0},
 		"policy":                 {turnErr("cyberPolicy", 0, "no"), "", 0},
-		"prompt":                 {turnErr(codeOther, 0, "Your prompt was flagged."), "", 0},
+		"prompt":                 {turnErr("other", 0, "Your prompt was flagged."), "", 0},
 		"prompt, code":           {turnErr("badRequest", 400, `{"error":{"code":"invalid_prompt","message":"flagged"}}`), "", 0},
 		"500":                    {turnErr("internalServerError", 0, "no"), "transient", 0},
 		"connection":             {codexrpc.ErrClosed, "", 0},

@@ -67,7 +67,7 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	message := turnMessage(e)
 	switch {
 	case c == disconnected && unreachable.MatchString(message):
-		message = unreachablePrefix + message
+		message = "the model's provider cannot be reached: this server has no network, or needs a proxy; " + message
 	case c == disconnected && LacksAccount(e):
 		message = noWorkspacePrefix + message
 	}
@@ -86,7 +86,7 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 // Otherwise, after an exceeded rate limit, a client may try again when the message says.
 func newError(c apierror.Class, message string, resets time.Time) *apierror.Error {
 	if c == apierror.RateLimited {
-		c.RetryAfter = retryDelay(message)
+		c.RetryAfter = cmp.Or(hintedDelay(message), apierror.Soon)
 	}
 	apiErr := c.New(message)
 	if !resets.IsZero() {
@@ -158,7 +158,7 @@ var messageClasses = []struct {
 	{regexp.MustCompile(`^Failed to refresh token`), badGateway}, // a later attempt may succeed
 	{regexp.MustCompile(`^request timed out`), apierror.TimedOut},
 	{regexp.MustCompile(`routing discovery unauthorized|` + leftWorkspace.String()), unauthorized},
-	{regexp.MustCompile(routingDiscovery + `|^Error while reading the server response|^` + disconnectedPrefix), disconnected},
+	{regexp.MustCompile(routingDiscovery + `|^Error while reading the server response|^stream disconnected`), disconnected}, // the last one: Codex does not retry an interrupted answer
 	{unreachable, disconnected},
 	{regexp.MustCompile(`^Account credentials changed`), disconnected}, // another app-server has renewed the same login; the next turn uses the new tokens
 	{regexp.MustCompile(`^Image poisoning$|^\{`), apierror.BadRequest}, // an image that the provider cannot read; the body of a provider's 400
@@ -176,13 +176,11 @@ var (
 
 // LeftWorkspace reports whether the account of Codex's login is not in its workspace any more.
 func LeftWorkspace(e *codexrpc.TurnError) bool {
-	return e.Code == codeOther && leftWorkspace.MatchString(e.Message)
+	return e.Code == "other" && leftWorkspace.MatchString(e.Message)
 }
 
 // LacksAccount reports whether a turn failed because Codex does not know the account of its login.
 func LacksAccount(e *codexrpc.TurnError) bool { return strings.Contains(e.Message, routingDiscovery) }
-
-const codeOther = "other"
 
 // providerClasses maps error codes in a provider's 400 response to classes. An error with another
 // code stays a 400, unless its text says that there is no such model.
@@ -199,14 +197,8 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// The beginnings of messages: if the provider cannot be reached, and if LacksAccount is true.
-const (
-	unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
-	noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
-)
-
-// disconnectedPrefix begins the message about an interrupted answer that Codex does not retry.
-const disconnectedPrefix = "stream disconnected"
+// noWorkspacePrefix begins the message if LacksAccount is true.
+const noWorkspacePrefix = "the provider does not say which account this server has, and the model is not asked before that; "
 
 // providerError is the provider's error body: OpenAI's (Error) or the ChatGPT backend's (Detail).
 type providerError struct {
@@ -307,8 +299,6 @@ func deniesModel(text string) bool {
 
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".
 var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
-
-func retryDelay(text string) time.Duration { return cmp.Or(hintedDelay(text), apierror.Soon) }
 
 func hintedDelay(text string) time.Duration {
 	if hint := retryHint.FindStringSubmatch(text); hint != nil {
