@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
@@ -109,7 +110,7 @@ func checkSums(t *testing.T, windows []WindowUsage) {
 // TestWindowShares: each window's shares are what keys have really used, within what whole percents can tell, and
 // what another program has used while no turns ran is nobody's.
 func TestWindowShares(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(draw.Cases(40, 2_000)) {
 		keys, elsewhere := []string{"ann", "ben", "cid"}, seed%2 == 1
 		p, b := newPlan(seed), New()
 		p.run(keys, elsewhere)
@@ -144,7 +145,7 @@ func TestWindowShares(t *testing.T) {
 // TestWindowOrder: three nodes that see what happens at different times, and store it in any order, have the same
 // windows as one that sees all.
 func TestWindowOrder(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(draw.Cases(20, 500)) {
 		p, whole := newPlan(seed), New()
 		p.run([]string{"ann", "ben"}, true)
 		nodes := []*Book{New(), New(), New()}

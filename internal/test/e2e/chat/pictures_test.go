@@ -66,6 +66,8 @@ func pictureSite(t *testing.T, options string) *e2e.Site {
 func TestPictures(t *testing.T) {
 	s := pictureSite(t, "keepalive 200ms")
 	client := s.Client()
+	pictures := func() int64 { return s.Usage("").Get("pictures").Int() }
+	before := pictures()
 	goesOn := s.Model.On(hangOnResults)
 	made, err := client.Images.Generate(e2e.Context(t), openai.ImageGenerateParams{
 		Prompt: "A cat, \"word\" for\nword", Model: "gpt-image-1", N: openai.Int(3), Background: openai.ImageGenerateParamsBackgroundTransparent,
@@ -73,6 +75,9 @@ func TestPictures(t *testing.T) {
 	must.OK(t, err)
 	s.WaitOpen(0)
 	goesOn()
+	if n := pictures() - before; n != 3 {
+		t.Errorf("%d pictures are counted", n)
+	}
 	size := fmt.Sprintf("%dx%d", planbackend.PictureWidth, planbackend.PictureHeight)
 	used := scriptedmodel.DefaultUsage
 	if len(made.Data) != 3 || string(made.Size) != size || made.Background != "transparent" || made.OutputFormat != "png" || made.Usage.TotalTokens != 3*int64(used.Input+used.Output) {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -22,13 +23,19 @@ import (
 // command say so, and each key sees its own part alone.
 func TestWhoUsedIt(t *testing.T) {
 	e2e.WithLogin(t)
-	ann, ben := "sk-ann", "sk-ben"
+	server := redisserver.Start(t)
+	for name, store := range map[string]string{"files": "memory", "Redis": "redis " + server.URL("1")} {
+		t.Run(name, func(t *testing.T) { testWhoUsedIt(t, store, "sk-ann-"+name, "sk-ben-"+name) })
+	}
+}
+
+func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 	file := e2e.NewKeyFile(t, map[string]string{ann: "user ann", ben: "user ben\nrequests 1 24h"})
 	s := e2e.NewSiteWith(t, codexhome.Options{}, "")
 	meters := planbackend.AllMeters(10 * planbackend.Cost(scriptedmodel.DefaultUsage))
 	meters[0].Use(20)
 	s.Login.SetMeters(meters)
-	admin := s.WithAdmin(s.Caddyfile("api_keys_file " + file.Path))
+	admin := s.WithAdmin(s.Caddyfile("api_keys_file " + file.Path + "\nstore " + store))
 	s.WaitReady()
 	e2e.WaitFor(t, "the plan", func() bool { return s.Usage(ann).Get("rate_limits.0.primary.used_percent").Num == 20 })
 	for _, key := range []string{ann, ann, ben, ben} { // the last one is refused
