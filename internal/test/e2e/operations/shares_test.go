@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -104,5 +106,57 @@ func TestPlanShare(t *testing.T) {
 	ann.Wait()
 	if served == 0 {
 		t.Error("the other user has sent nothing")
+	}
+}
+
+// TestPlanShareOfNodes lets a user use up a share at three nodes at the same time: all of them together serve no
+// more than the share and what runs.
+func TestPlanShareOfNodes(t *testing.T) {
+	e2e.WithLogin(t)
+	const turns, share = 200, 40 // of a window, of the share
+	server := redisserver.Start(t)
+	file := e2e.NewKeyFile(t, map[string]string{"sk-eve": "plan_share 20%", "sk-ann": ""})
+	c := e2e.NewCluster(t, func(int) string { return "api_keys_file " + file.Path + "\nstore redis " + server.URL("1") })
+	meters := planbackend.AllMeters(turns * planbackend.Cost(scriptedmodel.DefaultUsage))
+	meters[0].Primary.Used, meters[0].Secondary.Used = c.Login.Meter(planbackend.PlanMeter).Primary.Used, c.Login.Meter(planbackend.PlanMeter).Secondary.Used
+	c.Login.SetMeters(meters)
+	for range turns / 10 {
+		if status, text := statusOf(c.Site, "sk-ann", nil); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+	}
+	limits := func(node int) gjson.Result {
+		return c.Through(node).Usage("sk-eve").Get(`keys.0.limits.#(unit=="plan_share")#`)
+	}
+	for node := range c.Nodes {
+		e2e.WaitFor(t, "what the windows hold", func() bool { return len(limits(node).Array()) == 2 })
+	}
+	var nodes sync.WaitGroup
+	var served atomic.Int64
+	for node := range c.Nodes {
+		nodes.Go(func() {
+			for served.Load() < turns/2 {
+				status, text := statusOf(c.Through(node), "sk-eve", nil)
+				if status != http.StatusOK {
+					if status != http.StatusTooManyRequests || !strings.Contains(text, "of the plan's window") {
+						t.Error(status, text)
+					}
+					return
+				}
+				served.Add(1)
+			}
+		})
+	}
+	nodes.Wait()
+	n := served.Load()
+	if n < share-4 || n > share+6 {
+		t.Errorf("%d turns were served, the share is %d", n, share)
+	}
+	for node := range c.Nodes {
+		for _, l := range limits(node).Array() {
+			if used := float64(n) * 100 / turns; math.Abs(l.Get("used").Float()-used) > 2 {
+				t.Errorf("node %d says of %v %%: %s", node, used, l.Raw)
+			}
+		}
 	}
 }
