@@ -92,7 +92,7 @@ func (c *choice) Wake() error {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
 	if c.run.err == nil {
-		c.run.err = c.run.responder.wake()
+		c.run.err = c.run.responder.wake(c.index)
 	}
 	return c.run.err
 }

@@ -236,14 +236,15 @@ const reserveHeader = "X-Codex-Luna-Reserve"
 
 // setLimitHeaders sets the headers about rate limits from the limits of the request's key. The limits of the
 // ChatGPT plan are percentages. A client would take them for a number of requests in the usual headers, so they
-// are in the headers with which the plan's own back end tells them: those of the meter of the request's model.
-func (g *Gateway) setLimitHeaders(run *runningRequest) {
-	header := run.ex.w.Header()
-	run.req.setKeyLimitHeaders(run.ex.w)
-	if run.place().Reserve {
+// are in the headers with which the plan's own back end tells them: those of the meter of the choice's turn. It is
+// called once, when the answer begins: before, the turn may be started again, with another login or the reserve.
+func (ex *exchange) setLimitHeaders(c *choice) {
+	header := ex.w.Header()
+	c.run.req.setKeyLimitHeaders(ex.w)
+	if c.turn.Place().Reserve {
 		header.Set(reserveHeader, "true")
 	}
-	_, meter := run.choices[0].turn.Meter()
+	_, meter := c.turn.Meter()
 	if meter == nil {
 		return
 	}

@@ -14,13 +14,14 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *r
 	ex, req := run.ex, run.req
 	req.statusEntry.Enter(status.Running)
 	ex.setHeaders(req)
-	g.setLimitHeaders(run)
 	defer responder.close()
 	run.responder = responder
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
-	g.setLimitHeaders(run) // again, with the use after the turns; in vain if the answer has begun
+	if !responder.opened {
+		ex.setLimitHeaders(run.choices[0])
+	}
 	if responder.budgetSpent {
 		ex.w.Header().Set(budgetHeader, "spent")
 	}

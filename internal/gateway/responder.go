@@ -125,7 +125,7 @@ func (s *responder) write(choice int, outputs []turn.Output) error {
 		if err := s.claim.add(&outputs[i]); err != nil {
 			return err
 		}
-		if err := s.open(); err != nil {
+		if err := s.open(choice); err != nil {
 			return err
 		}
 		if err := s.answer.Write(choice, outputs[i]); err != nil {
@@ -163,13 +163,17 @@ func (s *responder) writeUnread(choice int, outputs []turn.Output) {
 	}
 }
 
-// open writes the events before the first output, once. An answer in one body has no such events.
-func (s *responder) open() error {
+// open writes the events before the first output, once, and sets the headers about limits, since a choice is
+// about to write or to wait. An answer in one body has no such events.
+func (s *responder) open(choice int) error {
 	s.ex.keepRequest()
 	if s.opened || s.events == nil {
 		return nil
 	}
 	s.opened = true
+	if all := s.ex.prealloc.running.choices; len(all) > choice { // a request without a turn has none
+		s.ex.setLimitHeaders(all[choice])
+	}
 	return s.answer.Open()
 }
 
@@ -235,7 +239,7 @@ func (s *responder) nextWake() time.Duration {
 }
 
 // wake writes the header when the header is due. After the header, wake writes keepalives.
-func (s *responder) wake() error {
+func (s *responder) wake(choice int) error {
 	switch {
 	case s.events == nil:
 		return nil
@@ -245,7 +249,7 @@ func (s *responder) wake() error {
 	case time.Now().Before(s.headerDue):
 		return nil
 	}
-	if err := s.open(); err != nil {
+	if err := s.open(choice); err != nil {
 		return err
 	}
 	return s.events.Flush()
@@ -286,7 +290,7 @@ func (s *responder) finish(err error) requestOutcome {
 }
 
 func (s *responder) fail(apiErr *apierror.Error) error {
-	if err := s.open(); err != nil {
+	if err := s.open(0); err != nil {
 		return err
 	}
 	if err := s.answer.Fail(apiErr); err != nil {

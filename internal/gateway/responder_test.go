@@ -95,7 +95,7 @@ func TestFailureAfterOutput(t *testing.T) {
 		"an output": func(s *responder) error { return s.write(0, []turn.Output{textOutput}) },
 		"awakened": func(s *responder) error {
 			time.Sleep(headerDelay)
-			return s.wake()
+			return s.wake(0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,18 +120,18 @@ func TestHeaderAndKeepalives(t *testing.T) {
 		if got := s.nextWake(); got != headerDelay {
 			t.Errorf("the header is due in %s", got)
 		}
-		if err := s.wake(); err != nil || w.Flushed {
+		if err := s.wake(0); err != nil || w.Flushed {
 			t.Errorf("the header went out early: %v", err)
 		}
 		time.Sleep(s.nextWake())
-		if err := s.wake(); err != nil || !w.Flushed || w.Code != 200 {
+		if err := s.wake(0); err != nil || !w.Flushed || w.Code != 200 {
 			t.Errorf("the header is late: %v", err)
 		}
 		if got := w.Header().Get("Content-Type"); got != "text/event-stream" {
 			t.Errorf("content type %q", got)
 		}
 		time.Sleep(s.nextWake())
-		if err := s.wake(); err != nil || w.Body.String() != ": keepalive\n\n" {
+		if err := s.wake(0); err != nil || w.Body.String() != ": keepalive\n\n" {
 			t.Errorf("%v, body %q", err, w.Body)
 		}
 	})
@@ -143,7 +143,7 @@ func TestHeaderWaitsAnew(t *testing.T) {
 		s, w := newTestResponder(t)
 		for range 3 {
 			time.Sleep(headerDelay - time.Millisecond)
-			if err := s.wake(); err != nil || w.Flushed {
+			if err := s.wake(0); err != nil || w.Flushed {
 				t.Errorf("the header went out early: %v", err)
 			}
 			s.restart()
