@@ -109,9 +109,7 @@ func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
 	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")
 	}
-	if m.Empty() {
-		m.Text = prompt.NoText
-	}
+	m.Fill()
 	return f
 }
 

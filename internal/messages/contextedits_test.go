@@ -39,7 +39,9 @@ func left(r *Request) string {
 		case m.Role == prompt.RoleTool && string(m.Text) == string(clearedResult):
 			all = append(all, "-")
 		case m.Role == prompt.RoleTool || m.Role == prompt.RoleUser && m.Text != nil:
-			all = append(all, m.Text.Text())
+			for p := range m.Parts() {
+				all = append(all, p.Text.Text())
+			}
 		}
 	}
 	return strings.Join(all, " ")

@@ -161,12 +161,7 @@ func (h *history) readResult(b *rawBlock) *field.Error {
 	if b.content.Given() {
 		f = h.eachBlock(b.content, func(_ int, b *rawBlock) *field.Error { return h.readBlock(&m, b) }).In("content")
 	}
-	switch {
-	case len(m.Content) == 0:
-		m.Text = prompt.NoText
-	case len(m.Content) == 1 && m.Content[0].Text != nil: // one text is the same as a string
-		m.Text, m.Content = m.Content[0].Text, nil
-	}
+	m.Fill()
 	return cmp.Or(f, h.add(m))
 }
 
@@ -189,10 +184,11 @@ func (h *history) checkResults() *field.Error {
 func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 	switch b.kind {
 	case "", "text":
-		if f := field.Expect(wirejson.KindString, b.text).In("text"); f != nil {
+		f := field.Expect(wirejson.KindString, b.text).In("text")
+		if f != nil || len(bytes.TrimSpace(b.text.Bytes())) == 0 { // white space alone is skipped, as clients do, too
 			return f
 		}
-		return h.addAssistantText(b.text, len(b.value))
+		return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: b.text, Size: len(b.value)})
 	case "tool_use":
 		return h.readCall(i, b)
 	case "thinking":
@@ -221,14 +217,6 @@ func (h *history) readSummary(b *rawBlock) *field.Error {
 		m = prompt.Message{Role: prompt.RoleSealed, Text: text, Item: sealed, Size: len(b.value)}
 	}
 	return h.add(m)
-}
-
-// addAssistantText adds a text of the model. White space alone is skipped, as clients do, too.
-func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
-	if len(bytes.TrimSpace(text.Bytes())) == 0 {
-		return nil
-	}
-	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
 }
 
 // readCall reads a call of the model. A call of a deferred tool becomes a call of the function for deferred

@@ -110,8 +110,8 @@ func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *fiel
 		}
 	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // an answer that broke off is left out
 	default:
-		if message.Empty() && role != prompt.RoleAssistant {
-			message.Text = prompt.NoText
+		if role != prompt.RoleAssistant {
+			message.Fill()
 		}
 		r.Messages = append(r.Messages, message)
 	}
@@ -194,12 +194,7 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	if f := addParts(&message, m.content, m.images); f != nil {
 		return f
 	}
-	switch {
-	case message.Empty():
-		message.Text = prompt.NoText
-	case len(message.Content) == 1 && message.Content[0].Text != nil: // one text is the same as a string
-		message.Text, message.Content = message.Content[0].Text, nil
-	}
+	message.Fill()
 	h.request.Messages = append(h.request.Messages, message)
 	return h.request.Count(&message)
 }

@@ -134,3 +134,10 @@ type Call struct {
 
 // Empty reports whether a message has no content.
 func (m *Message) Empty() bool { return m.Text == nil && m.Content == nil }
+
+// Fill gives a message without content the content [NoText].
+func (m *Message) Fill() {
+	if m.Empty() {
+		m.Text = NoText
+	}
+}

@@ -49,9 +49,7 @@ func quoted(v wirejson.Value) wirejson.Value { return wirejson.AppendString(nil,
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnsweredCallID(fields), i.message.ReadContent(fields.output, readItemPart).In("output"))
-	if i.message.Empty() {
-		i.message.Text = prompt.NoText
-	}
+	i.message.Fill()
 	return f
 }
 
