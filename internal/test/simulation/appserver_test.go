@@ -48,7 +48,7 @@ func (l *life) sound() bool {
 
 // appServer is an instance. It ends with its process, its input, or by plan.
 type appServer struct {
-	number                int
+	number, server        int // server is its place in the pool
 	run                   *run
 	life                  life
 	stdin, stdout, stderr *pipe
@@ -72,8 +72,9 @@ type call struct{ method, thread string }
 var errKilled = errors.New("killed")
 
 // start starts the next instance.
-func (r *run) start() (*appserver.Program, error) {
+func (r *run) start(server int) (*appserver.Program, error) {
 	s := r.nextInstance()
+	s.server = server
 	r.trace.add("app-server %d starts%s", s.number, &s.life)
 	if s.life.Unstartable {
 		return nil, errors.New("the plan has no start here")
@@ -181,6 +182,9 @@ func (s *appServer) dead() bool {
 func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step {
 	if strings.Contains(asked.Params, leaverText) {
 		return s.decode(asked)
+	}
+	if s.spent(asked) {
+		return refuseSpent(asked)
 	}
 	return s.run.perform(s.number, asked)
 }

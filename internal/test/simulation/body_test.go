@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -62,7 +63,7 @@ func (r *sending) body(previous string) []byte {
 }
 
 func (r *sending) goodBody(previous string) []byte {
-	body := map[string]any{"model": "m", "stream": r.Stream}
+	body := map[string]any{"model": cmp.Or(r.Model, plainModel), "stream": r.Stream}
 	var tools []any
 	for _, name := range toolNames {
 		schema := map[string]any{"type": "object"}

@@ -51,6 +51,9 @@ func (r *run) explained(a *answer) (codes []string) {
 	if busy {
 		codes = append(codes, "codex_overloaded", "codex_not_ready")
 	}
+	if p.mayBeSpent(q.Model) {
+		codes = append(codes, "insufficient_quota", "rate_limit_exceeded")
+	}
 	switch q.API {
 	case apiclient.Responses:
 		if len(codes) > 0 {
@@ -78,7 +81,7 @@ var endCodes = map[end][]string{
 var errorTypes = map[string]string{
 	"": "invalid_request_error", "invalid_json": "invalid_request_error", "invalid_type": "invalid_request_error", "invalid_value": "invalid_request_error",
 	"missing_required_parameter": "invalid_request_error", "context_length_exceeded": "invalid_request_error", "no_summary": "invalid_request_error", "invalid_prompt": "invalid_request_error", "request_too_large": "request_too_large",
-	"codex_queue_full": "rate_limit_error", "codex_overloaded": "overloaded_error",
+	"codex_queue_full": "rate_limit_error", "insufficient_quota": "rate_limit_error", "codex_overloaded": "overloaded_error",
 	"request_timeout": "timeout_error", "codex_timeout": "timeout_error", "codex_idle_timeout": "timeout_error",
 }
 

@@ -19,6 +19,9 @@
 // text comes from; sometimes it calls a tool instead, writes nothing, or breaks off. Clients drop what comes
 // before a summary or keep it, and send summaries that they have changed or got from other users.
 //
+// In some plans logins refuse a model for a while, since a meter of theirs is spent. Other models, and the other
+// login, go on.
+//
 // In some plans a user takes all of one thing that can be held: bodies, answers that are not
 // read, the memory of app-servers by clients that leave, events that are not followed, background responses with large instructions, or the
 // store. What another user needs beside that must be served at once.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -25,6 +26,7 @@ type fleet struct {
 type process struct {
 	*appserver.Process
 	refs, turns   int
+	login         *loginstate.Login // nil: no login is followed
 	conversations *conversation.Threads
 }
 
@@ -35,8 +37,12 @@ func (f *fleet) acquire(key string) *process {
 	p := f.processes[key]
 	if p == nil {
 		p = &process{Process: appserver.New(appserver.Config{
-			Start: f.run.start, Client: codexrpc.ClientInfo{Name: "simulation"}, Models: []appserver.Model{{Slug: longModel, Window: f.run.plan.Config.Window}},
+			Start: func() (*appserver.Program, error) { return f.run.start(serverOf(key)) }, Client: codexrpc.ClientInfo{Name: "simulation"}, Models: []appserver.Model{{Slug: longModel, Window: f.run.plan.Config.Window}},
 		}, f.run.logger)}
+		if f.run.plan.Meters != nil {
+			p.login = new(loginstate.Login)
+			p.login.Learn(meteredLimits())
+		}
 		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
@@ -125,9 +131,9 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Resume implements conversation.Lease.
-func (l *lease) Resume(_ string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
+func (l *lease) Resume(model string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
 	for i, m := range l.members {
-		if claim(m.conversations) {
+		if alone := len(l.members) == 1; (alone || m.rests(model) == nil) && claim(m.conversations) {
 			resumed, done := l.use(i)
 			return resumed, done, true
 		}
@@ -141,9 +147,17 @@ func (p *pool) Len() int { return len(p.members) }
 // Logins implements conversation.Lease. Each process has its own.
 func (p *pool) Logins() int { return len(p.members) }
 
-// member returns what a turn needs of a process. No login is followed.
+// member returns what a turn needs of a process.
 func (p *process) member() conversation.Member {
-	return conversation.Member{Process: p.Process, Login: new(loginstate.Login), Threads: p.conversations}
+	return conversation.Member{Process: p.Process, Login: cmp.Or(p.login, new(loginstate.Login)), Threads: p.conversations}
+}
+
+// rests returns why no turn with a model is to use the process's login; nil: one may.
+func (p *process) rests(model string) error {
+	if p.login == nil {
+		return nil
+	}
+	return p.login.Rests(model)
 }
 
 // Members implements conversation.Lease.
@@ -155,20 +169,24 @@ func (p *pool) Members() (all []conversation.Member) {
 }
 
 // Pick implements conversation.Lease. It picks the process with the fewest turns of those
-// that are ready, or else starting.
-func (p *pool) Pick(_ string, avoid ...*appserver.Process) (conversation.Member, func()) {
+// that are ready, or else starting. Those whose login rests for the model come last.
+func (p *pool) Pick(model string, avoid ...*appserver.Process) (conversation.Member, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
 	best, worst := -1, 0
 	for i := range p.members {
 		at := (p.next + i) % len(p.members)
-		if unfit := p.members[at].unfit(f, avoid); best < 0 || unfit < worst {
+		if unfit := p.members[at].unfit(f, model, avoid); best < 0 || unfit < worst {
 			best, worst = at, unfit
 		}
 	}
 	p.next = best + 1
-	return p.use(best)
+	picked, done := p.use(best)
+	if len(p.members) > 1 {
+		picked.Rests = p.members[best].rests(model)
+	}
+	return picked, done
 }
 
 // Peek implements conversation.Lease.
@@ -193,13 +211,15 @@ func (p *pool) use(at int) (conversation.Member, func()) {
 }
 
 // unfit returns how unsuitable a process is for another turn.
-func (p *process) unfit(f *fleet, avoid []*appserver.Process) int {
+func (p *process) unfit(f *fleet, model string, avoid []*appserver.Process) int {
 	f.mu.Lock()
 	turns := p.turns
 	f.mu.Unlock()
 	switch state := p.Status().State; {
 	case slices.Contains(avoid, p.Process):
 		return 4000
+	case p.rests(model) != nil:
+		return 2500
 	case state == appserver.StateReady:
 		return turns
 	case state == appserver.StateStarting:

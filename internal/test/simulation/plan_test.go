@@ -24,6 +24,7 @@ type plan struct {
 	Events  []event
 	Hogs    []hog
 	Longs   []longTalk
+	Meters  []spentMeter
 	Linger  time.Duration // how long an interrupted turn goes on
 }
 
@@ -64,6 +65,7 @@ type request struct {
 	Token    string
 	After    time.Duration // pause before it
 	API      apiclient.API
+	Model    string // empty for one without a meter of its own
 	Stream   bool
 	Usage    bool // include_usage in a stream of chat completions
 	Thinking bool // thinking in messages
@@ -94,6 +96,9 @@ func (p *plan) String() string {
 	}
 	for _, e := range p.Events {
 		fmt.Fprintf(&b, "  %s: %s\n", e.At, e.What)
+	}
+	for _, m := range p.Meters {
+		fmt.Fprintf(&b, "  spent: %+v\n", m)
 	}
 	for _, h := range p.Hogs {
 		fmt.Fprintf(&b, "  hog %+v\n", h)
@@ -162,6 +167,7 @@ func newPlan(seed uint64) *plan {
 	p.addHogs()
 	p.addLeavers()
 	p.addLongTalks()
+	p.addMeters()
 	return p
 }
 

@@ -57,7 +57,7 @@ func loadRecordings(t *testing.T) *fakecodex.Transcripts {
 // threads, resume their turns, lose their threads for each reason, and are shortened in each way.
 func TestConversationsGoOn(t *testing.T) {
 	recordings := loadRecordings(t)
-	missing := []string{"continued", "resumed", "evicted", "expired", "process_ended"}
+	missing := []string{"continued", "resumed", "evicted", "expired", "process_ended", "served though a meter is spent", "refused with a spent meter"}
 	missing = append(missing, ways...)
 	const first, most = 42, 300 // all of it is soon seen from this seed on
 	for seed := uint64(first); len(missing) > 0; seed++ {
