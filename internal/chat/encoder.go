@@ -65,7 +65,9 @@ func NewEncoder(meta Meta) *Encoder { return &Encoder{meta: meta} }
 func (e *Encoder) Begin(emit api.Emit) {
 	e.Events.Begin(emit)
 	if e.meta.Place != nil {
-		e.meta.Fingerprint = fingerprint(e.meta.Place())
+		model, version := e.meta.Place()
+		hash := sha256.Sum256([]byte(model + "\x00" + version))
+		e.meta.Fingerprint = "fp_" + hex.EncodeToString(hash[:5]) // looks like OpenAI's
 	}
 	e.unfinished = max(1, e.meta.Choices)
 	if e.choices = e.oneChoice[:]; e.unfinished > 1 {
@@ -87,12 +89,6 @@ func (e *Encoder) Begin(emit api.Emit) {
 		head := append(e.appendChunkStart(memory), `,"choices":[{"index":`...)
 		e.choices[i].chunkStart = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
 	}
-}
-
-// fingerprint looks like OpenAI's system_fingerprint. It is made from Codex's model and release.
-func fingerprint(model, version string) string {
-	hash := sha256.Sum256([]byte(model + "\x00" + version))
-	return "fp_" + hex.EncodeToString(hash[:5])
 }
 
 // appendChunkStart appends the beginning that all chunks share: the members before the member choices.
@@ -187,7 +183,10 @@ func (e *Encoder) sendPiece(index int, opening string, out *turn.Output) {
 
 // finishChoice ends a choice. When all choices have ended, it also ends the answer.
 func (e *Encoder) finishChoice(index int, out *turn.Output) {
-	c, reason := &e.choices[index], e.meta.finishReason(out.End.Finish)
+	c, reason := &e.choices[index], out.End.Finish
+	if e.meta.LegacyFunctions && reason == turn.FinishToolCalls {
+		reason = "function_call"
+	}
 	if c.finished = true; c.content != nil {
 		c.content.finish = reason
 	} else {

@@ -5,12 +5,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// modelList is the JSON of a list of models (ListModelsResponse).
-type modelList struct {
-	Object string  `json:"object"`
-	Data   []model `json:"data"`
-}
-
 // model is the JSON of one model (Model), with two members that OpenAI does not have. Clients look for the
 // context window under one of these names: that of OpenRouter, or that of vLLM.
 type model struct {
@@ -26,12 +20,12 @@ func newModel(m *api.Model) model {
 	return model{m.Name, "model", m.Modified.Unix(), "codex", m.Window, m.Window}
 }
 
-// Models returns the body of GET /v1/models.
+// Models returns the body of GET /v1/models (ListModelsResponse).
 func Models(models api.Models) []byte {
-	all := modelList{Object: "list", Data: []model{}}
+	all := []model{}
 	for _, name := range models.Names() {
 		m, _ := models.Find(name)
-		all.Data = append(all.Data, newModel(&m))
+		all = append(all, newModel(&m))
 	}
-	return wirejson.Append(nil, all)
+	return append(wirejson.Append([]byte(`{"object":"list","data":`), all), '}')
 }

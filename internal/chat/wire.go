@@ -21,16 +21,6 @@ type Meta struct {
 	Forms map[string]ToolForm
 }
 
-const finishFunctionCall turn.FinishReason = "function_call"
-
-// finishReason returns the finish_reason. With m.LegacyFunctions, tool_calls becomes function_call.
-func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
-	if m.LegacyFunctions && reason == turn.FinishToolCalls {
-		return finishFunctionCall
-	}
-	return reason
-}
-
 // completion is the body of an answer that is not streamed (CreateChatCompletionResponse).
 type completion struct {
 	ID      string `json:"id"`

@@ -27,7 +27,7 @@ var API = api.API{
 		// Claude Code calls this route first, to see whether the server answers.
 		{Path: "/api/hello", Methods: api.Get, Public: true, Uncounted: true, Static: new("")},
 	},
-	IsClient: IsClient,
+	IsClient: func(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" },
 	Models:   Models,
 	Model: func(m api.Models, id string) ([]byte, bool) {
 		found, ok := m.Find(id)

@@ -178,17 +178,13 @@ func (e *Encoder) addCall(out *turn.Output) {
 		}
 	}
 	e.beginBlock(block{Type: typeToolUse, ID: out.ID, Name: name, Input: emptyInput})
-	if input := wrapUnparsed(arguments); !isEmptyObject(input) {
+	if input := wrapUnparsed(arguments); len(input) > 64 || strings.Join(strings.Fields(input), "") != "{}" {
 		e.addInput(input)
 	}
 	e.endBlock()
 }
 
 var emptyInput = []byte("{}")
-
-func isEmptyObject(input string) bool {
-	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
-}
 
 // addSearch makes the block of a web search. out.Text is the action of the search.
 func (e *Encoder) addSearch(out *turn.Output) {

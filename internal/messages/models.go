@@ -13,9 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// IsClient reports whether a request has the header with the version of Anthropic's API.
-func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
-
 // modelInfo is Anthropic's ModelInfo. MaxTokens, the most tokens of an answer, is always null, since Codex does
 // not know it. With the window in its place, clients would reserve all of it for the answer.
 type modelInfo struct {

@@ -181,9 +181,6 @@ func (r *Request) WithoutSearch() *apierror.Error {
 	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()
 }
 
-// claudePrefix is the beginning of the names of Anthropic's models.
-const claudePrefix = "claude"
-
 // Plan returns the plan of the turn, see [prompt.Conversation.Plan].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if r.Thinking != ThinkingShown {
@@ -193,4 +190,4 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 }
 
 // IsClaude reports whether a name belongs to one of Anthropic's models.
-func IsClaude(model string) bool { return strings.HasPrefix(model, claudePrefix) }
+func IsClaude(model string) bool { return strings.HasPrefix(model, "claude") }

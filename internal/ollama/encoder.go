@@ -50,7 +50,7 @@ func (e *Encoder) Write(_ int, out turn.Output) error {
 	if apiErr != nil {
 		return apiErr
 	}
-	if p.isEmpty() {
+	if p.content == "" && p.thinking == "" && p.calls == nil {
 		return nil
 	}
 	if e.firstPiece.IsZero() {
@@ -73,7 +73,7 @@ func (e *Encoder) Form() api.Form {
 }
 
 // Fail implements [api.Encoder].
-func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", appendError(nil, apiErr)) }
+func (e *Encoder) Fail(apiErr *apierror.Error) error { return e.Last("", errorJSON(apiErr)) }
 
 // JSON implements [api.Encoder].
 func (e *Encoder) JSON() []byte {

@@ -63,14 +63,12 @@ func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 	case out.Kind == turn.OutputCall && !m.CallsInText:
 		arguments, ok := argumentsObject(out.Text)
 		if !ok {
-			return p, unreadableArguments(out.Name)
+			return p, unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object, or are nested too deeply. Please try again.", out.Name)
 		}
 		p.calls = []call{{out.ID, function{out.Call, out.Name, arguments}}}
 	}
 	return p, nil
 }
-
-func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
 // aroundArguments is how many arrays and objects of a request are around the arguments of a call: the
 // request, its messages, the message, its tool_calls, the call, and its function.

@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -81,20 +79,6 @@ func (r *Request) userMessages() (items []json.RawMessage) {
 		}
 	}
 	return items
-}
-
-// openCallItems returns the calls that wait for an output, as items with ids.
-func (r *Request) openCallItems() (items []json.RawMessage) {
-	for i, call := range r.openCalls {
-		items = append(items, call.storedJSON(cmp.Or(call.id, responseid.Item(itemTypes[call.kind].idPrefix, r.Suffix, "c"+strconv.Itoa(i)))))
-	}
-	return items
-}
-
-// addSummary adds the item with a summary of the conversation.
-func (s *Encoder) addSummary(out *turn.Output) {
-	s.beginItem(typeCompaction, &outputItem{encryptedContent: strings.Clone(out.Name)})
-	s.endItem(statusCompleted)
 }
 
 // LastSummary returns the newest summary in stored items that this server has sealed, and its index, or -1.

@@ -112,7 +112,8 @@ func (s *Encoder) Write(_ int, out turn.Output) error {
 		s.annotate(&out)
 	case turn.OutputSummary:
 		if out.Name != "" { // otherwise the model wrote none, and the answer follows without
-			s.addSummary(&out)
+			s.beginItem(typeCompaction, &outputItem{encryptedContent: strings.Clone(out.Name)})
+			s.endItem(statusCompleted)
 		}
 	case turn.OutputFinish:
 		s.finish(&out)

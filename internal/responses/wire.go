@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
@@ -175,7 +176,7 @@ type Meta struct {
 	settingsJSON []byte            // the members that never change, as an object
 	summary      bool              // the response is a summary of the conversation
 	userMessages []json.RawMessage // of the conversation; only for POST /v1/responses/compact, like openCalls
-	openCalls    []json.RawMessage // the calls without an output
+	openCalls    []json.RawMessage // the calls without an output, as items with ids
 }
 
 // Meta returns the Meta of the response. The caller sets all exported fields except ID. suffix is a part of
@@ -183,7 +184,11 @@ type Meta struct {
 func (r *Request) Meta(suffix string) Meta {
 	m := Meta{ID: responseid.Prefix + suffix, request: r, settingsJSON: r.settingsJSON(), summary: r.Shortening.Summary}
 	if r.compact {
-		m.userMessages, m.openCalls = r.userMessages(), r.openCallItems()
+		m.userMessages = r.userMessages()
+		for i, call := range r.openCalls {
+			id := cmp.Or(call.id, responseid.Item(itemTypes[call.kind].idPrefix, r.Suffix, "c"+strconv.Itoa(i)))
+			m.openCalls = append(m.openCalls, call.storedJSON(id))
+		}
 	}
 	return m
 }
