@@ -1,10 +1,11 @@
 package images
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/binary"
+	"fmt"
+	"image/png"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
@@ -131,20 +132,8 @@ func appendProperties(dst []byte, p *turn.Output) []byte {
 		background = "transparent"
 	}
 	dst = append(append(append(dst, `,"background":"`...), background...), `","output_format":"png"`...)
-	if width, height := pngSize(p.Text); width > 0 {
-		dst = strconv.AppendUint(append(dst, `,"size":"`...), uint64(width), 10)
-		dst = append(strconv.AppendUint(append(dst, 'x'), uint64(height), 10), '"')
+	if c, err := png.DecodeConfig(base64.NewDecoder(base64.StdEncoding, strings.NewReader(p.Text))); err == nil {
+		dst = fmt.Appendf(dst, `,"size":"%dx%d"`, c.Width, c.Height)
 	}
 	return dst
-}
-
-// pngSize reads the width and height of a PNG, in base64, from its first bytes. For other data, they are 0.
-func pngSize(data string) (width, height uint32) {
-	const header = 24
-	var head [header]byte
-	n, _ := base64.StdEncoding.Decode(head[:], []byte(data[:min(len(data), header/3*4)]))
-	if n < header || !bytes.Equal(head[12:16], []byte("IHDR")) {
-		return 0, 0
-	}
-	return binary.BigEndian.Uint32(head[16:]), binary.BigEndian.Uint32(head[20:])
 }

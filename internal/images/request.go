@@ -95,13 +95,13 @@ var readers = field.Readers[*Request]{
 	"prompt":          (*Request).readPrompt,
 	"model":           (*Request).readModel,
 	"n":               func(r *Request, v wirejson.Value) *field.Error { return r.ReadChoices(v, maxPictures) },
-	"response_format": readResponseFormat,
+	"response_format": only("this server keeps no pictures, so there is no URL of one", "b64_json", "url"),
 	"stream":          (*Request).ReadStream,
 	"images":          (*Request).readImages,
 	"mask":            field.Refused[*Request](noMask),
 	"size":            (*Request).readSize,
 	"background":      (*Request).readBackground,
-	"output_format":   readFormat,
+	"output_format":   only("Codex makes no other pictures", "png", "jpeg", "webp"),
 
 	"quality":            unusedField("quality", `"auto"`, wirejson.KindString),
 	"moderation":         unusedField("moderation", `"auto"`, wirejson.KindString),
@@ -135,13 +135,16 @@ func (r *Request) readPrompt(v wirejson.Value) *field.Error {
 	return nil
 }
 
-func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
-	var format string
-	f := field.OneOf(&format, []string{"b64_json", "url"}, v)
-	if format == "url" {
-		return field.Unsupported("must be b64_json: this server keeps no pictures, so there is no URL of one")
+// only returns the reader of an optional field that may have only the first of OpenAI's values. why is for the error.
+func only(why string, values ...string) func(*Request, wirejson.Value) *field.Error {
+	return func(_ *Request, v wirejson.Value) *field.Error {
+		var given string
+		f := field.OneOf(&given, values, v)
+		if f == nil && given != "" && given != values[0] {
+			f = field.Unsupported("must be %s: %s", values[0], why)
+		}
+		return f
 	}
-	return f
 }
 
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. The effort is low, since the model only

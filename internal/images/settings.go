@@ -36,15 +36,6 @@ func (r *Request) readBackground(v wirejson.Value) *field.Error {
 	return f
 }
 
-func readFormat(_ *Request, v wirejson.Value) *field.Error {
-	var format string
-	f := field.OneOf(&format, []string{"png", "jpeg", "webp"}, v)
-	if f == nil && format != "" && format != "png" {
-		return field.Unsupported("must be png: Codex makes no other pictures")
-	}
-	return f
-}
-
 // sizeInWords returns the size as a sentence of the prompt: Codex's tool has no argument for it.
 func (r *Request) sizeInWords() string {
 	if r.size == "" {

@@ -93,9 +93,6 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory
 		if err != nil {
 			return nil, err
 		}
-		if found == nil {
-			return nil, apierror.ConversationItemNotFound(id, item)
-		}
 		return copyPart(found, claimMemory)
 	})
 }
@@ -104,13 +101,10 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory
 // DELETE /v1/conversations/{id}/items/{item}.
 func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
 	return o.withConversation(r, id, func(ctx context.Context) ([]byte, error) {
-		found, number, release, err := o.Store.FindItem(ctx, o.User(r), id, item)
+		_, number, release, err := o.Store.FindItem(ctx, o.User(r), id, item)
 		release()
 		if err != nil {
 			return nil, err
-		}
-		if found == nil {
-			return nil, apierror.ConversationItemNotFound(id, item)
 		}
 		entry, err := o.Store.GetObject(ctx, o.User(r), id) // before the removal, so that nothing fails after it
 		if err != nil {
@@ -118,7 +112,7 @@ func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierro
 		}
 		defer entry.Release()
 		object := slices.Clone(entry.Response)
-		err = o.Store.RemoveItem(ctx, o.User(r), id, number)
+		err = o.Store.engine.Delete(ctx, o.User(r), id, number)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}

@@ -81,7 +81,7 @@ const maxOutage = time.Minute
 
 // Next implements [Events]. The parameter from must not be smaller than in the previous call.
 func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]Event, <-chan struct{}, error) {
-	changed := s.store.Watch(s.id) // before the read, so that no change is missed
+	changed := s.store.engine.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from, claim)
 		if errors.Is(err, errNoMemory) {

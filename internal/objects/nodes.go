@@ -87,7 +87,7 @@ type eventStorer struct {
 // store without new events, whenever another node may have cancelled the response.
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
-		changed := c.objects.Store.Watch(c.response.ID)
+		changed := c.objects.Store.engine.Watch(c.response.ID)
 		if events, more, _ := c.log.next(c.nextEvent, 1); len(events) == 0 { // limit 1: only to look
 			select {
 			case <-ctx.Done():
@@ -127,8 +127,10 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 		c.nextEvent = 0
 		err = c.objects.Store.Put(ctx, c.response.ID, c.response.runningEntry())
 	}
-	c.objects.logFailure(ctx, c.response.ID, err)
 	if err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			c.objects.Logger.WarnContext(ctx, "the store of responses failed", "response", c.response.ID, "error", err.Error())
+		}
 		pause(ctx, retryPause)
 	}
 }
@@ -142,10 +144,4 @@ func (c *eventStorer) nextEvents() EventPage {
 		return EventPage{First: c.nextEvent}
 	}
 	return EventPage{First: c.nextEvent, Events: logged, Over: len(logged) == 0 && more == nil}
-}
-
-func (o *Objects) logFailure(ctx context.Context, id string, err error) {
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())
-	}
 }

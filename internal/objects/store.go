@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -237,8 +238,8 @@ func (s *Store) AddItems(ctx context.Context, user, id string, items []json.RawM
 	return err
 }
 
-// FindItem returns an item of a conversation, and its number. The item is nil if there is none. The
-// caller calls release, also after an error.
+// FindItem returns an item of a conversation, and its number. If there is none, the error is an
+// [*apierror.Error]. The caller calls release, also after an error.
 func (s *Store) FindItem(ctx context.Context, user, conversation, id string) (item json.RawMessage, number int64, release func(), err error) {
 	if !responseid.ValidConversation(conversation) {
 		return nil, 0, func() {}, store.ErrNotFound
@@ -251,12 +252,10 @@ func (s *Store) FindItem(ctx context.Context, user, conversation, id string) (it
 		}
 		return item == nil
 	})
+	if err == nil && item == nil {
+		err = apierror.ConversationItemNotFound(conversation, id)
+	}
 	return item, number, r.release, err
-}
-
-// RemoveItem removes the item of a conversation with this number.
-func (s *Store) RemoveItem(ctx context.Context, user, conversation string, number int64) error {
-	return s.engine.Delete(ctx, user, conversation, number)
 }
 
 // SetObject replaces the object of a conversation.
@@ -304,9 +303,6 @@ func (s *Store) Cancel(ctx context.Context, user, id string) error {
 	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Events, Cancel: true})
 	return err
 }
-
-// Watch returns a channel that is closed when a response may have changed, see [store.Engine].
-func (s *Store) Watch(id string) <-chan struct{} { return s.engine.Watch(id) }
 
 // Events returns some of the events of a response, without a gap. The parameter from is the number of the
 // first one. If that event has not come yet, Events returns none. The events have at most limit bytes. If

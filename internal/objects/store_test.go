@@ -187,10 +187,10 @@ func TestStore(t *testing.T) {
 		if release(); err != nil || string(found) != string(item) || number != 1 {
 			t.Fatalf("%s is number %d, %v", found, number, err)
 		}
-		if err := errors.Join(s.RemoveItem(ctx, "u", c, number), s.SetObject(ctx, "u", c, json.RawMessage(`{"a":2}`))); err != nil {
+		if err := errors.Join(s.engine.Delete(ctx, "u", c, number), s.SetObject(ctx, "u", c, json.RawMessage(`{"a":2}`))); err != nil {
 			t.Error(err)
 		}
-		if err := s.RemoveItem(ctx, "u", c, number); !errors.Is(err, store.ErrNotFound) {
+		if err := s.engine.Delete(ctx, "u", c, number); !errors.Is(err, store.ErrNotFound) {
 			t.Error("removed twice:", err)
 		}
 		for id, want := range map[string]string{id(1): `["in one"] ["<one>" "own"]`, c: `["in object" 2 {"id":"i"} 2 {"id":"i"} 2] []`} {
