@@ -300,11 +300,9 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 		options.Images = images
 		h.releases = append(h.releases, images.Close)
 	}
-	if h.Spent == spentNext {
-		options.Next = func(_ http.ResponseWriter, r *http.Request, body io.Reader) bool {
-			reqCtx := r.Context().Value(requestContextKey{}).(*requestContext)
-			reqCtx.passedOn, reqCtx.nextErr = reqCtx.passOn(body)
-			return reqCtx.passedOn
+	if h.Spent == "next" {
+		options.Next = func(r *http.Request, body io.Reader) bool {
+			return r.Context().Value(requestContextKey{}).(*requestContext).passOn(body)
 		}
 	}
 	h.gateway = gateway.New(h.pool, options)
@@ -404,8 +402,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 	}
 	reqCtx := new(requestContext)
-	if h.Spent == spentNext {
-		reqCtx.passOn = newPassOn(w, r, next)
+	if h.Spent == "next" {
+		reqCtx.passOn = reqCtx.newPassOn(w, r, next)
 	}
 	setRequestID(w, r, &reqCtx.ids)
 	route.prepare(w, r, reqCtx)
@@ -426,29 +424,23 @@ func serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (
 	return false, nil
 }
 
-const spentNext = "next" // a value of the option spent
-
 // newPassOn returns a function that lets the next handler serve a request as it is now, with another body, and
-// without what was added to the header of the answer meanwhile.
-func newPassOn(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) func(body io.Reader) (served bool, err error) {
+// without what was added to the header of the answer meanwhile. It returns false if no handler has answered.
+func (c *requestContext) newPassOn(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) func(body io.Reader) bool {
 	original, url, header := *r, *r.URL, maps.Clone(w.Header())
 	r.Header = maps.Clone(r.Header)
-	return func(body io.Reader) (served bool, err error) {
+	return func(body io.Reader) bool {
 		own, ownHeader := *r, maps.Clone(w.Header())
 		defer func() { *r = own }() // also if next panics: this handler still reports the request
 		*r = original               // in place, since handlers before this one use r, too
 		r.URL, r.Body = &url, io.NopCloser(body)
-		replaceHeader(w.Header(), header)
-		if served, err = serveNext(w, r, next); !served {
-			replaceHeader(w.Header(), ownHeader)
+		clear(w.Header())
+		maps.Insert(w.Header(), maps.All(header))
+		if c.passedOn, c.nextErr = serveNext(w, r, next); !c.passedOn {
+			maps.Insert(w.Header(), maps.All(ownHeader)) // nobody has added to it
 		}
-		return served, err
+		return c.passedOn
 	}
-}
-
-func replaceHeader(header, by http.Header) {
-	clear(header)
-	maps.Insert(header, maps.All(by))
 }
 
 // Interface guards

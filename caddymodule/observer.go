@@ -62,15 +62,15 @@ func (o observer) TurnsEnded(ctx context.Context, turns []usage.Record) {
 // looked up or allocated only once for the request. Only the request's goroutine uses its fields.
 type requestContext struct {
 	context.Context
-	failure    *apierror.Error                               // nil: the request succeeded
-	encoder    apierror.Encoder                              // of errors; nil: OpenAI's
-	user       string                                        // what userOf returns; empty until identified is true
-	identified bool                                          // userOf was called, so user is valid
-	ids        [2]string                                     // the id of the request, twice: as the values of two headers
-	turns      []usage.Record                                // the turns of the answer; nil until they have ended
-	passOn     func(body io.Reader) (served bool, err error) // see newPassOn; nil without the option spent
-	passedOn   bool                                          // the next handler has served the request
-	nextErr    error                                         // of the next handler, after passOn
+	failure    *apierror.Error           // nil: the request succeeded
+	encoder    apierror.Encoder          // of errors; nil: OpenAI's
+	user       string                    // what userOf returns; empty until identified is true
+	identified bool                      // userOf was called, so user is valid
+	ids        [2]string                 // the id of the request, twice: as the values of two headers
+	turns      []usage.Record            // the turns of the answer; nil until they have ended
+	passOn     func(body io.Reader) bool // see newPassOn; nil without the option spent
+	passedOn   bool                      // the next handler has served the request
+	nextErr    error                     // of the next handler, after passOn
 }
 
 type requestContextKey struct{}

@@ -72,7 +72,7 @@ type Options struct {
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
 	// Next serves a request, with the body as it came, if no login can since the plan of each is spent. If nobody
 	// serves it, Next writes nothing and returns false. If the field is nil, the client gets the error.
-	Next func(w http.ResponseWriter, r *http.Request, body io.Reader) (served bool)
+	Next func(r *http.Request, body io.Reader) (served bool)
 	// Key returns the key of a request, with its limits. A request with a nil key has no limits.
 	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)

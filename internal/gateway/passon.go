@@ -58,7 +58,7 @@ func (g *Gateway) refuseOrPassOn(ex *exchange, apiErr *apierror.Error) requestOu
 // passOn lets Options.Next serve a request. It first releases what the request holds, except the memory of its
 // body until that is read: the answer may take long. If nobody serves the request, its client gets apiErr.
 func (g *Gateway) passOn(ex *exchange, apiErr *apierror.Error) {
-	req, claim := ex.prealloc.request, ex.prealloc.body
+	req, claim := &ex.prealloc.request, ex.prealloc.body
 	record := usage.Record{
 		Time: time.Now(), Duration: time.Since(ex.arrived), Route: req.api.Name, RequestID: requestID(ex.r), User: ex.user,
 		Model: strings.Clone(usage.Shorten(req.model)), Status: apierror.PassedOn.Status, Code: apierror.PassedOn.Code,
@@ -72,10 +72,10 @@ func (g *Gateway) passOn(ex *exchange, apiErr *apierror.Error) {
 	body := io.MultiReader(bytes.NewReader(ex.original), atEnd(release))
 	ex.prealloc.body = claims.Claim{}
 	ex.close()
-	req, ex.prealloc, ex.original = request{}, preallocated{}, nil
+	*req, ex.prealloc.running, ex.prealloc.choices, ex.original = request{}, runningRequest{}, [1]*choice{}, nil
 	outcome := requestOutcome{apiErr: apierror.PassedOn.New("the next handler serves the request"), turns: []usage.Record{record}}
 	defer func() { g.report(ex.r, outcome) }() // also if Next panics, to break its answer off
-	if !g.opts.Next(ex.w, ex.r, body) {
+	if !g.opts.Next(ex.r, body) {
 		outcome = g.refuse(ex.w, ex.r, apiErr)
 	}
 }

@@ -34,7 +34,7 @@ func spending(t *testing.T, before ...string) *fakeUpstream {
 // later is the next handler.
 type later struct {
 	g      *Gateway
-	t      *testing.T
+	w      *httptest.ResponseRecorder
 	served atomic.Int32
 	serves bool
 	body   []byte // of the last request
@@ -43,7 +43,7 @@ type later struct {
 	panics bool
 }
 
-func (l *later) next(w http.ResponseWriter, _ *http.Request, body io.Reader) bool {
+func (l *later) next(_ *http.Request, body io.Reader) bool {
 	l.served.Add(1)
 	l.before = l.g.Held()
 	l.body, _ = io.ReadAll(body)
@@ -52,13 +52,20 @@ func (l *later) next(w http.ResponseWriter, _ *http.Request, body io.Reader) boo
 		panic(http.ErrAbortHandler)
 	}
 	if l.serves {
-		w.WriteHeader(http.StatusTeapot)
+		l.w.WriteHeader(http.StatusTeapot)
 	}
 	return l.serves
 }
 
+// answer returns the answer to a request.
+func (l *later) answer(r *http.Request) *httptest.ResponseRecorder {
+	l.w = httptest.NewRecorder()
+	l.g.ServeHTTP(l.w, r)
+	return l.w
+}
+
 func newLater(t *testing.T, u *fakeUpstream, opts Options) (*later, *witness) {
-	l, w := &later{t: t, serves: true}, new(witness)
+	l, w := &later{serves: true}, new(witness)
 	opts.MaxConcurrent, opts.Next, opts.Observer, opts.Responses = 4, l.next, w, memoryStore(1<<26, time.Hour)
 	l.g = newGateway(u, opts)
 	return l, w
@@ -101,7 +108,7 @@ func TestPassOn(t *testing.T) {
 			if c.packed {
 				r.Header.Set("Content-Encoding", "gzip")
 			}
-			w := answerTo(l.g, r)
+			w := l.answer(r)
 			if w.Code != http.StatusTeapot || l.served.Load() != 1 || !bytes.Equal(l.body, body) {
 				t.Errorf("%s, known %t: %d, %d times, with %d bytes", name, known, w.Code, l.served.Load(), len(l.body))
 			}
@@ -158,7 +165,7 @@ func TestNotPassedOn(t *testing.T) {
 			if c.change != nil {
 				c.change(l)
 			}
-			w := post(l.g, c.path, c.body)
+			w := l.answer(posting(c.path, c.body))
 			if w.Code == http.StatusTeapot || l.served.Load() != c.times {
 				t.Errorf("%d %s, passed on %d times", w.Code, w.Body, l.served.Load())
 			}
@@ -184,7 +191,7 @@ func TestPassOnPanics(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		post(l.g, chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+		l.answer(posting(chatPath, `{"model":"m","messages":[{"role":"user","content":"x"}]}`))
 	}()
 	if len(seen.turns) != 1 || len(seen.failed) != 1 || seen.failed[0].Code != "spent_next" {
 		t.Errorf("%+v", seen)
