@@ -22,12 +22,13 @@ import (
 type meters struct {
 	logins map[string]*planbackend.Login // by CODEX_HOME
 
-	mu                        sync.Mutex
-	moves, spent, checked     int
-	reserve                   int           // answers by the reserve
-	oldest                    time.Duration // the age of what an answer has said
-	all                       []*planbackend.Login
-	unnamed, comparedStatuses int
+	all []*planbackend.Login
+
+	mu                    sync.Mutex
+	moves, spent, checked int
+	statuses              int           // meters of the status that were compared
+	reserve               int           // answers by the reserve
+	oldest                time.Duration // the age of what an answer has said
 }
 
 // The windows are short, so that some are reset in a run.
@@ -276,7 +277,7 @@ func (s *soak) checkMeters() {
 			if _, ok := told(login, m.ID, said, began.Add(-lag)); !ok {
 				s.counts.fault(fmt.Sprintf("the status says %v of %s of %s, which nobody has told lately", said, m.ID, login.Email))
 			}
-			s.meters.count(&s.meters.comparedStatuses)
+			s.meters.count(&s.meters.statuses)
 		}
 	}
 }
@@ -286,7 +287,10 @@ func (s *soak) awaitMeters() {
 	ended := time.Now()
 	for time.Since(ended) < quietWait {
 		s.checkMeters()
-		if !slices.ContainsFunc(s.meters.all, func(l *planbackend.Login) bool { told := l.Told(); return len(told) == 0 || told[len(told)-1].At.Before(ended) }) {
+		if !slices.ContainsFunc(s.meters.all, func(l *planbackend.Login) bool {
+			told := l.Told()
+			return len(told) == 0 || told[len(told)-1].At.Before(ended)
+		}) {
 			return
 		}
 		time.Sleep(time.Second)
@@ -342,5 +346,5 @@ func (m *meters) report() {
 		return
 	}
 	fmt.Printf("  meters: %d moves, %d times spent; %d answers and %d meters of the status compared, %d answers by the reserve; the oldest said what was told %s before\n",
-		m.moves, m.spent, m.checked, m.comparedStatuses, m.reserve, m.oldest.Round(time.Millisecond))
+		m.moves, m.spent, m.checked, m.statuses, m.reserve, m.oldest.Round(time.Millisecond))
 }
