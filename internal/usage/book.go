@@ -30,6 +30,7 @@ type Book struct {
 	entries  []Entry // the last turns, the newest last
 	refused  []Entry // the last refused requests, in a list of their own, so that they displace no turns
 	windows  []*window
+	told     uint64 // how many of changes were no turns or refused requests
 	changes  uint64 // how often the book has changed
 }
 
@@ -47,6 +48,7 @@ func (b *Book) Add(r Record) {
 	b.changes++
 	b.windows = addWindows(b.windows, windowsOf(&r))
 	if r.Told {
+		b.told++
 		return
 	}
 	b.account(r.User).countTurn(&r)

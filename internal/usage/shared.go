@@ -67,7 +67,7 @@ func (s *Shared) Add(r Record) {
 func (s *Shared) Unstored() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int(s.pending.changes + s.batch.changes)
+	return int(s.pending.changes - s.pending.told + s.batch.changes - s.batch.told)
 }
 
 // Store stores all turns that are not stored yet.

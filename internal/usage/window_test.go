@@ -190,6 +190,10 @@ func TestSharedWindows(t *testing.T) {
 	}
 	for _, node := range nodes {
 		must.OK(t, node.Store(t.Context()))
+		node.Add(Record{Time: time.Now(), Told: true})
+		if n := node.Unstored(); n != 0 {
+			t.Errorf("%d turns are not stored", n)
+		}
 	}
 	want := whole.Account(Everybody, 0).Windows
 	for _, node := range nodes {
