@@ -154,14 +154,9 @@ func systemTrust() *trustStore {
 // as without them, but reads them in less time. writeCertificates returns nil if that is not certain, if s
 // is nil, if caVariable or certDirVariable is set (even if empty), or if it cannot write the files.
 func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
-	values := make(map[string]string)
-	for _, entry := range env {
-		name, value, _ := strings.Cut(entry, "=")
-		values[name] = value
-	}
-	file, hasFile := values[certFileVariable]
-	_, hasDir := values[certDirVariable]
-	_, hasCA := values[caVariable]
+	file, hasFile := lastValue(env, certFileVariable)
+	_, hasDir := lastValue(env, certDirVariable)
+	_, hasCA := lastValue(env, caVariable)
 	var content []byte
 	var err error
 	switch {

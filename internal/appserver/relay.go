@@ -114,7 +114,10 @@ func (r *tokenRelay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	select {
 	case <-renewal.done:
 		r.fails.Store(renewal.answer.keepTime() == keepFailure)
-		renewal.answer.write(w)
+		w.Header().Set("Content-Type", renewal.answer.contentType)
+		w.Header().Set("Content-Length", strconv.Itoa(len(renewal.answer.body)))
+		w.WriteHeader(renewal.answer.status)
+		_, _ = w.Write(renewal.answer.body)
 	case <-request.Context().Done():
 		r.fails.Store(true) // the issuer has not answered in time
 		renewals.Lock()
@@ -220,13 +223,6 @@ func (a *answer) refreshToken() string {
 		return ""
 	}
 	return issued.Refresh
-}
-
-func (a *answer) write(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", a.contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body)
 }
 
 // ask asks the issuer for new tokens. Without an answer, it returns the status 502.
