@@ -76,9 +76,6 @@ func (r *clientRuns) countCall(p *aggregator.Part) bool {
 	return r.runs.Count() <= r.limit
 }
 
-// readsNext reports whether the next text has to pass admit, even if it is only text for the Choice.
-func (r *clientRuns) readsNext() bool { return r.runs.Open() }
-
 // findable returns the block of a call as Obsidian clients find it: with <use_tool> without attributes. It
 // returns "" for a block of another pattern.
 func findable(p *aggregator.Part) string {

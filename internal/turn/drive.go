@@ -47,7 +47,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	// Drive waits for one channel only: waiting for several takes more time than a small delta.
 	wake := source.Wake
 	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
-	d.timer = newLazyTimer(wake)
+	d.timer = lazyTimer{start: time.Now(), timer: time.AfterFunc(never, wake), due: never}
 	defer d.timer.timer.Stop()
 	defer context.AfterFunc(ctx, wake)()
 	for {
@@ -168,10 +168,6 @@ type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
 	due   time.Duration // when the timer calls the function, or has called it last; never: the timer is not set
-}
-
-func newLazyTimer(call func()) lazyTimer {
-	return lazyTimer{start: time.Now(), timer: time.AfterFunc(never, call), due: never}
 }
 
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
@@ -190,7 +191,7 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 			return
 		}
 		m.attempt.callsAnswered = m.structured.refused // if refused is true, the response broke off: a complete response would have ended the turn
-		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
+		if e.Status != codexrpc.StatusFailed && slices.Contains(m.strays.ids, e.CallID) {
 			m.fail(ErrOwnTools)
 		}
 	case codexrpc.EventOffered:
@@ -199,7 +200,9 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		m.report.Unoffered++
 		m.fail(fmt.Errorf("%w (the call: %.64s)", ErrInventedTool, e.Name))
 	case codexrpc.EventReasoningItem:
-		m.reasoningItem(e)
+		if m.opts.Items && !m.clientHasAll() {
+			m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
+		}
 	case codexrpc.EventResponseCompleted:
 		m.responseCompleted(e)
 	case codexrpc.EventTokenUsage:
@@ -269,12 +272,6 @@ func (m *Machine) emitReasoning(e *codexrpc.Event) {
 	}
 }
 
-func (m *Machine) reasoningItem(e *codexrpc.Event) {
-	if m.opts.Items && !m.clientHasAll() {
-		m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
-	}
-}
-
 // checkOffered fails the turn if the model is offered a tool that is neither the client's nor allowed.
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
@@ -301,7 +298,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		return
 	}
 	if m.opts.Summary {
-		m.summary.call()
+		m.summary.hasCalls, m.summary.suspended = true, true
 		return
 	}
 	name, ok := m.clientName(e.Name)
@@ -309,7 +306,9 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.thread.addCall(e, ok)
 	if !ok {
 		m.report.Unoffered++
-		m.strays.add(e.CallID)
+		if m.strays.inResponse = true; len(m.strays.ids) < maxStrayCalls {
+			m.strays.ids = append(m.strays.ids, e.CallID)
+		}
 		return
 	}
 	if m.choice.Repeats(call) {

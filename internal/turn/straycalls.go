@@ -1,7 +1,5 @@
 package turn
 
-import "slices"
-
 const (
 	// maxStrayResponses is how many responses of a turn may call tools that are not the client's. A
 	// model that ignores Codex's refusals would go on until its context is full.
@@ -17,12 +15,3 @@ type strayCalls struct {
 	inResponse bool     // the current model response has such a call, or a call for a picture
 	responses  int      // number of responses for which inResponse was true
 }
-
-func (s *strayCalls) add(id string) {
-	s.inResponse = true
-	if len(s.ids) < maxStrayCalls {
-		s.ids = append(s.ids, id)
-	}
-}
-
-func (s *strayCalls) has(id string) bool { return slices.Contains(s.ids, id) }

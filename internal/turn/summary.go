@@ -11,7 +11,7 @@ type summary struct {
 	refusals  int    // responses whose calls were refused
 	hasCalls  bool   // the current response has calls
 	tooLong   bool   // the text is longer than maxSummary
-	suspended bool   // a call is open that the driver is to refuse
+	suspended bool   // a call is open that the driver is to refuse; then Codex asks the model again
 }
 
 const (
@@ -30,10 +30,6 @@ func (s *summary) add(text string) {
 		s.text = append(s.text, text...)
 	}
 }
-
-// call is called when the model calls a tool, although it was told not to. Codex asks it again when the call
-// was refused.
-func (s *summary) call() { s.hasCalls, s.suspended = true, true }
 
 // summaryResponseCompleted is called at the end of a model response. The text before calls is no summary.
 func (m *Machine) summaryResponseCompleted() {

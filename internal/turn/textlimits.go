@@ -112,7 +112,7 @@ func (m *Machine) scanText(text string) {
 		m.policy.addGap(m.messages.pendingGap)
 		m.messages.pendingGap = ""
 	}
-	if !m.runs.readsNext() && m.choice.Plain(text) {
+	if !m.runs.runs.Open() && m.choice.Plain(text) { // while a block is open for the client, all text has to pass admit
 		m.policy.addText(text)
 	} else {
 		m.processParts(m.choice.Text(text, m.parts[:0]))
