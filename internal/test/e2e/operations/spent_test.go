@@ -190,6 +190,31 @@ func TestSpentNext(t *testing.T) {
 	}
 }
 
+// TestSpentNextUntilReset checks that the plan serves again after its reset.
+func TestSpentNextUntilReset(t *testing.T) {
+	e := newEcho(t)
+	s, home := spentSite(t, false, "", proxyTo(e))
+	home.Login.Change(planbackend.PlanMeter, func(m *planbackend.Meter) {
+		m.Spent, m.Primary.Used, m.Primary.Resets = true, 100, time.Now().Add(3*time.Second)
+	})
+	passed := 0
+	e2e.WaitFor(t, "the plan to serve again", func() bool {
+		response, text := s.Post(e2e.ChatBody("say:By the plan.", nil), nil)
+		switch {
+		case response.StatusCode != http.StatusOK:
+			t.Errorf("%s %s", response.Status, text)
+		case response.Header.Get("Echo") != "":
+			passed++
+		default:
+			return strings.Contains(text, "By the plan.")
+		}
+		return false
+	})
+	if n := home.Plan.Count(planbackend.Responses) + home.Plan.Count(planbackend.Socket); passed < 3 || passed != len(e.take()) || n > passed {
+		t.Errorf("%d were passed on, the provider was asked %d times", passed, n)
+	}
+}
+
 // TestSpentNextUnanswered checks that the client gets the error if no handler follows, or only one that fails.
 func TestSpentNextUnanswered(t *testing.T) {
 	s, _ := spentSite(t, true, "cors *", "")
@@ -410,10 +435,7 @@ func TestSpentNextRandom(t *testing.T) {
 func TestSpentRecipes(t *testing.T) {
 	_, section, _ := strings.Cut(e2e.ReadFile(t, "../../../../docs/logins.md"), "\n## When every plan is spent\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	var recipes []string
-	for _, block := range regexp.MustCompile(`(?m)(^    .*\n)+`).FindAllString(section, -1) {
-		recipes = append(recipes, block)
-	}
+	recipes := regexp.MustCompile(`(?m)(^    .*\n)+`).FindAllString(section, -1)
 	if len(recipes) != 2 {
 		t.Fatalf("%d recipes: %q", len(recipes), recipes)
 	}
