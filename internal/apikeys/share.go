@@ -27,14 +27,15 @@ func (w *PlanUse) claim(k *quota.Key) (kept, lent float64) {
 }
 
 // PlanLimits returns a function that returns the limits of a key in windows: its plan_share, if it has one, and what
-// others lend of theirs. A key that lends keeps as much of its unused share as the window has of its time left; once the rest of the
-// window is no more than what the others keep, the key has lost what it has lent. What one key has borrowed, no other
-// can borrow.
+// others lend of theirs. A key that lends keeps as much of its unused share as the window has of its time left; once
+// the rest of the window is no more than what the others keep, the key has lost what it has lent. What one key has
+// borrowed, no other can borrow.
 func (s *Set) PlanLimits(windows []PlanUse) func(*quota.Key) []quota.Limit {
 	kept, lent := make([]float64, len(windows)), make([]float64, len(windows)) // by all keys together
-	for i, w := range windows {
+	for i := 0; s.lends && i < len(windows); i++ {
+		w := &windows[i]
 		for _, k := range s.Keys {
-			if s.lends && k.PlanShare > 0 && !k.Expired(time.Now()) {
+			if k.PlanShare > 0 && !k.Expired(time.Now()) {
 				keeps, lends := w.claim(&k.Key)
 				kept[i], lent[i] = kept[i]+keeps, lent[i]+lends
 			}

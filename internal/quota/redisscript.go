@@ -19,10 +19,10 @@ import "github.com/redis/go-redis/v9"
 // back, counts dated after now move to the current part. The script also works if the memory of
 // Redis is full.
 //
-// The arguments are, in this order: the kind; see [Op.newID]; N; Held; Ahead, or the Cost
-// of a Settle; the time (ms) for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each limit: the
-// unit; the window; Max; the length of a part (microseconds); the period, or ""; the time (ms) for
-// which counts are kept. The answer has: the unit whose limit would be exceeded, or ""; the tokens
+// The arguments are, in this order: the kind; see [Op.newID]; N; Held; Ahead, or the Cost of a Settle; the
+// time (ms) for which tokens stay reserved; the number of turns; the ids of the turns. Then, for each
+// limit: the unit; the window; Max; the length of a part (microseconds); the period, or when a window of a
+// plan ends (microseconds), or ""; the time (ms) for which counts are kept. The answer has: the unit whose limit would be exceeded, or ""; the tokens
 // that each turn got; the time; the sum of the account's reserved tokens; for each limit, its parts
 // with their counts.
 const operateText = `#!lua flags=allow-oom

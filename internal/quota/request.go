@@ -149,9 +149,10 @@ func (l *Limits) releaseTurn(k *Key) {
 
 // Reserve counts the request. In the same step, it reserves tokens for each of its turns: input tokens for
 // the input, and more for the output. grants has one grant for each turn. The error is an *ExceededError
-// if a limit allows no more requests, if one of the shares (the limits of [PlanShare] that apply now) is
-// used up, or if fewer than input+1 tokens are left for each turn; then nothing was counted. If the engine fails, the error is ErrUnavailable or, with failOpen, nil. What the engine
-// may nevertheless have counted, [Limits.Settle] undoes later.
+// if a limit allows no more requests, if one of the shares (the key's limits in windows of a plan) is used up,
+// or if fewer than input+1 tokens are left for each turn; then nothing was counted. If the engine fails, the
+// error is ErrUnavailable or, with failOpen, nil. What the engine may nevertheless have counted,
+// [Limits.Settle] undoes later.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, shares ...Limit) error {
 	k, o := r.key.With(shares), Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead, ID: rand.Text(), At: r.limits.now()}
 	if k.hasLimit(Tokens) {

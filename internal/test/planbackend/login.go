@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
@@ -48,11 +49,14 @@ type Login struct {
 // maxAccess bounds the access tokens of a login that are taken.
 const maxAccess = 256
 
+// accounts counts the logins of all back ends: the usage that a process counts keeps their accounts apart.
+var accounts atomic.Int64
+
 // AddLogin adds a login with its first tokens.
 func (b *Backend) AddLogin(opts LoginOptions) *Login {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := len(b.logins) + 1
+	n := accounts.Add(1)
 	opts.Plan = cmp.Or(opts.Plan, "pro")
 	opts.Lifetime = cmp.Or(opts.Lifetime, 10*24*time.Hour)
 	l := &Login{

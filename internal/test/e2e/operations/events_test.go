@@ -89,10 +89,10 @@ func TestEventsOfUse(t *testing.T) {
 		at, err := time.Parse(time.RFC3339, data["resets_at"].(string))
 		return err == nil && at.After(time.Now())
 	}
-	for percent, used := range map[int]int64{80: 4, 100: 5} {
+	for percent, used := range map[int]float64{80: 4, 100: 5} {
 		data := passed("key_used", percent, "")
 		if data["key"] != fmt.Sprintf("%x", "sk-ann") || data["user"] != "ann@"+s.Addr || data["unit"] != "requests" || data["window"] != "24h" ||
-			data["limit"] != int64(5) || data["used"] != used || data["remaining"] != 5-used || !ahead(data) || data["app_server"] != nil {
+			data["limit"] != 5.0 || data["used"] != used || data["remaining"] != 5-used || !ahead(data) || data["app_server"] != nil {
 			t.Errorf("%v", data)
 		}
 	}

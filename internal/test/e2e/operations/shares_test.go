@@ -13,7 +13,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
-	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
@@ -25,10 +24,6 @@ func TestPlanShare(t *testing.T) {
 	e2e.WithLogin(t)
 	const turns = 500 // that use up a window
 	s := e2e.NewUnstarted(t)
-	for range 20 { // the usage knows what other tests have used with the first accounts
-		s.Login = s.Plan.AddLogin(planbackend.LoginOptions{})
-	}
-	must.OK(t, s.Login.Write(s.Home))
 	s.Login.SetMeters(planbackend.AllMeters(turns * planbackend.Cost(scriptedmodel.DefaultUsage)))
 	s.Login.Change(planbackend.PlanMeter, func(m *planbackend.Meter) { // three quarters of each window have passed
 		m.Primary.Resets, m.Secondary.Resets = time.Now().Add(m.Primary.Length/4), time.Now().Add(m.Secondary.Length/4)
