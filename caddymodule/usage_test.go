@@ -6,15 +6,20 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -106,6 +111,60 @@ func TestUsageFileMode(t *testing.T) {
 			if got := info.Mode().Perm(); got != want {
 				t.Errorf("%s has the mode %o, want %o (loosened: %t)", path, got, want, loosened)
 			}
+		}
+	}
+}
+
+// TestShareUsage checks what callers, metrics and events see of a key's share of a plan: percents of the windows of
+// which it is known what they hold.
+func TestShareUsage(t *testing.T) {
+	key := "ann-" + rand.Text() // the book has no end
+	path := writeKeys(t, map[string]string{key: "user ann\nplan_share 20%\nrequests 10 1h", "ben" + key: "user ben\nplan_share 4%\nlend on"})
+	h := fakeHandler(t, t.Name())
+	h.APIKeysFile = path
+	h = running(t, h)
+	process, now := h.pool.Processes()[0], time.Now()
+	process.RateLimits(t.Context(), time.Minute) // those of the fake are not asked for again
+	window := func(length time.Duration, used float64) *codexrpc.RateWindow {
+		return &codexrpc.RateWindow{UsedPercent: used, Window: length, ResetsAt: now.Add(length / 2)}
+	}
+	learn := func(used float64) []usage.PlanWindow {
+		plan := codexrpc.Meter{ID: codexrpc.PlanMeter, Primary: window(5*time.Hour, used), Secondary: window(7*24*time.Hour, 0)}
+		limits := &codexrpc.RateLimits{Account: key, Meters: []codexrpc.Meter{plan}}
+		process.Login().Learn(limits)
+		limitsTold(process, limits)
+		return usage.PlanWindows(process.LoginID(), &plan, now)
+	}
+	learn(0)
+	record := usage.Record{Time: now, User: "ann", Key: "id-" + key, Usage: codexrpc.Usage{InputTokens: 100_000}, Windows: learn(0)}
+	addUsage(nil, record)
+	windows := learn(10) // so 100 % of the 5 hours cost 10 million
+	k := &h.keyFile.Set().Find(key).Key
+	request, err := h.limits.Begin(k)
+	must.OK(t, err)
+	grants, err := request.Acquire(1)
+	must.OK(t, err)
+	must.OK(t, request.Reserve(t.Context(), grants, 5, h.planLimits(windows)(k)...))
+	grants[0].Charge(usage.Cost(record.Usage), h.planLimits(windows)(k))
+	grants[0].Close(100_000)
+	// Half of the window has passed, in which the other key has used nothing: it lends 2 %.
+	shown := ` [{"unit":"requests","window":"1h","limit":10,"used":1,"remaining":9,"resets_at":T},` +
+		`{"unit":"plan_share","window":"5h codex ` + process.LoginID() + `","limit":22,"used":10,"remaining":12,"resets_at":T}]`
+	w, err := ask(h, http.MethodGet, "/v1/usage", key, nil)
+	must.OK(t, err)
+	times := regexp.MustCompile(`"resets_at":[0-9]+`)
+	if got := times.ReplaceAllString(gjson.Get(w.Body.String(), "keys.0.limits").Raw, `"resets_at":T`); got != strings.TrimSpace(shown) {
+		t.Errorf("%s, want%s", got, shown)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	must.OK(t, registry.Register(stateCollector{}))
+	labels := " key=id-" + key + " unit=plan_share user=ann window=5h codex " + process.LoginID()
+	if got := measured(t, registry); got["codex_key_used"+labels] != 10 || got["codex_key_limit"+labels] != 22 {
+		t.Errorf("the metrics are %v", got)
+	}
+	for _, s := range request.States() {
+		if limit, used, _ := s.Shown(); s.Unit == quota.PlanShare && s.Whole > 0 && (limit != 22 || used != 10) {
+			t.Errorf("events say %v of %v", used, limit)
 		}
 	}
 }
