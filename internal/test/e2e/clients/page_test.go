@@ -697,7 +697,7 @@ func TestPageWindows(t *testing.T) {
 	tab.WaitText("#usage", "<b>ann")
 	tab.WaitText("#usage", "30 % used; at this pace, ")
 	picture := func(what string) string {
-		return browser.Eval[string](tab, `[...document.querySelectorAll('#usage figure')].find((f) => f.textContent.includes('<b>ann')).`+what)
+		return browser.Eval[string](tab, `[...document.querySelectorAll('#usage figure')].find((f) => f.textContent.includes('<b>ann@`+s.Addr+`')).`+what)
 	}
 	if label := picture(`querySelector('[role=img]').getAttribute('aria-label')`); !strings.Contains(label, "codex, ") || !regexp.MustCompile(`<b>ann@\S+ 30.0 %, others 0.0 %`).MatchString(label) {
 		t.Errorf("the picture is %q", label)
@@ -711,6 +711,12 @@ func TestPageWindows(t *testing.T) {
 	}
 	tab.Show(dark)
 	tab.Show(phone)
+	told := s.Plan.Count(planbackend.Usage)
+	s.Login.Change(planbackend.SparkMeter, func(m *planbackend.Meter) { m.Primary.Resets = time.Now().Add(12 * time.Second) })
+	s.Post(e2e.ChatBody("say:so that the change is noticed", nil), e2e.Bearer("k"))
+	e2e.WaitFor(t, "the new reset", func() bool { return s.Plan.Count(planbackend.Usage) > told })
+	s.Plan.Fail(planbackend.Usage, planbackend.Status(http.StatusInternalServerError))
+	tab.WaitText("#servers", "has ended")
 	checkQuiet(t, s, tab, http.StatusUnauthorized)
 }
 

@@ -140,7 +140,7 @@ func testLunaReserve(t *testing.T) {
 		}
 	}
 	s.goOn(true)
-	if text := e2e.ReadFile(t, log); !strings.Contains(text, "luna_reserve") {
+	if text := e2e.ReadFile(t, log); !strings.Contains(text, `"luna_reserve":true`) {
 		t.Errorf("the log does not say that the reserve was used")
 	}
 
