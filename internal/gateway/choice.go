@@ -109,8 +109,7 @@ func (c *choice) Committed() {
 	plan := run.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
 	if run.req.shorter == nil { // otherwise a further turn may need all of it
-		run.req.fixed = run.req.kept.forget()
-		run.req.body.Shrink(max(run.req.fixed, int64(len(run.ex.original))))
+		run.req.body.Shrink(max(run.req.kept.forget(), int64(len(run.ex.original))))
 	}
 }
 

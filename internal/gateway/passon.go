@@ -38,12 +38,9 @@ func (ex *exchange) mayPassOn(err error) bool {
 // keepRequest is called under the lock of the turns when no other handler can serve the request any more: its
 // answer begins, or one of its turns has worked.
 func (ex *exchange) keepRequest() {
-	if ex.original == nil {
-		return
-	}
-	ex.original = nil
-	if run := &ex.prealloc.running; run.restartable == 0 && run.req.shorter == nil {
-		run.req.body.Shrink(run.req.fixed)
+	run, kept := &ex.prealloc.running, ex.original
+	if ex.original = nil; kept != nil && run.restartable == 0 && run.req.shorter == nil {
+		run.req.body.Shrink(run.req.kept.forget())
 	}
 }
 

@@ -3,11 +3,13 @@ package gateway
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -197,4 +199,37 @@ func TestPassOnPanics(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	checkNothingHeld(t, l.g)
+}
+
+// TestKeptUntilOutput checks that a request keeps its body until its answer begins, and no longer.
+func TestKeptUntilOutput(t *testing.T) {
+	filler := strings.Repeat("x", 200<<10)
+	for path, body := range map[string]string{
+		chatPath:      `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + filler + `"}]}`,
+		responsesPath: `{"model":"m","stream":true,"store":false,"input":"` + filler + `"}`,
+	} {
+		for said, lines := range map[string][]string{"nothing": nil, "half": {textPart("half")}} {
+			l, _ := newLater(t, stalling(t, lines...), Options{})
+			ctx, leave := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				defer func() { _ = recover() }() // the stream has no end
+				l.answer(posting(path, body).WithContext(ctx))
+			})
+			begun := time.Now()
+			must.Happen(t, "the turn to run", func() bool { return l.g.Held().Turns == 1 && l.g.Held().Codex > 0 }, func() string { return fmt.Sprintf("%+v", l.g.Held()) })
+			if said == "nothing" {
+				if held := l.g.Held().Bodies; held < int64(len(body)) && time.Since(begun) < headerDelay/2 {
+					t.Errorf("%s: before the answer %d bytes are held", path, held)
+				}
+			} else {
+				must.Happen(t, "the body to be released", func() bool { return l.g.Held().Bodies < 4<<10 }, func() string { return fmt.Sprintf("%+v", l.g.Held()) })
+			}
+			leave()
+			all.Wait()
+			if checkNothingHeld(t, l.g); l.served.Load() > 0 {
+				t.Errorf("%s: it was passed on", path)
+			}
+		}
+	}
 }

@@ -201,7 +201,6 @@ type request struct {
 	shorter   *shortening                 // nil: the conversation is not shortened
 	sealed    func(summary string) []byte // what is sealed of a summary that is the answer
 	input     int64                       // estimated tokens of the input of each turn
-	fixed     int64                       // bytes of the body that stay in memory when no further turn will be started
 	endCopy   func()                      // see [Gateway.waitToCopy]; further calls do nothing
 }
 
