@@ -94,7 +94,7 @@ func (a *Aggregator) choice(index int) *Choice {
 	if index < 0 || len(a.choices) >= MaxChoices {
 		return nil
 	}
-	c := NewChoice(ChoiceOptions{Index: index, IDSuffix: a.opts.IDSuffix, MaxCalls: a.opts.MaxCalls, MaxArgumentBytes: a.opts.MaxArgumentBytes})
+	c := NewChoice(ChoiceOptions{Options: a.opts, Index: index})
 	a.choices[index] = c
 	return c
 }

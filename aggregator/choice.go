@@ -9,14 +9,9 @@ import (
 
 // ChoiceOptions are the options of a [Choice]. The zero value is right for structured calls.
 type ChoiceOptions struct {
+	Options
 	// Index is the choice's index, which is a part of the ids of its calls.
 	Index int
-	// IDSuffix is appended to the ids of the calls, see [CallID]. Empty: the ids have no suffix.
-	IDSuffix string
-	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
-	MaxCalls int
-	// MaxArgumentBytes bounds the arguments of all calls together. Below 1: DefaultMaxArgumentBytes.
-	MaxArgumentBytes int
 	// Scanner are the options for finding blocks in the text. Nil: the text is not searched.
 	Scanner *ScannerOptions
 	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.

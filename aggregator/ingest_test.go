@@ -191,7 +191,7 @@ func TestEndWithoutText(t *testing.T) {
 
 // TestHalfAtTheLimit: half a character for which there is no room is lost, which the call shows.
 func TestHalfAtTheLimit(t *testing.T) {
-	c := NewChoice(ChoiceOptions{MaxArgumentBytes: 5})
+	c := NewChoice(ChoiceOptions{Options: Options{MaxArgumentBytes: 5}})
 	c.Call(Input{ID: "c", Name: "f", Text: "12345", Source: SourceFragment}, nil)
 	parts := c.Call(Input{ID: "c", Text: "\xed\xb8\x80", Source: SourceFragment}, nil)
 	if len(parts) != 1 || parts[0].Kind != PartOverLimit || !c.calls[0].truncated {

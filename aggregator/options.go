@@ -18,7 +18,7 @@ const (
 	keySize     = 256
 )
 
-// Options are the options of an [Aggregator]. The zero value has the defaults.
+// Options are the options of an [Aggregator] and of each [Choice]. The zero value has the defaults.
 type Options struct {
 	// IDSuffix ends every [CallID]; empty: none. If it is random, the ids of a conversation's turns differ.
 	IDSuffix string

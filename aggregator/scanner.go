@@ -1,6 +1,10 @@
 package aggregator
 
-import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
+import (
+	"cmp"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+)
 
 // DefaultMaxBlock is the default of [ScannerOptions].MaxBlock, in bytes.
 const DefaultMaxBlock = 1 << 20
@@ -88,9 +92,7 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 // after a SegmentAborted with the given reason (empty: [usetool.AbortUnclosed]). Then the next message of
 // the choice may be fed; its offsets continue. Calling Finish again adds nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
-	if reason == "" {
-		reason = usetool.AbortUnclosed
-	}
+	reason = cmp.Or(reason, usetool.AbortUnclosed)
 	if s.patterns == nil {
 		return s.useTool.finish(reason, codeFence{}, out)
 	}

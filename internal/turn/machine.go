@@ -66,8 +66,8 @@ func (m *Machine) Reset(opts *Options) {
 	m.out.countsChars, m.out.onlySummary = opts.WebSearch, opts.Summary
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
-		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(),
-		Dedup: opts.ToolBlockDedup,
+		Options: aggregator.Options{IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls()},
+		Index:   opts.Choice, Dedup: opts.ToolBlockDedup,
 	}
 	if opts.findsBlocks() {
 		calls.ToolName = m.blockName
