@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -161,57 +162,27 @@ func usageError(err error) *apierror.Error {
 	return apierror.UsageUnavailable()
 }
 
-// rateLimits are the limits of a meter of a login's plan, as Codex reports them.
+// rateLimits are the limits of a login's plan, as in the status.
 type rateLimits struct {
-	AppServer string      `json:"app_server"`           // its id
-	Limit     string      `json:"limit"`                // the id of the meter, such as "codex", the plan's own
-	Name      string      `json:"limit_name,omitempty"` // of the model that the meter counts; empty for the plan's own
-	At        int64       `json:"at"`                   // when Codex reported the limits, Unix time in seconds
-	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: accepted, or not known
-	Primary   *rateWindow `json:"primary"`
-	Secondary *rateWindow `json:"secondary"`
+	AppServer string         `json:"app_server"` // its id
+	Login     string         `json:"login"`      // as in [usage.PlanWindow]
+	Plan      string         `json:"plan,omitempty"`
+	Meters    []status.Meter `json:"meters"`
+	At        time.Time      `json:"limits_at"`
 }
 
-// rateWindow is a window of a plan and how much of its limit is used.
-type rateWindow struct {
-	UsedPercent float64 `json:"used_percent"`
-	Window      int64   `json:"window_seconds,omitempty"`
-	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
-}
-
-// rateLimits returns the limits of the plans of this handler's logins. App-servers with the same
-// CODEX_HOME share a login, whose limits are listed once.
+// rateLimits returns the limits of the plans of this handler's logins, each login once.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
-	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all app-servers together
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
 	defer cancel()
-	found := []rateLimits{}
-	homes := make(map[string]bool)
-	for _, p := range h.pool.Processes() {
-		cfg := p.Config()
-		home := cmp.Or(cfg.Home, cfg.Env["CODEX_HOME"])
-		if homes[home] {
-			continue
-		}
-		limits := p.RateLimits(ctx, 30*time.Second)
-		if limits == nil {
-			continue
-		}
-		homes[home] = true
-		for _, m := range limits.Meters {
-			found = append(found, rateLimits{
-				p.ID(), m.ID, m.Name, limits.At.Unix(), limits.Plan, m.Reached, newRateWindow(m.Primary), newRateWindow(m.Secondary),
-			})
+	found, processes, listed := []rateLimits{}, h.pool.Processes(), make(map[string]bool)
+	for i, s := range pool.Statuses(ctx, processes) {
+		if login := processes[i].LoginID(); len(s.Login.Meters) > 0 && !listed[login] {
+			listed[login] = true
+			found = append(found, rateLimits{s.ID, login, s.Login.Plan, s.Login.Meters, s.Login.LimitsAt})
 		}
 	}
 	return found
-}
-
-func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
-	if w == nil {
-		return nil
-	}
-	return &rateWindow{w.UsedPercent, int64(w.Window.Seconds()), unixOrNil(w.ResetsAt)}
 }
 
 // keyUsage is what a key of a file has used of its limits, in the body of GET /v1/usage.

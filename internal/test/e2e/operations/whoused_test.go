@@ -38,7 +38,7 @@ func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 	s.Login.SetMeters(meters)
 	admin := s.WithAdmin(s.Caddyfile("api_keys_file " + file.Path + "\nstore " + store))
 	s.WaitReady()
-	e2e.WaitFor(t, "the plan", func() bool { return s.Usage(ann).Get("rate_limits.0.primary.used_percent").Num == 20 })
+	e2e.WaitFor(t, "the plan", func() bool { return s.Usage(ann).Get("rate_limits.0.meters.0.windows.0.used_percent").Num == 20 })
 	for _, key := range []string{ann, ann, ben, ben} { // the last one is refused
 		s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer(key))
 	}
