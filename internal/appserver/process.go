@@ -126,10 +126,7 @@ func (p *Process) notifyObserver() {
 // SetLogger sets the logger, even while the process runs: a process may outlive the configuration
 // that started it. Nil: nothing is logged.
 func (p *Process) SetLogger(logger *slog.Logger) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	p.logger.Store(logger)
+	p.logger.Store(cmp.Or(logger, slog.New(slog.DiscardHandler)))
 }
 
 // Log returns the logger.

@@ -135,9 +135,7 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	if next.State == StateUnresponsive || next.State == StateReady && next.PID == s.status.PID { // for the same program
 		next.Account, next.AccountFailure, next.AccountKnown = s.status.Account, s.status.AccountFailure, s.status.AccountKnown
 	}
-	if next.Version == "" {
-		next.Version = s.status.Version
-	}
+	next.Version = cmp.Or(next.Version, s.status.Version)
 	if next.State == StateStarting { // keep what is known of the last failure
 		next.Remedy, next.Final, next.SignedOut = s.status.Remedy, s.status.Final, s.status.SignedOut
 	}

@@ -1,8 +1,6 @@
 package appserver
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,9 +25,8 @@ func ownMemory(pid int) (bytes int64, ok bool) {
 
 // parseOwnMemory adds up the fields of a /proc/PID/status that count as own memory.
 func parseOwnMemory(text []byte) (sum int64, ok bool) {
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ":")
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
 		switch name {
 		case "RssAnon", "RssShmem", "VmSwap":
 			var kib int64

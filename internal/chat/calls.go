@@ -21,10 +21,7 @@ func readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	var kind, function, custom wirejson.Value
 	f = field.Object(v, wirejson.Into("id", &call.ID), wirejson.Into("type", &kind), wirejson.Into("function", &function), wirejson.Into("custom", &custom))
-	if f == nil {
-		f = field.NonEmpty(call.ID).In("id")
-	}
-	switch {
+	switch f = cmp.Or(f, field.NonEmpty(call.ID).In("id")); {
 	case f != nil:
 	case kind.Is("custom"):
 		f = readNameAndArguments(&call, custom, "input").In("custom")

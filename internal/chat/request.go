@@ -6,6 +6,8 @@
 package chat
 
 import (
+	"cmp"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -104,9 +106,7 @@ func (r *Request) check() *field.Error {
 	case r.hasStreamOptions && !r.Stream:
 		return field.Invalid("is only allowed when 'stream' is true").In("stream_options")
 	}
-	if r.MaxTokens == 0 {
-		r.MaxTokens = r.oldMaxTokens
-	}
+	r.MaxTokens = cmp.Or(r.MaxTokens, r.oldMaxTokens)
 	if r.Shortening.Above > 0 { // a body of the Responses API has asked for what a chat completion cannot show
 		r.Ignore("truncation")
 	}

@@ -22,14 +22,11 @@ func (b *Bytes) Len() int { return len(b.data) }
 func (b *Bytes) Write(w io.Writer, n int) error {
 	piece := b.data[:min(n, len(b.data))]
 	if b.data = b.data[len(piece):]; len(b.data) == 0 {
-		defer b.release()
+		b.data = nil // frees the memory
+		if b.claim != nil {
+			defer b.claim.Release()
+		}
 	}
 	_, err := w.Write(piece)
 	return err
-}
-
-func (b *Bytes) release() {
-	if b.data = nil; b.claim != nil {
-		b.claim.Release()
-	}
 }

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -72,9 +73,7 @@ type waiter struct {
 
 // NewQueue returns a queue.
 func NewQueue(opts QueueOptions) *Queue {
-	if opts.Crowd == nil {
-		opts.Crowd = NewCrowd(nil)
-	}
+	opts.Crowd = cmp.Or(opts.Crowd, NewCrowd(nil))
 	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 

@@ -34,9 +34,7 @@ func (r *Request) readTool(v wirejson.Value, names *map[string]bool) *field.Erro
 		return r.readWebSearch(v, name)
 	}
 	t, f := readClientTool(typeName, v)
-	if f == nil {
-		f = prompt.ReadToolName(&t.Name, name).In("name")
-	}
+	f = cmp.Or(f, prompt.ReadToolName(&t.Name, name).In("name"))
 	if f = cmp.Or(f, prompt.AddName(names, t.Name, true)); f != nil {
 		return f
 	}

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -95,9 +96,7 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 			f.writeValue(m, path)
 		}
 	}
-	if typ == "" {
-		typ = string(s.get("type"))
-	}
+	typ = cmp.Or(typ, string(s.get("type")))
 	if strings.Contains(typ, `"array"`) && !s.has("items") {
 		f.writeName("items") // else Codex would allow only strings as elements
 		f.out = append(f.out, "{}"...)

@@ -128,13 +128,8 @@ func (m *Message) isShort() bool {
 	return parts == 1 && m.Size <= maxKeptQuestion
 }
 
-func instructionsOf(messages []Message) (found []Message) {
-	for _, m := range messages {
-		if m.Role.isInstruction() {
-			found = append(found, m)
-		}
-	}
-	return found
+func instructionsOf(messages []Message) []Message {
+	return slices.DeleteFunc(slices.Clone(messages), func(m Message) bool { return !m.Role.isInstruction() })
 }
 
 // Leading returns how many of the first messages have together at most this share of all text, from 0 to 1,
@@ -173,12 +168,7 @@ func (m *Message) textSize() (bytes int) {
 // out: Codex would invent the result.
 func (c *Conversation) forSummary(messages []Message) []Message {
 	answered := answeredCalls(messages)
-	asked := make([]Message, 0, len(messages)+1)
-	for _, m := range messages {
-		if !m.hasOpenCalls(answered) {
-			asked = append(asked, m)
-		}
-	}
+	asked := slices.DeleteFunc(slices.Clone(messages), func(m Message) bool { return m.hasOpenCalls(answered) })
 	text := wirejson.AppendString(nil, cmp.Or(c.Shortening.Instructions, SummaryRequest))
 	return append(asked, Message{Role: RoleUser, Text: text, Size: len(text)})
 }

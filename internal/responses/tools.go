@@ -66,9 +66,7 @@ func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 // such tools itself, and works without them: the tool is ignored. Requests of other clients fail with f.
 func (r *Request) skipHostedTool(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
-	if r.skippedToolError == nil {
-		r.skippedToolError = f
-	}
+	r.skippedToolError = cmp.Or(r.skippedToolError, f)
 	r.skippedTools = append(r.skippedTools, strings.TrimSuffix(f.Path, ".type"))
 }
 

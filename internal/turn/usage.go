@@ -39,9 +39,6 @@ func (u *usage) clearText() { u.pendingText, u.excessBytes = u.pendingText[:0], 
 // interrupted counts an interrupted response's tokens, since Codex will not report its usage.
 func (u *usage) interrupted() {
 	u.inputMissing, u.askedAgain = u.inputMissing || u.askedAgain, false
-	if len(u.pendingText) == 0 {
-		return
-	}
 	u.estimatedTokens += int64(tokens.Count(string(u.pendingText)) + (u.excessBytes+3)/4)
 	u.clearText()
 }
