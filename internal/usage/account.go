@@ -124,7 +124,7 @@ type Account struct {
 	ByModel           []Part        `json:"by_model"`
 	ByAPI             []Part        `json:"by_api"`
 	ByMeter           []Part        `json:"by_meter"`          // of turns whose meter is known
-	ByUser            []Part        `json:"by_user,omitempty"` // only for Everybody, and of all time
+	ByUser            []Part        `json:"by_user,omitempty"` // only for Everybody, and only of all time
 	ByHour            []TimeTotals  `json:"by_hour"`           // of the last 48 hours, those that had turns
 	ByDay             []TimeTotals  `json:"by_day"`            // of the last 62 days (UTC), those that had turns
 	Windows           []WindowUsage `json:"windows"`           // by time; only those that the caller has used, or all for Everybody
@@ -164,12 +164,10 @@ func (a *account) body(user string, all []*window, since, counted, started, now 
 		ByModel:           partsOf(a.Models, since),
 		ByAPI:             partsOf(a.APIs, since),
 		ByMeter:           partsOf(a.Meters, since),
+		ByUser:            partsOf(a.Users, since),
 		ByHour:            a.Hours.recent(hours, since, now),
 		ByDay:             a.Days.recent(days, since, now),
 		Windows:           []WindowUsage{},
-	}
-	if user == Everybody && since == 0 {
-		body.ByUser = partsOf(a.Users, 0)
 	}
 	for _, w := range all {
 		u := w.usage(func(key string) bool { return user == Everybody || a.Keys[key] != nil })
