@@ -15,7 +15,7 @@ import (
 
 // RateLimits are what the provider says of the limits of a login's plan (GetAccountRateLimitsResponse).
 type RateLimits struct {
-	// Meters has the plan's own meter first, then the others by their ids; empty: none is known.
+	// Meters has the plan's own meter, perhaps without windows, and then the others by their ids.
 	Meters []Meter
 	// Account is the id of the account; empty: not known.
 	Account string
@@ -32,13 +32,6 @@ type RateLimits struct {
 	LunaReserve bool
 	// At is when the limits were received.
 	At time.Time
-}
-
-// ResetSince reports whether a window of some meter has been reset since the limits were received.
-func (l *RateLimits) ResetSince(now time.Time) bool {
-	return slices.ContainsFunc(l.Meters, func(m Meter) bool {
-		return slices.ContainsFunc(m.Windows(), func(w *RateWindow) bool { return w.Over(now) && w.ResetsAt.After(l.At) })
-	})
 }
 
 // PlanMeter is the id of the plan's own meter, which counts each model without a meter of its own.
@@ -71,9 +64,6 @@ func (l *RateLimits) Meter(model string) *Meter {
 		if m := &l.Meters[i]; m.ID != PlanMeter && model != "" && (strings.EqualFold(m.Name, model) || strings.EqualFold(m.Model, model)) {
 			return m
 		}
-	}
-	if l.Meters[0].ID != PlanMeter {
-		return nil
 	}
 	return &l.Meters[0]
 }
@@ -120,6 +110,11 @@ func (w *RateWindow) Name() string {
 	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
 }
 
+// ResetSince reports whether a window has been reset since a time.
+func (m *Meter) ResetSince(at time.Time) bool {
+	return slices.ContainsFunc(m.Windows(), func(w *RateWindow) bool { return w.Over(time.Now()) && w.ResetsAt.After(at) })
+}
+
 // Spent reports whether a window of the meter is used up, and when the meter can be used again: at the
 // latest future reset of these windows; zero: not known. A window that is over does not count.
 func (m *Meter) Spent(now time.Time) (resets time.Time, spent bool) {
@@ -162,10 +157,7 @@ func (c *Conn) RateLimits(ctx context.Context, reserve bool) (*RateLimits, error
 	plan := &answer.RateLimits
 	limits := &RateLimits{
 		Account: answer.AccountID, Plan: plan.PlanType, Allowed: answer.OrdinaryUsageAllowed, Credits: (*Credits)(plan.Credits),
-		ResetCredits: readResetCredits(answer.RateLimitResets), LunaReserve: reserve && answer.RateLimitUpsell.BannerType == "luna_reserve", At: time.Now(),
-	}
-	if meter := plan.meter(PlanMeter); len(meter.Windows()) > 0 || meter.Reached != "" {
-		limits.Meters = append(limits.Meters, meter)
+		Meters: []Meter{plan.meter(PlanMeter)}, ResetCredits: readResetCredits(answer.RateLimitResets), LunaReserve: reserve && answer.RateLimitUpsell.BannerType == "luna_reserve", At: time.Now(),
 	}
 	for _, id := range slices.Sorted(maps.Keys(answer.RateLimitsByLimitID)) {
 		if further := answer.RateLimitsByLimitID[id]; further != nil && id != plan.id() && id != PlanMeter && len(limits.Meters) < maxMeters {

@@ -109,7 +109,7 @@ func (l *Login) Status() Status {
 
 func (l *Login) status() Status {
 	plan := l.spent[codexrpc.PlanMeter]
-	if resets, _ := l.limits.Meter("").Spent(time.Now()); plan == nil && l.isExhausted("", time.Now()) {
+	if resets, _ := l.limits.Meter("").Spent(time.Now()); plan == nil && l.isExhausted("") {
 		plan = &rest{resetsAt: resets}
 	}
 	switch {
@@ -147,25 +147,36 @@ func (l *Login) For(model string) Outlook {
 			o.Until = spent.resetsAt
 		}
 	}
-	o.Exhausted = l.isExhausted(model, now)
+	o.Exhausted = l.isExhausted(model)
 	return o
 }
 
-// isExhausted reports whether the provider says that the meter of a model has nothing left.
-func (l *Login) isExhausted(model string, now time.Time) bool {
-	meter := l.limits.Meter(model)
-	if meter != nil && meter.ID == codexrpc.PlanMeter && l.limits.Allowed != nil {
-		return !*l.limits.Allowed
+// allows returns whether the provider allows the use of a meter, as far as that is known. Only its word counts
+// for the plan's own meter, unless the meter is spent: of the others, there is no word.
+func (l *Login) allows(m *codexrpc.Meter) (allowed, known bool) {
+	_, spent := m.Spent(time.Now())
+	switch {
+	case m == nil:
+		return false, false
+	case m.ID != codexrpc.PlanMeter:
+		return !spent, true
+	case l.limits.Allowed != nil:
+		return *l.limits.Allowed, true
 	}
-	_, spent := meter.Spent(now)
-	return spent
+	return false, spent
+}
+
+// isExhausted reports whether the provider says that the meter of a model has nothing left.
+func (l *Login) isExhausted(model string) bool {
+	allowed, known := l.allows(l.limits.Meter(model))
+	return known && !allowed
 }
 
 // onReserve reports whether the Luna Reserve serves in place of a model. The rule is that of Codex's own
 // terminal: the provider offers the reserve, and does not allow the use of the plan's own meter.
 func (l *Login) onReserve(model string) bool {
 	offered := l.limits != nil && l.limits.LunaReserve && l.limits.Allowed != nil && !*l.limits.Allowed
-	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel, time.Now())
+	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel)
 }
 
 // meterOf returns the id of the meter that counts a model. A meter that only a failure has named has the
@@ -188,7 +199,7 @@ func (l *Login) Spent(meter *codexrpc.Meter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.spent[l.meterOf(meter.Name)]
-	return r != nil && !r.wasReset || l.isExhausted(meter.Name, time.Now())
+	return r != nil && !r.wasReset || l.isExhausted(meter.Name)
 }
 
 // Limits returns the limits of the login's plan, as the provider last told them; nil: not known.
@@ -309,22 +320,17 @@ func (l *Login) Learn(limits *codexrpc.RateLimits) {
 	})
 }
 
-// recheck records what the limits say of a spent meter. It does nothing if they do not have the meter, or,
-// for the plan's own, do not say whether it may be used.
+// recheck records what the limits say of a spent meter, if they have it.
 func (l *Login) recheck(id string, r *rest, now time.Time) {
 	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id || strings.EqualFold(m.Name, id) })
-	allowed := l.limits.Allowed != nil && *l.limits.Allowed
-	known := id == codexrpc.PlanMeter && l.limits.Allowed != nil
-	if i >= 0 {
-		resets, spent := l.limits.Meters[i].Spent(now)
-		if !resets.IsZero() {
-			r.resetsAt = resets
-		}
-		if id != codexrpc.PlanMeter {
-			allowed, known = !spent, true
-		}
+	if i < 0 {
+		return
 	}
-	switch {
+	meter := &l.limits.Meters[i]
+	if resets, _ := meter.Spent(now); !resets.IsZero() {
+		r.resetsAt = resets
+	}
+	switch allowed, known := l.allows(meter); {
 	case !known:
 	case allowed:
 		r.until = now // one turn tries it
@@ -333,13 +339,6 @@ func (l *Login) recheck(id string, r *rest, now time.Time) {
 	default:
 		r.until = now.Add(spentRest)
 	}
-}
-
-// AnySpent reports whether a meter is spent, as turns or the provider have shown.
-func (l *Login) AnySpent() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.spent) > 0 || l.limits != nil && slices.ContainsFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return l.isExhausted(m.Name, time.Now()) })
 }
 
 // maxSpent bounds the spent meters of a login.

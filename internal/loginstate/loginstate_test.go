@@ -122,8 +122,8 @@ func TestLoginRecheck(t *testing.T) {
 		rest   time.Duration
 	}{
 		"not known":               {&codexrpc.RateLimits{}, spentRest},
-		"allowed":                 {&codexrpc.RateLimits{Allowed: &yes}, 0},
-		"denied":                  {&codexrpc.RateLimits{Allowed: &no}, spentRest},
+		"allowed":                 {&codexrpc.RateLimits{Allowed: &yes, Meters: plan(0, time.Time{})}, 0},
+		"denied":                  {&codexrpc.RateLimits{Allowed: &no, Meters: plan(0, time.Time{})}, spentRest},
 		"allowed, windows full":   {&codexrpc.RateLimits{Allowed: &yes, Meters: plan(100, time.Now().AddDate(9, 0, 0))}, 0},
 		"denied, windows not so":  {&codexrpc.RateLimits{Allowed: &no, Meters: plan(3, time.Time{})}, spentRest},
 		"windows full, no word":   {&codexrpc.RateLimits{Meters: plan(100, time.Now().AddDate(9, 0, 0))}, spentRest},
@@ -146,7 +146,7 @@ func TestLoginRecheck(t *testing.T) {
 		var l Login
 		l.Fail("", &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)}, 0)
 		time.Sleep(2 * time.Second)
-		l.Learn(&codexrpc.RateLimits{Allowed: &no})
+		l.Learn(&codexrpc.RateLimits{Allowed: &no, Meters: plan(0, time.Time{})})
 		if until, rests := l.Status().RestsUntil, l.Rests("") != nil; !rests || time.Until(until) != deniedRest {
 			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
 		}
@@ -159,7 +159,7 @@ func TestLoginRecheck(t *testing.T) {
 			t.Errorf("it resets at %s, which was reported %d times", at, changes)
 		}
 		l.Worked("m")
-		l.Learn(&codexrpc.RateLimits{Allowed: &no})
+		l.Learn(&codexrpc.RateLimits{Allowed: &no, Meters: plan(0, time.Time{})})
 		if rests := l.Rests("") != nil; rests {
 			t.Error("a login that works rests")
 		}

@@ -312,7 +312,7 @@ func (l *login) followLimits(ctx context.Context, all []*Process) {
 	switch {
 	case changes != l.changes:
 		pause = changePause
-	case known != nil && !known.ResetSince(time.Now()) && !l.AnySpent():
+	case known != nil && !slices.ContainsFunc(known.Meters, func(m codexrpc.Meter) bool { return l.Spent(&m) || m.ResetSince(known.At) }):
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
