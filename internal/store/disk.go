@@ -180,8 +180,8 @@ func (f *boltFile) view(get func(transaction) error) error {
 	return Unavailable(err)
 }
 
-// fails implements shelf. A disk that was full fails until a change succeeds.
-func (f *boltFile) fails() bool { return f.failed.Load() || f.damage.Load() != nil }
+// Fails implements [Engine]. A disk that was full fails until a change succeeds.
+func (d *Disk) Fails() bool { return d.file.failed.Load() || d.file.damage.Load() != nil }
 
 // boltTransaction has a bucket for each part. The keys are ids with numbers.
 type boltTransaction struct{ *bbolt.Tx }

@@ -31,8 +31,6 @@ type shelf interface {
 	// update runs a function that changes records. If the function fails, nothing is changed. The
 	// errors are the same as those of view.
 	update(func(transaction) error) error
-	// fails reports whether the last change failed.
-	fails() bool
 }
 
 // about is a part with one record: the JSON of a metadata.
@@ -416,7 +414,7 @@ func (*Local) Watch(string) <-chan struct{} {
 func (l *Local) Lasts() bool { return l.maxEntry > 0 }
 
 // Fails implements [Engine].
-func (l *Local) Fails() bool { return l.shelf.fails() }
+func (*Local) Fails() bool { return false }
 
 // load fills the index with entries of the shelf, the oldest first. It drops those beyond the limits.
 func (l *Local) load(tx transaction, found map[string]*metadata) error {

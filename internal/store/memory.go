@@ -37,8 +37,6 @@ func (m *memory) update(run func(transaction) error) error {
 	return run(m)
 }
 
-func (*memory) fails() bool { return false }
-
 func (m *memory) get(id string, part Part, n int64) []byte { return m.entries[id][place{part, n}] }
 
 func (*memory) keep(record []byte) []byte { return record }
