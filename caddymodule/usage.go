@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -92,12 +90,17 @@ func (h *Handler) visibleUser(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
+// windowsOf returns the windows of the limits of a process's login, which may be nil.
+func windowsOf(p *pool.Process, limits *codexrpc.RateLimits) (windows []usage.PlanWindow) {
+	for i := 0; limits != nil && i < len(limits.Meters); i++ {
+		windows = append(windows, usage.PlanWindows(p.LoginID(), &limits.Meters[i], time.Now())...)
+	}
+	return windows
+}
+
 // limitsTold adds what Codex has told of the plan of a process's login to the usage.
 func limitsTold(p *pool.Process, limits *codexrpc.RateLimits) {
-	told := usage.Record{Time: time.Now(), Told: true}
-	for i := range limits.Meters {
-		told.Windows = append(told.Windows, usage.PlanWindows(p.LoginID(), &limits.Meters[i], told.Time)...)
-	}
+	told := usage.Record{Time: time.Now(), Told: true, Windows: windowsOf(p, limits)}
 	addUsage(nil, told)
 	for _, h := range handlersInUse.all() {
 		if h.sharedUsage != nil {
@@ -222,7 +225,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if k := set.Find(presentedKey(r)); k != nil {
 		user = k.User
 	}
-	shares := h.knownShares()
+	shares := h.shares()
 	var keys []*quota.Key
 	for _, k := range set.Keys {
 		if h.Usage == usageAll || k.User == user {
@@ -244,41 +247,27 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 
 // planLimits implements [gateway.Options].PlanLimits, with what is known at all nodes that share their usage.
 func (h *Handler) planLimits(windows []usage.PlanWindow) func(*quota.Key) []quota.Limit {
-	look, uses := usageBook.Window, []apikeys.PlanUse{}
+	know, known := usageBook.Known, make([]usage.Known, len(windows))
 	if h.sharedUsage != nil {
-		look = h.sharedUsage.Window
+		know = h.sharedUsage.Known
 	}
-	for _, w := range windows {
-		length := time.Duration(w.Length) * time.Second
-		name := (&codexrpc.RateWindow{Window: length}).Name() + " " + w.Meter + " " + w.Login
-		known, capacity, costs := look(w)
-		ends := time.Unix(known.Resets, 0)
-		rest := min(1, max(0, float64(time.Until(ends))/float64(length)))
-		uses = append(uses, apikeys.PlanUse{Window: quota.PlanWindow(name, ends), Whole: capacity, Used: w.Used / 100, Rest: rest, Costs: costs})
+	for i, w := range windows {
+		known[i] = know(w)
 	}
-	isSame := func(a, b apikeys.PlanUse) bool { return a.Window.String() == b.Window.String() } // a meter has it twice
-	return h.keyFile.Set().PlanLimits(slices.CompactFunc(uses, isSame))
+	return h.keyFile.Set().PlanLimits(known)
 }
 
-// knownShares returns a function that returns the limits of a key in the windows of this handler's logins of which it
-// is known what they hold.
-func (h *Handler) knownShares() func(*quota.Key) []quota.Limit {
+// shares returns a function that returns the limits of a key in all windows of this handler's logins.
+func (h *Handler) shares() func(*quota.Key) []quota.Limit {
 	var windows []usage.PlanWindow
 	seen := make(map[string]bool)
 	for _, p := range h.pool.Processes() {
-		limits, id := p.Login().Limits(), p.LoginID()
-		if limits == nil || seen[id] {
-			continue
-		}
-		seen[id] = true
-		for i := range limits.Meters {
-			windows = append(windows, usage.PlanWindows(id, &limits.Meters[i], time.Now())...)
+		if id := p.LoginID(); !seen[id] {
+			seen[id] = true
+			windows = append(windows, windowsOf(p, p.Login().Limits())...)
 		}
 	}
-	limits := h.planLimits(windows)
-	return func(k *quota.Key) []quota.Limit {
-		return slices.DeleteFunc(limits(k), func(l quota.Limit) bool { return l.Whole == 0 })
-	}
+	return h.planLimits(windows)
 }
 
 var (
@@ -299,7 +288,7 @@ func collectKeys(ch chan<- prometheus.Metric) {
 	seen := make(map[string]bool)
 	for _, h := range handlersInUse.all() {
 		var keys []*quota.Key
-		shares := h.knownShares()
+		shares := h.shares()
 		for _, k := range h.keyFile.Set().Keys {
 			if (len(k.Limits) > 0 || k.PlanShare > 0) && !seen[k.ID] && len(seen) < maxKeyLabels {
 				seen[k.ID] = true

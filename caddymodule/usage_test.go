@@ -145,8 +145,7 @@ func TestShareUsage(t *testing.T) {
 	grants, err := request.Acquire(1)
 	must.OK(t, err)
 	must.OK(t, request.Reserve(t.Context(), grants, 5, h.planLimits(windows)(k)...))
-	grants[0].Charge(usage.Cost(record.Usage), h.planLimits(windows)(k))
-	grants[0].Close(100_000)
+	grants[0].Settle(100_000, usage.Cost(record.Usage), h.planLimits(windows)(k))
 	// Half of the window has passed, in which the other key has used nothing: it lends 2 %.
 	shown := ` [{"unit":"requests","window":"1h","limit":10,"used":1,"remaining":9,"resets_at":T},` +
 		`{"unit":"plan_share","window":"5h codex ` + process.LoginID() + `","limit":22,"used":10,"remaining":12,"resets_at":T}]`

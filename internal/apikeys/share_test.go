@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/draw"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func sharing(shares ...int64) *Set {
@@ -21,8 +22,15 @@ func sharing(shares ...int64) *Set {
 	return s
 }
 
-func most(s *Set, k *Key, w PlanUse) float64 {
-	return float64(s.PlanLimits([]PlanUse{w})(&k.Key)[0].Max)
+// known returns a window of 1000 with used percent, and a part of its time that is left.
+func known(used, rest float64, costs map[string]int64) usage.Known {
+	const length = 100_000_000 // so that a second is nothing
+	window := usage.PlanWindow{Length: length, Resets: time.Now().Unix() + int64(rest*length), Used: used}
+	return usage.Known{PlanWindow: window, Whole: 1000, Costs: costs}
+}
+
+func most(s *Set, k *Key, w usage.Known) float64 {
+	return float64(s.PlanLimits([]usage.Known{w})(&k.Key)[0].Max)
 }
 
 // TestShare has windows of 1000, with the shares of keys in thousandths; the negative ones lend.
@@ -50,25 +58,25 @@ func TestShare(t *testing.T) {
 		"others use the plan":                 {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.75, want: 240, rest: 0.5},
 		"others have used the plan":           {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.9, want: 200, rest: 0.5},
 	} {
-		use := PlanUse{Whole: 1000, Used: c.used, Rest: c.rest, Costs: map[string]int64{"0": c.costs[0], "1": c.costs[1], "2": c.costs[2]}}
+		use := known(100*c.used, c.rest, map[string]int64{"0": c.costs[0], "1": c.costs[1], "2": c.costs[2]})
 		s := sharing(c.shares...)
-		if got := most(s, s.Keys[0], use); math.Abs(got-c.want) > 1e-6 {
+		if got := most(s, s.Keys[0], use); math.Abs(got-c.want) > 1 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 	s := sharing(200, -400)
 	s.Keys[1].Expires = time.Now()
-	if got := most(s, s.Keys[0], PlanUse{Whole: 1000}); got != 200 {
+	if got := most(s, s.Keys[0], known(0, 0, nil)); got != 200 {
 		t.Errorf("an expired key lends: %v", got)
 	}
 	s = sharing(200, 0, -400)
-	if got := most(s, s.Keys[0], PlanUse{Whole: 1000, Costs: map[string]int64{"1": 500}}); got != 600 {
+	if got := most(s, s.Keys[0], known(0, 0, map[string]int64{"1": 500})); got != 600 {
 		t.Errorf("a key without a share borrows: %v", got)
 	}
-	if got := s.PlanLimits([]PlanUse{{Whole: 1000}})(&s.Keys[1].Key); got != nil {
+	if got := s.PlanLimits([]usage.Known{known(0, 0, nil)})(&s.Keys[1].Key); got != nil {
 		t.Errorf("a key without a share has %v", got)
 	}
-	if got := most(s, s.Keys[0], PlanUse{}); got != quota.NoLimit {
+	if got := most(s, s.Keys[0], usage.Known{}); got != 0 {
 		t.Errorf("what a window holds is not known, but it allows %v", got)
 	}
 }
@@ -88,7 +96,8 @@ func TestSharesOfAll(t *testing.T) {
 			s.lends = s.lends || s.Keys[len(s.Keys)-1].Lends
 		}
 		const steps, capacity, cost = 200, 1_000_000, 200
-		w := PlanUse{Whole: capacity, Costs: make(map[string]int64)}
+		w := known(0, 1, make(map[string]int64))
+		w.Whole = capacity
 		even, idle, lent := s.Keys[random.IntN(len(s.Keys))], s.Keys[random.IntN(len(s.Keys))], false
 		ask := func(k *Key, n int64) (served bool) {
 			share := most(s, k, w)
@@ -96,11 +105,12 @@ func TestSharesOfAll(t *testing.T) {
 				return false
 			}
 			w.Costs[k.ID] += n
-			w.Used += float64(n) / capacity
+			w.Used += 100 * float64(n) / capacity
 			return true
 		}
 		for i := range steps {
-			w.Rest = 1 - float64(i)/steps
+			rest := 1 - float64(i)/steps
+			w.Resets = time.Now().Unix() + int64(rest*float64(w.Length))
 			if !ask(even, even.PlanShare*capacity/1000/steps) && !even.Lends {
 				t.Fatalf("seed %d: a user who uses a share evenly is refused after %d steps", seed, i)
 			}
@@ -114,12 +124,12 @@ func TestSharesOfAll(t *testing.T) {
 				share := float64(k.PlanShare) * capacity / 1000
 				unused := max(0, share-float64(w.Costs[k.ID]))
 				if k == idle && k.Lends {
-					kept += min(unused, share*w.Rest)
+					kept += min(unused, share*rest)
 				} else if !k.Lends {
 					kept += unused
 				}
 			}
-			if w.Used+kept/capacity > 1+1e-9 {
+			if w.Used/100+kept/capacity > 1+1e-4 {
 				t.Fatalf("seed %d: after %d steps %v are used, and %v are to be kept", seed, i, w.Used, kept/capacity)
 			}
 		}

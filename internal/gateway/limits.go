@@ -114,11 +114,12 @@ func (c *choice) settle(modelAsked bool) {
 	c.modelAsked = c.modelAsked || modelAsked
 	if c.grant != nil {
 		used, _ := c.tokens()
+		var shares []quota.Limit
 		if key := c.run.req.key; key.PlanShare > 0 && c.turn != nil {
 			login, meter := c.turn.Meter()
-			c.grant.Charge(usage.Cost(used), c.run.g.opts.PlanLimits(usage.PlanWindows(login, meter, time.Now()))(key))
+			shares = c.run.g.opts.PlanLimits(usage.PlanWindows(login, meter, time.Now()))(key)
 		}
-		c.grant.Close(used.InputTokens + used.OutputTokens)
+		c.grant.Settle(used.InputTokens+used.OutputTokens, usage.Cost(used), shares)
 	}
 }
 

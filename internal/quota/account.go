@@ -105,7 +105,7 @@ func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 			continue
 		}
 		used := a.usedOf(limit, now)
-		if used+n <= limit.Max {
+		if used+n <= limit.Max || limit.Max == 0 {
 			continue
 		}
 		e := &ExceededError{limit, used, n, a.resetTime(limit, limit.Max-n, now)}
@@ -185,9 +185,11 @@ func (s State) Shown() (limit, used, remaining float64) {
 }
 
 func (a *account) states(k *Key, now time.Time) []State {
-	states := make([]State, len(k.Limits))
-	for i, limit := range k.Limits {
-		states[i] = a.state(limit, now)
+	states := make([]State, 0, len(k.Limits))
+	for _, limit := range k.Limits {
+		if limit.Max > 0 {
+			states = append(states, a.state(limit, now))
+		}
 	}
 	return states
 }

@@ -27,8 +27,7 @@ func TestRestart(t *testing.T) {
 		admitted(l, k, 3)
 		g, err := reserve(t, l, k, 30)
 		must.OK(t, err)
-		g.Charge(30, shares)
-		g.Close(20)
+		g.Settle(20, 30, shares)
 		stop()
 
 		l, stop = start(file)

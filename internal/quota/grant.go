@@ -19,8 +19,6 @@ type Grant struct {
 	engineFailed bool  // an operation on the engine has failed, so no other is tried; Limits.Settle counts later
 	isCounted    bool  // Close must count the turn: a limit of tokens or a share of a plan applies, and Reserve (perhaps by failOpen) has allowed the turn
 	closed       bool
-	cost         int64   // see Charge
-	shares       []Limit // see Charge
 }
 
 // LimitsTokens reports whether the key has a limit of tokens. For a nil Grant, it reports false.
@@ -88,17 +86,13 @@ func (g *Grant) Spent() bool {
 	return g.spent
 }
 
-// Charge sets what the turn has cost, for Close to count in each of the shares: the limits of
-// [PlanShare] of the login that has served the turn.
-func (g *Grant) Charge(cost int64, shares []Limit) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cost, g.shares = max(0, cost), shares
-}
-
 // Close ends the turn, so that another turn may start. It counts the used tokens of the turn, and
 // frees its reserved tokens. Only the first call has an effect.
-func (g *Grant) Close(used int64) {
+func (g *Grant) Close(used int64) { g.Settle(used, 0, nil) }
+
+// Settle does what Close does, and counts what the turn has cost in each of the shares: the limits of [PlanShare] in
+// windows of the login that has served the turn.
+func (g *Grant) Settle(used, cost int64, shares []Limit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -109,8 +103,8 @@ func (g *Grant) Close(used int64) {
 	if !g.isCounted {
 		return
 	}
-	k, o := g.request.key.With(g.shares), Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved, Cost: g.cost}
-	if !k.hasLimit(Tokens) && (len(g.shares) == 0 || g.cost == 0) {
+	k, o := g.request.key.With(shares), Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved, Cost: max(0, cost)}
+	if !k.hasLimit(Tokens) && (len(shares) == 0 || cost == 0) {
 		return
 	}
 	if _, ok := g.do(k, o); !ok { // Settle counts later, after earlier operations that have failed, such as an Undo

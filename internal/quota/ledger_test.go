@@ -510,14 +510,12 @@ func TestShareOfPlan(t *testing.T) {
 			must.OK(t, err)
 			grants, err := r.Acquire(1)
 			must.OK(t, err)
-			if err = r.Reserve(t.Context(), grants, 5, shares...); err == nil {
-				grants[0].Charge(cost, shares)
-			}
-			grants[0].Close(7)
+			err = r.Reserve(t.Context(), grants, 5, shares...)
+			grants[0].Settle(7, cost, shares)
 			return err
 		}
 		end := c.now.Add(5 * time.Hour)
-		must.OK(t, turn(shares(NoLimit, end), 300))
+		must.OK(t, turn(shares(0, end), 300))
 		must.OK(t, turn(shares(1000, end), 690))
 		must.OK(t, turn(nil, 50)) // the windows are not known
 		must.OK(t, turn(shares(1000, end), 40))

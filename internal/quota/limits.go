@@ -22,17 +22,14 @@ const (
 	Requests Unit = "requests"
 	Tokens   Unit = "tokens" // of the input and the output
 	// PlanShare counts what turns have cost in a window of the plan of the login that has served them.
-	// A Key has none of these limits in Limits: [Request.Reserve] and [Grant.Charge] get them.
+	// A Key has none of these limits in Limits: [Request.Reserve] and [Grant.Settle] get them.
 	PlanShare Unit = "plan_share"
 )
-
-// NoLimit is the Max of a PlanShare that only counts, since it is not known what the whole window allows.
-const NoLimit = 1 << 50
 
 // Limit allows at most Max requests, tokens or costs in a window.
 type Limit struct {
 	Unit   Unit
-	Max    int64 // above 0
+	Max    int64 // above 0; of a PlanShare 0 if Whole is not known: then it only counts
 	Window Window
 	Whole  int64 // of a PlanShare: what 100 % of the window cost; 0: not known
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func planLimits(random *rand.Rand, ends []time.Time) (shares []Limit) {
 	for i, end := range ends {
 		if random.IntN(4) > 0 {
-			shares = append(shares, Limit{PlanShare, 1 + random.Int64N(3000), PlanWindow([]string{"5h codex", "7d codex"}[i], end), 0})
+			shares = append(shares, Limit{PlanShare, random.Int64N(3000), PlanWindow([]string{"5h codex", "7d codex"}[i], end), 0})
 		}
 	}
 	return shares
@@ -278,8 +278,7 @@ func TestAnswersLost(t *testing.T) {
 		t.Errorf("%+v", statesOf(l, k))
 	}
 	shares := []Limit{{PlanShare, 1000, PlanWindow("5h codex", newClock().now.Add(time.Hour)), 0}}
-	g.Charge(70, shares)
-	g.Close(150)
+	g.Settle(150, 70, shares)
 	if s := statesOf(l, k.With(shares)); s[1].Used != 150 || s[2].Used != 70 {
 		t.Errorf("%+v", s)
 	}
@@ -524,7 +523,7 @@ func TestNodesShare(t *testing.T) {
 	k := &Key{Account: "k", PlanShare: 200, MaxConcurrent: workers}
 	end := time.Now().Add(time.Hour)
 	window := func(login string) []Limit {
-		return []Limit{{PlanShare, share, PlanWindow("5h codex "+login, end), 0}, {PlanShare, NoLimit, PlanWindow("7d codex "+login, end), 0}}
+		return []Limit{{PlanShare, share, PlanWindow("5h codex "+login, end), 0}, {PlanShare, 1 << 40, PlanWindow("7d codex "+login, end), 0}}
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -548,8 +547,7 @@ func TestNodesShare(t *testing.T) {
 						return
 					}
 					served, cost := []string{"a", "a", "b"}[random.IntN(3)], random.Int64N(mostCost+1)
-					grants[0].Charge(cost, window(served))
-					grants[0].Close(1)
+					grants[0].Settle(1, cost, window(served))
 					mu.Lock()
 					costs[served] += cost
 					mu.Unlock()
@@ -594,8 +592,7 @@ func TestShareSettled(t *testing.T) {
 				t.Error(err)
 			}
 			for _, g := range []*Grant{first, second} {
-				g.Charge(300, shares)
-				g.Close(50)
+				g.Settle(50, 300, shares)
 			}
 			n.how = ""
 			l.Settle(t.Context())

@@ -109,7 +109,7 @@ local function hold(turn, tokens)
 end
 local function exceeds(unit, wanted)
 	for _, l in ipairs(limits) do
-		if l.unit == unit and l.used + wanted + (unit == 'tokens' and held or 0) > l.most then return true end
+		if l.unit == unit and l.used + wanted + (unit == 'tokens' and held or 0) > l.most and l.most > 0 then return true end
 	end
 end
 local function share(wanted)

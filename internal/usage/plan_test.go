@@ -29,12 +29,12 @@ func TestPlanWindows(t *testing.T) {
 	for _, seconds := range []time.Duration{3600, 3590, 3660} {
 		w := PlanWindows("a", &codexrpc.Meter{ID: "codex", Primary: window(now.Add(seconds * time.Second))}, now)
 		b.Add(Record{Time: now, Key: "ann", Usage: codexrpc.Usage{InputTokens: 100}, Windows: w})
-		if known, _, costs := b.Window(w[0]); known.Resets != first.Resets || costs["ann"]%1000 != 0 {
-			t.Errorf("%+v, %v", known, costs)
+		if known := b.Known(w[0]); known.Resets != first.Resets || known.Costs["ann"]%1000 != 0 {
+			t.Errorf("%+v", known)
 		}
 	}
-	if _, _, costs := b.Window(first); costs["ann"] != 3000 {
-		t.Errorf("%v", costs)
+	if known := b.Known(first); known.Costs["ann"] != 3000 {
+		t.Errorf("%+v", known)
 	}
 }
 
@@ -45,8 +45,8 @@ func TestCapacity(t *testing.T) {
 	w := PlanWindow{Login: "a", Meter: "codex", Length: 18000, Resets: now.Unix() + 9000}
 	know := func(want int64) {
 		t.Helper()
-		if _, capacity, _ := b.Window(w); capacity != want {
-			t.Errorf("100 %% are %d, want %d", capacity, want)
+		if known := b.Known(w); known.Whole != want {
+			t.Errorf("100 %% are %d, want %d", known.Whole, want)
 		}
 	}
 	told := func(used float64) {
@@ -71,8 +71,8 @@ func TestCapacity(t *testing.T) {
 	know(100_000)
 	stored := New()
 	restore(t, stored, b)
-	if _, capacity, _ := stored.Window(w); capacity != 100_000 {
-		t.Errorf("restored: %d", capacity)
+	if known := stored.Known(w); known.Whole != 100_000 {
+		t.Errorf("restored: %d", known.Whole)
 	}
 	w.Resets, w.Used = w.Resets+20000, 0 // the next window
 	know(100_000)
@@ -88,7 +88,7 @@ func TestResetsStay(t *testing.T) {
 	}{{0, 0, 0}, {0, 60, 60}, {1, 120, 120}, {0, 180, 120}, {2, 60, 120}} {
 		w := PlanWindow{Login: "a", Meter: "codex", Length: 18000, Resets: resets + c.resets, Used: c.used}
 		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{w}})
-		if known, _, _ := b.Window(w); known.Resets != resets+c.want {
+		if known := b.Known(w); known.Resets != resets+c.want {
 			t.Errorf("%+v: it resets after %d s", c, known.Resets-resets)
 		}
 	}

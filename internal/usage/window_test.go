@@ -209,7 +209,7 @@ func TestSharedWindows(t *testing.T) {
 			}
 		}
 		last := whole.windows[len(whole.windows)-1].PlanWindow
-		if _, units, _ := node.Window(last); units < 80_000*100 || units > 125_000*100 {
+		if units := node.Known(last).Whole; units < 80_000*100 || units > 125_000*100 {
 			t.Errorf("a window holds %d", units)
 		}
 	}
