@@ -35,8 +35,10 @@ type meters struct {
 const (
 	shortWindow   = 10 * time.Minute
 	longWindow    = 2 * time.Hour
-	shortCapacity = 60_000_000 // what 100 % of it cost
+	shortCapacity = 200_000_000 // what 100 % of it cost
 	longCapacity  = 400_000_000
+	// resetPause is the shortest time between two resets of a meter: others are one window to Caddy.
+	resetPause = longWindow/50 + 10*time.Second
 )
 
 // meteredModels are asked for at random. The first is counted by the plan though nobody lists it.
@@ -94,41 +96,30 @@ const (
 	noticeSpan = 75 * time.Second
 )
 
-// moving moves the meters until ctx ends. Each of them has something left at one login, with pauses.
+// moving moves the meters until ctx ends: they are used elsewhere, one login's is used up, then those of both
+// for a while, then all are reset.
 func (s *soak) moving(ctx context.Context, r *rand.Rand) {
 	ids := []string{planbackend.PlanMeter, planbackend.SparkMeter}
+	began := make(map[string]time.Time)
 	for n := 1; pause(ctx, r, time.Second/2, 3*time.Second); n++ {
 		login, other := s.meters.all[n%2], s.meters.all[(n+1)%2]
 		id := ids[r.IntN(2)]
 		s.meters.count(&s.meters.moves)
-		switch what := r.IntN(20); {
-		case n%20 == 0:
-			s.spendAll(ctx, r, ids[n/20%2])
-		case what == 0:
-			login.Change(id, (*planbackend.Meter).Reset)
-		case what < 4 && !other.Meter(id).Spent:
+		if began[id].IsZero() {
+			began[id] = time.Now().Add(-resetPause / time.Duration(1+r.IntN(2)))
+		}
+		switch since := time.Since(began[id]); {
+		case since > resetPause:
+			s.spendAll(ctx, r, id)
+			began[id] = time.Now()
+		case since > resetPause/2 && !other.Meter(id).Spent && !login.Meter(id).Spent:
 			s.meters.count(&s.meters.spent)
 			login.Change(id, func(m *planbackend.Meter) { m.Use(100) })
 		default:
-			by := 4 * r.Float64()
-			login.Change(id, func(m *planbackend.Meter) { m.Primary.Used = min(99, m.Primary.Used+by) })
-		}
-		for _, id := range []string{planbackend.PlanMeter, planbackend.SparkMeter, planbackend.ReserveMeter} {
-			if left(other.Meter(id)) < 10 && left(login.Meter(id)) < 10 || id == planbackend.ReserveMeter && left(login.Meter(id)) < 50 {
-				s.trouble.begin(noticeSpan, planSpent, new(int)) // it may be spent before that is known
-				other.Change(id, (*planbackend.Meter).Reset)
-				login.Change(id, (*planbackend.Meter).Reset)
-			}
+			by := 2 * r.Float64()
+			login.Change(id, func(m *planbackend.Meter) { m.Primary.Used = min(max(99, m.Primary.Used), m.Primary.Used+by) })
 		}
 	}
-}
-
-// left returns how many percent are left of a meter.
-func left(m planbackend.Meter) float64 {
-	if m.Spent {
-		return 0
-	}
-	return 100 - max(m.Primary.Used, m.Secondary.Used)
 }
 
 // spendAll uses up a meter of all logins for a while. Nobody can serve Spark then; the reserve stands in for the plan.
