@@ -89,7 +89,7 @@ fuzz:
 
 # soak runs Caddy and Codex under mixed traffic for MINUTES and reports the result: with a
 # login and outages of its back end, or with LOGIN=none without one. SOAK=-outages makes
-# outages alone. Caddy's log is build/soak.log.
+# outages alone, SOAK=-meters moves the limits of the plan instead. Caddy's log is build/soak.log.
 SOAK :=
 soak: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/soak $(if $(LOGIN),-login=false) -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log $(SOAK)

@@ -310,7 +310,7 @@ func (s *soak) checkShares() {
 		for _, m := range login.Meters() {
 			for _, w := range windows(m) {
 				for _, u := range usage.Windows {
-					if u.Meter != m.ID || u.Length != 60*w.minutes || math.Abs(float64(u.Resets-w.resets)) > float64(u.Length)/50 || math.Abs(u.Used-float64(w.used)) > 1 {
+					if u.Meter != m.ID || u.Length != 60*w.minutes || math.Abs(float64(u.Resets-w.resets)) > float64(u.Length)/50+60 || math.Abs(u.Used-float64(w.used)) > 1 {
 						continue
 					}
 					sum := u.Others

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -105,7 +106,12 @@ func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Durati
 		return 0
 	}
 	pid := pids[r.IntN(len(pids))]
-	s.trouble.begin(length, inTrouble, count)
+	codes := inTrouble
+	if s.meters != nil { // the other login may have nothing left
+		codes = maps.Clone(planSpent)
+		maps.Copy(codes, inTrouble)
+	}
+	s.trouble.begin(length, codes, count)
 	_ = syscall.Kill(pid, signal) // fails if it has exited
 	return pid
 }
