@@ -23,10 +23,7 @@ func (Off) CaddyModule() caddy.ModuleInfo {
 }
 
 // UnmarshalCaddyfile reads the name. Nothing else may follow.
-func (s *Off) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next()
-	return parseBlock(d, s)
-}
+func (s *Off) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return parse(d, s) }
 
 func (*Off) key() string { return "" }
 
@@ -55,10 +52,7 @@ func (Memory) CaddyModule() caddy.ModuleInfo {
 //	    size <size>
 //	    age  <duration>
 //	}
-func (s *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next()
-	return parseBlock(d, s)
-}
+func (s *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return parse(d, s) }
 
 // Provision sets the defaults and checks the values.
 func (s *Memory) Provision(caddy.Context) error { return option.Complete(s) }
@@ -98,11 +92,7 @@ func (Disk) CaddyModule() caddy.ModuleInfo {
 //	    size <size>
 //	    age  <duration>
 //	}
-func (s *Disk) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next()
-	d.Args(&s.Dir)
-	return parseBlock(d, s)
-}
+func (s *Disk) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return parse(d, s, &s.Dir) }
 
 // Provision sets the defaults and checks the values.
 func (s *Disk) Provision(caddy.Context) (err error) {

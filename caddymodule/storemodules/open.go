@@ -42,8 +42,10 @@ type Module interface {
 	start(o *OpenStore) error
 }
 
-// parseBlock reads the block of a store into store.
-func parseBlock(d *caddyfile.Dispenser, store any) error {
+// parse reads the name of a store, its optional args and then its block, which is read into store.
+func parse(d *caddyfile.Dispenser, store any, args ...*string) error {
+	d.Next()
+	d.Args(args...)
 	name := d.Val()
 	if d.NextArg() {
 		return d.Errf("store %s takes no %q here; limits are in a block: { size 64MiB }", name, d.Val())

@@ -66,7 +66,7 @@ func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if s.URLs = d.RemainingArgs(); len(s.URLs) == 0 {
 		return d.Err("store redis needs the URL of the server")
 	}
-	return parseBlock(d, s)
+	return option.ParseBlock(d, s, nil)
 }
 
 // Provision resolves the settings. The errors contain no URL, which may have a password.
