@@ -76,14 +76,11 @@ func (c *Conn) call(ctx context.Context, spec call) error {
 			return err
 		}
 		pause := overloadPause << attempt
-		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
-		case <-timer.C:
+		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		case <-c.done:
-			timer.Stop()
 			return c.Err()
 		}
 	}
