@@ -263,12 +263,12 @@ const placeholderPrefix = "http.codex."
 // each choice, after they have ended. Tokens and tool calls are sums over the turns; every other
 // value is that of the first turn.
 var placeholders = map[string]func([]usage.Record) any{
-	"model":         func(turns []usage.Record) any { return nilIfEmpty(usage.Shorten(turns[0].Model)) },
-	"api":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Route) },
-	"thread":        func(turns []usage.Record) any { return nilIfEmpty(turns[0].Thread) },
-	"finish_reason": func(turns []usage.Record) any { return nilIfEmpty(string(turns[0].Finish)) },
-	"key":           func(turns []usage.Record) any { return nilIfEmpty(turns[0].Key) },
-	"login":         func(turns []usage.Record) any { return nilIfEmpty(appServerID(turns[0].Process)) },
+	"model":         func(turns []usage.Record) any { return usage.Shorten(turns[0].Model) },
+	"api":           func(turns []usage.Record) any { return turns[0].Route },
+	"thread":        func(turns []usage.Record) any { return turns[0].Thread },
+	"finish_reason": func(turns []usage.Record) any { return string(turns[0].Finish) },
+	"key":           func(turns []usage.Record) any { return turns[0].Key },
+	"login":         func(turns []usage.Record) any { return appServerID(turns[0].Process) },
 	"ttft_ms":       firstOutputMillis,
 	"input_tokens":  sum(func(r *usage.Record) int64 { return r.Usage.InputTokens }),
 	"cached_tokens": sum(func(r *usage.Record) int64 { return r.Usage.CachedInputTokens }),
@@ -276,17 +276,19 @@ var placeholders = map[string]func([]usage.Record) any{
 	"tool_calls":    sum(func(r *usage.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. Without turns that have ended, a value is nil.
+// placeholder is a [caddy.ReplacerFunc]. A value is nil if it is empty, or if no turns have ended.
 func (c *requestContext) placeholder(key string) (any, bool) {
 	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
 	if !hasPrefix || value == nil || c.passedOn { // perhaps the next handler has the placeholder, too
 		return nil, false
 	}
-	if len(c.turns) == 0 {
-		return nil, true
+	if len(c.turns) > 0 {
+		if result := value(c.turns); result != "" {
+			return result, true
+		}
 	}
-	return value(c.turns), true
+	return nil, true
 }
 
 func sum(value func(*usage.Record) int64) func([]usage.Record) any {
@@ -305,11 +307,4 @@ func firstOutputMillis(turns []usage.Record) any {
 		return float64(first) / float64(time.Millisecond)
 	}
 	return nil
-}
-
-func nilIfEmpty(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
 }
