@@ -44,16 +44,13 @@ func encodingOf(r *http.Request) (string, error) {
 	return "", ErrEncoding
 }
 
-// decoder decodes a body while it is read. A body may have up to limit decoded bytes.
+// decoder decodes a body while it is read.
 type decoder struct {
-	encoding  string
-	body      *encodedBody
-	remaining int64 // how many decoded bytes may still come, plus one; so at 0, the body is too large
-	limit     int64
-	claim     *claims.Claim // of the body; the memory of the decoder is added to it
-
-	decoded io.Reader // the decoded body; nil before the first Read
-	close   func()    // frees what only a zstd decoder has to free; else it does nothing
+	encoding string
+	body     *encodedBody
+	claim    *claims.Claim // of the body; the memory of the decoder is added to it
+	decoded  io.Reader     // the decoded body; nil before the first Read
+	close    func()        // frees what only a zstd decoder has to free; else it does nothing
 }
 
 // encodedBody is the body from which a decoder reads. It keeps the error of a failed read, so that
@@ -71,17 +68,14 @@ func (b *encodedBody) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// Read returns decoded bytes. Errors, besides io.EOF: the error from reading the body, ErrNoMemory, a
-// *CorruptError, or a *http.MaxBytesError.
+// Read returns decoded bytes. Errors, besides io.EOF: the error from reading the body, ErrNoMemory, or a
+// *CorruptError.
 func (d *decoder) Read(buf []byte) (n int, err error) {
 	if d.decoded == nil {
 		err = d.open()
 	}
 	if err == nil {
-		n, err = d.decoded.Read(buf[:min(int64(len(buf)), d.remaining)])
-	}
-	if d.remaining -= int64(n); d.remaining == 0 {
-		return n, &http.MaxBytesError{Limit: d.limit}
+		n, err = d.decoded.Read(buf)
 	}
 	switch {
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, ErrNoMemory):

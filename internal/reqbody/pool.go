@@ -116,9 +116,9 @@ func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, clai
 			return whole, err
 		}
 	}
-	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, remaining: p.maxSize + 1, limit: p.maxSize, claim: claim, close: func() {}}
+	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, claim: claim, close: func() {}}
 	defer func() { d.close() }()
-	return p.read(d, -1, claim)
+	return p.read(http.MaxBytesReader(nil, io.NopCloser(d), p.maxSize), -1, claim)
 }
 
 const (

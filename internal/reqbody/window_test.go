@@ -91,7 +91,7 @@ func TestWindows(t *testing.T) {
 		for _, cut := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.DataErrReader} {
 			p := NewPool(64<<20, 4<<20, claims.NewCrowd(nil))
 			claim := p.Claim("a")
-			d := &decoder{encoding: "zstd", body: &encodedBody{Reader: cut(bytes.NewReader(c.body))}, remaining: 4 << 20, claim: claim}
+			d := &decoder{encoding: "zstd", body: &encodedBody{Reader: cut(bytes.NewReader(c.body))}, claim: claim}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, _ = io.Copy(io.Discard, d)
