@@ -54,7 +54,11 @@ func usageRows(a *usage.Account) (rows [][]string) {
 	add := func(values ...any) {
 		row := make([]string, len(values))
 		for i, value := range values {
-			row[i] = strings.Trim(strconv.Quote(fmt.Sprint(value)), `"`) // clients may put anything into the name of a model
+			text := strconv.Quote(fmt.Sprint(value)) // clients may put anything into the name of a model
+			row[i] = text[1 : len(text)-1]
+			if strings.IndexAny(row[i], "=+-@") == 0 {
+				row[i] = "'" + row[i] // else a spreadsheet runs it as a formula
+			}
 		}
 		rows = append(rows, row)
 	}
