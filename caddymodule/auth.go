@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
@@ -160,6 +161,9 @@ func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if now, _ := repl.Get(userVariable); now != before {
 		repl.Set(userVariable, before) // the next check must refuse the key, too
 		return nil, apierror.Unauthorized()
+	}
+	if k != nil && caddyhttp.GetVar(r.Context(), countedVariable) == k.Account {
+		k = k.WithoutRequests() // another handler with this key has counted the request, and has passed it on
 	}
 	return k, apiErr
 }

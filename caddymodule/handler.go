@@ -302,6 +302,9 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	}
 	if h.Spent == "next" {
 		options.Next = func(r *http.Request, body io.Reader) bool {
+			if k := h.keyFile.Set().Find(presentedKey(r)); k != nil {
+				caddyhttp.SetVar(r.Context(), countedVariable, k.Account)
+			}
 			return r.Context().Value(requestContextKey{}).(*requestContext).passOn(body)
 		}
 	}
@@ -413,6 +416,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	h.serve(route, w, r, reqCtx)
 	return reqCtx.nextErr // another error would make Caddy append an error page to the answer
 }
+
+// countedVariable is set to the account of the key for which a request was counted that goes to the next handler.
+const countedVariable = "codex_counted_key"
 
 // serveNext calls the next handler. It returns false if no handler has answered.
 func serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error) {

@@ -142,12 +142,8 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 
 // settleAll counts the tokens of all turns of a request that has ended. err is why the request failed, or
 // nil. An err that is no API error means that the turns were broken off, mostly since the client left.
-// Codex may not report the tokens of such turns, although the model was asked. If another handler may serve the
-// request, it does not count for its key.
+// Codex may not report the tokens of such turns, although the model was asked.
 func settleAll(choices []*choice, err error) {
-	if run := choices[0].run; run.req.limits != nil && run.ex.mayPassOn(err) {
-		run.req.limits.Undo()
-	}
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	brokenOff := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {

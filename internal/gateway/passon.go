@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"strings"
@@ -15,7 +16,8 @@ import (
 )
 
 // checkSpent returns the error of a request that another handler may serve, if even the best login rests because
-// its plan is spent for the model. So only the turn that tries a login after its rest asks the provider again.
+// its plan is spent for the model. So only the turn that tries a login after its rest asks the provider again. The
+// request counts for its key like any other: whoever pays the other provider relies on the key's limits.
 func (g *Gateway) checkSpent(ex *exchange, req *request) *apierror.Error {
 	if ex.original == nil {
 		return nil
@@ -23,10 +25,11 @@ func (g *Gateway) checkSpent(ex *exchange, req *request) *apierror.Error {
 	model, _, _ := g.resolveModel(req.model)
 	best, done := ex.lease.Peek(model)
 	defer done()
-	if apiErr := failures.APIError(best.Login.Rests(model)); ex.mayPassOn(apiErr) {
-		return apiErr
+	spent := failures.APIError(best.Login.Rests(model))
+	if !ex.mayPassOn(spent) {
+		return nil
 	}
-	return nil
+	return cmp.Or(g.countRequest(ex, req, nil), spent)
 }
 
 // mayPassOn reports whether another handler may serve the request that has failed with err.

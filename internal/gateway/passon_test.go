@@ -76,7 +76,7 @@ func newLater(t *testing.T, u *fakeUpstream, opts Options) (*later, *witness) {
 // TestPassOn checks what the next handler gets, what a request holds meanwhile, and how it is counted, when its
 // own turn finds the plan spent, and when that is known.
 func TestPassOn(t *testing.T) {
-	key := &quota.Key{ID: "k", Account: "k", MaxConcurrent: 1, Limits: []quota.Limit{hourly(t, quota.Requests, 2), hourly(t, quota.Tokens, 100_000)}}
+	key := &quota.Key{ID: "k", Account: "k", MaxConcurrent: 1, Limits: []quota.Limit{hourly(t, quota.Requests, 6), hourly(t, quota.Tokens, 100_000)}}
 	limits := quota.NewLimits(quota.NewLedger(time.Now), 0, false)
 	filler := strings.Repeat("x", 200<<10)
 	chat := `{"model":"gpt-5.5","messages":[{"role":"user","content":"` + filler + `"}]}`
@@ -125,8 +125,8 @@ func TestPassOn(t *testing.T) {
 		}
 	}
 	for _, s := range limits.States(t.Context(), []*quota.Key{key})[0] {
-		if s.Used != 0 {
-			t.Errorf("the key has used %d %s", s.Used, s.Unit)
+		if want := map[quota.Unit]int64{quota.Requests: 6, quota.Tokens: 0}[s.Unit]; s.Used != want {
+			t.Errorf("the key has used %d %s, want %d", s.Used, s.Unit, want)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (s *responder) open(choice int) error {
 		return nil
 	}
 	s.opened = true
-	if all := s.ex.prealloc.running.choices; len(all) > choice { // a request without a turn has none
+	if all := s.ex.prealloc.running.choices; len(all) > choice && all[choice].turn != nil { // otherwise no turn was started
 		s.ex.setLimitHeaders(all[choice])
 	}
 	return s.answer.Open()

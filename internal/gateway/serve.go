@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -140,9 +139,8 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	ctx := ex.turnContext(req.kept)
 	run, err := g.start(ctx, ex, lease, req)
 	if err != nil {
-		apiErr := req.apiError(err)
-		settleAll(run.choices, cmp.Or(context.Cause(ctx), error(apiErr)))
-		outcome := g.refuseOrPassOn(ex, apiErr)
+		settleAll(run.choices, context.Cause(ctx))
+		outcome := g.refuseOrPassOn(ex, req.apiError(err))
 		outcome.turns = run.abandonedRecords(outcome.apiErr)
 		return outcome
 	}
@@ -161,9 +159,6 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
-	if apiErr == nil {
-		apiErr = g.checkSpent(ex, req) // again, since the request may have waited
-	}
 	if apiErr == nil {
 		apiErr = g.prepare(ex, req, decoded)
 	}

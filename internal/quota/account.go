@@ -33,10 +33,8 @@ func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 	case Settle:
 		a.reserved -= a.reservedByTurn[o.Turns[0]]
 		delete(a.reservedByTurn, o.Turns[0])
-		a.count(k, Tokens, o.N, now, now)
-		a.count(k, PlanShare, o.Cost, now, now)
-	case Undo:
-		a.count(k, Requests, -1, o.At, now)
+		a.count(k, Tokens, o.N, now)
+		a.count(k, PlanShare, o.Cost, now)
 	}
 	r.Remaining = a.remaining(k, now)
 	return r, nil
@@ -64,7 +62,7 @@ func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err 
 			a.addReserved(turn, outputTokens)
 		}
 	}
-	a.count(k, Requests, 1, now, now)
+	a.count(k, Requests, 1, now)
 	return outputTokens, nil
 }
 
@@ -155,10 +153,9 @@ func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time 
 	return limit.Window.partExpiry(limit.Window.partAt(now))
 }
 
-// count counts n, or takes back what was counted at an earlier time.
-func (a *account) count(k *Key, unit Unit, n int64, at, now time.Time) {
+func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
 	for _, limit := range k.Limits {
-		if part := limit.Window.partAt(at); limit.Unit == unit && part >= limit.Window.oldestPart(now) {
+		if part := limit.Window.partAt(now); limit.Unit == unit && part >= limit.Window.oldestPart(now) {
 			m := measure{unit, limit.Window}
 			a.used[m] = a.used[m].update(limit.Window, now).add(part, n)
 		}

@@ -541,36 +541,3 @@ func TestShareOfPlan(t *testing.T) {
 		}
 	})
 }
-
-// TestTakenBack checks that a request that was taken back has used nothing, with limits of either unit, also in a
-// later part of the window, and that the request before it stays counted.
-func TestTakenBack(t *testing.T) {
-	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		minute := sliding(t, time.Minute)
-		requests, tokens := Limit{Unit: Requests, Max: 2, Window: minute}, Limit{Unit: Tokens, Max: 1000, Window: minute}
-		for name, limits := range map[string][]Limit{
-			"requests": {requests}, "tokens": {tokens}, "both": {requests, tokens}, "none": nil,
-		} {
-			k := &Key{Account: name, Limits: limits, MaxConcurrent: 2}
-			for i := range 4 {
-				r, err := l.Begin(k)
-				must.OK(t, err)
-				grants, err := r.Acquire(1)
-				must.OK(t, err)
-				if err := r.Reserve(t.Context(), grants, 10); err != nil {
-					t.Errorf("%s: request %d: %v", name, i, err)
-				}
-				c.move(5 * time.Second)
-				if i > 0 {
-					r.Undo()
-				}
-				grants[0].Close(0)
-			}
-			for _, s := range statesOf(l, k) {
-				if want := map[Unit]int64{Requests: 1, Tokens: 0}[s.Unit]; s.Used != want {
-					t.Errorf("%s: %d %s are used, want %d", name, s.Used, s.Unit, want)
-				}
-			}
-		}
-	})
-}

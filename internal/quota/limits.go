@@ -57,6 +57,13 @@ func (k *Key) With(shares []Limit) *Key {
 	return &more
 }
 
+// WithoutRequests returns the key without its limits of requests.
+func (k *Key) WithoutRequests() *Key {
+	other := *k
+	other.Limits = slices.DeleteFunc(slices.Clone(k.Limits), func(l Limit) bool { return l.Unit == Requests })
+	return &other
+}
+
 // Allows reports whether the key may use a model. A nil key may use all models.
 func (k *Key) Allows(model string) bool {
 	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
@@ -91,7 +98,7 @@ const (
 	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens and the Cost of a turn, and frees its reserved tokens
-	Undo    Kind = "undo"    // takes back a Reserve whose result may be unknown, and which may still arrive; in a [Ledger], the tokens stay reserved until Settle
+	Undo    Kind = "undo"    // takes back a Reserve whose result is not known, and which may still arrive; a [Ledger] needs none
 )
 
 // Op is an operation on the counts of a key.

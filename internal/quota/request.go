@@ -70,7 +70,6 @@ type Request struct {
 	mu           sync.Mutex
 	lastKey      *Key      // the key with the shares of the last operation
 	lastSnapshot *snapshot // the counts after the last operation; nil: the engine has returned none
-	counted      Op        // the Reserve of the request; zero: nothing was counted
 }
 
 // Begin begins a request of a key, without counting it: Reserve does that later. If a limit of
@@ -163,7 +162,6 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, sha
 	var result Result
 	var err error
 	if len(o.Turns)+len(shares) > 0 || k.hasLimit(Requests) {
-		r.counted = o
 		result, err = r.do(ctx, k, o)
 	}
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotSent) { // perhaps only the answer was lost
@@ -184,15 +182,6 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, sha
 		g.mu.Unlock()
 	}
 	return nil
-}
-
-// Undo takes back what Reserve has counted. It must be called before the grants are closed.
-func (r *Request) Undo() {
-	if o := r.counted; o.Kind != "" {
-		o.Kind = Undo
-		r.limits.settleLater(r.key, o)
-		r.limits.Settle(context.Background())
-	}
 }
 
 // States returns the states of the limits after the last operation of the request.

@@ -179,7 +179,7 @@ func (c counts) find(part int64) (i int, found bool) {
 func (c counts) add(part, n int64) counts {
 	i, found := c.find(part)
 	switch {
-	case n == 0, n < 0 && (!found || c[i].n == 0): // nothing to take back any more
+	case n == 0:
 		return c
 	case found:
 		c[i].n += n

@@ -466,6 +466,15 @@ func TestEarlyResetInAPool(t *testing.T) {
 			t.Fatal("a spent plan has served")
 		}
 	}
+	_, text := s.Call(http.MethodPost, "/v1/responses", e2e.Asks("say:ok", e2e.Fields{"background": true}), nil)
+	id := gjson.Get(text, "id").Str
+	e2e.WaitFor(t, "the end of a background response", func() bool {
+		_, text = s.Get("/v1/responses/" + id)
+		return gjson.Get(text, "status").Str == "failed"
+	})
+	if code := gjson.Get(text, "error.code"); code.Str != "rate_limit_exceeded" {
+		t.Errorf("the background response is %s", text)
+	}
 	asked := func() int { return first.Plan.Count(planbackend.Usage) + second.Plan.Count(planbackend.Usage) }
 	e2e.WaitFor(t, "what the last turns have changed to be read", func() bool {
 		before := asked()

@@ -168,8 +168,8 @@ func TestSpentNext(t *testing.T) {
 			asked = n
 		}
 	}
-	if used := s.Used("sk-may", "requests") + s.Used("sk-may", "tokens"); used != 0 {
-		t.Errorf("the key has used %d", used)
+	if requests, tokens := s.Used("sk-may", "requests"), s.Used("sk-may", "tokens"); requests != 10 || tokens != 0 {
+		t.Errorf("the key has used %d requests and %d tokens", requests, tokens)
 	}
 	response, raw := s.Call(http.MethodGet, "/v1/usage/raw", nil, key)
 	if n := strings.Count(raw, `"code":"spent_next"`); response.StatusCode != http.StatusOK || n != 10 || strings.Count(raw, `"model":"gpt-5`) != n {
