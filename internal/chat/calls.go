@@ -38,10 +38,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 // input of a called custom tool. member is the JSON member that has the arguments or the input.
 func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
-	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
-		return f
-	}
-	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
+	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments))
+	return cmp.Or(f, prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
 // wrapCustomInputs restores the arguments of calls of custom tools. The model has written an object that

@@ -48,10 +48,8 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 		wirejson.Into("tool_calls", &fields.toolCalls), wirejson.Into("tool_call_id", &fields.toolCallID),
 		wirejson.Into("function_call", &fields.functionCall), wirejson.Into("audio", &fields.audio),
 		wirejson.Into("images", &fields.images))
-	f := field.Expect(wirejson.KindObject, v)
-	if f == nil {
-		f = cmp.Or(field.Expect(wirejson.KindString, fields.role).In("role"), field.Optional(wirejson.KindString, fields.name).In("name"))
-	}
+	f := cmp.Or(field.Expect(wirejson.KindObject, v), field.Expect(wirejson.KindString, fields.role).In("role"),
+		field.Optional(wirejson.KindString, fields.name).In("name"))
 	if f != nil {
 		return f
 	}
@@ -87,10 +85,7 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 	if v := fields.images; v.Given() && !(v.Kind() == wirejson.KindArray && v.IsEmptyArray()) {
 		return field.Unsupported("are not passed on: send a picture in a message of the user").In("images")
 	}
-	if f := readCalls(m, fields.toolCalls); f != nil {
-		return f.In("tool_calls")
-	}
-	return readMessageFunctionCall(m, fields.functionCall, index).In("function_call")
+	return cmp.Or(readCalls(m, fields.toolCalls).In("tool_calls"), readMessageFunctionCall(m, fields.functionCall, index).In("function_call"))
 }
 
 func addRefusal(m *prompt.Message, refusal wirejson.Value) {
@@ -126,11 +121,9 @@ func readPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
 	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
 		return prompt.Part{}, unknownPart(m, kind.Text()).In("type")
 	}
-	if f := field.Object(image, wirejson.Into("url", &url), wirejson.Into("detail", &detail)); f != nil {
-		return prompt.Part{}, f.In("image_url")
-	}
+	notObject := field.Object(image, wirejson.Into("url", &url), wirejson.Into("detail", &detail))
 	p, f := prompt.ImagePart(url, detail, "url")
-	return p, f.In("image_url")
+	return p, cmp.Or(notObject, f).In("image_url")
 }
 
 func unknownPart(m *prompt.Message, name string) *field.Error {

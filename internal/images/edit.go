@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"encoding/base64"
 	"mime"
 
@@ -95,14 +96,10 @@ func (r *Request) readImages(v wirejson.Value) *field.Error {
 	r.inputImages = nil // if the request has several fields images, the last one counts
 	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {
 		var url, file wirejson.Value
-		if f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file)); f != nil {
-			return f
-		}
-		if f := field.Refuse(file, "this server keeps no files; send the image as a data URL in image_url").In("file_id"); f != nil {
-			return f
-		}
-		part, f := prompt.ImagePart(url, nil, "image_url")
+		f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file))
+		f = cmp.Or(f, field.Refuse(file, "this server keeps no files; send the image as a data URL in image_url").In("file_id"))
+		part, noImage := prompt.ImagePart(url, nil, "image_url")
 		r.inputImages = append(r.inputImages, part)
-		return f
+		return cmp.Or(f, noImage)
 	})
 }

@@ -7,6 +7,7 @@ package messages
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -125,10 +126,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		return f
 	}
 	r.Repeated = len(r.Messages)
-	if f := r.readMessages(r.messages).In("messages"); f != nil {
-		return f
-	}
-	if f := r.readChoice(r.toolChoice).In("tool_choice"); f != nil {
+	if f := cmp.Or(r.readMessages(r.messages).In("messages"), r.readChoice(r.toolChoice).In("tool_choice")); f != nil {
 		return f
 	}
 	if r.Shortening.Summary && r.contextManagement.Given() {

@@ -23,11 +23,10 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 
 func (r *Request) readTool(v wirejson.Value, names *map[string]bool) *field.Error {
 	var kind, name, deferred wirejson.Value
-	if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("name", &name), wirejson.Into("defer_loading", &deferred)); f != nil {
-		return f
-	}
 	var typeName string
-	if f := cmp.Or(field.Text(&typeName, kind).In("type"), field.Optional(wirejson.KindBool, deferred).In("defer_loading")); f != nil {
+	f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("name", &name), wirejson.Into("defer_loading", &deferred))
+	f = cmp.Or(f, field.Text(&typeName, kind).In("type"), field.Optional(wirejson.KindBool, deferred).In("defer_loading"))
+	if f != nil {
 		return f
 	}
 	if strings.HasPrefix(typeName, webSearch) {

@@ -46,13 +46,11 @@ func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 
 // readLocation reads an approximate location: v or, for chat completions, its object approximate.
 func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	var inner wirejson.Value
-	if f := field.Object(v, wirejson.Into("approximate", &inner)); f != nil {
+	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
+	var inner wirejson.Value
+	v.Pick(wirejson.Into("approximate", &inner))
 	if inner.Given() {
 		return s.readLocation(inner).In("approximate")
 	}
@@ -74,14 +72,9 @@ func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 }
 
 func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
 	var allowed wirejson.Value
-	if f := field.Object(v, wirejson.Into("allowed_domains", &allowed)); f != nil {
-		return f
-	}
-	return s.ReadDomains(allowed).In("allowed_domains")
+	v.Pick(wirejson.Into("allowed_domains", &allowed))
+	return cmp.Or(field.Optional(wirejson.KindObject, v), s.ReadDomains(allowed).In("allowed_domains"))
 }
 
 // ReadDomains reads the list of the domains that searches may use. Without a list, all may be used.

@@ -128,7 +128,7 @@ func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	switch tool.callType {
 	case typeShellCall:
 		action := &shellAction{Commands: []string{}}
-		decodeArguments(arguments, action)
+		_ = json.Unmarshal([]byte(arguments), action)
 		null := json.RawMessage("null")
 		c.Action, c.Environment = action, &null
 	case typePatchCall:
@@ -137,11 +137,10 @@ func newClientCall(tool originalTool, arguments string) (c clientCall) {
 	return c
 }
 
-func decodeArguments(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), into) }
-
 func newPatchOperation(arguments string) *patchOperation {
 	o := new(patchOperation)
-	switch decodeArguments(arguments, o); o.Type {
+	_ = json.Unmarshal([]byte(arguments), o)
+	switch o.Type {
 	case "delete_file":
 		o.Diff = nil
 		return o

@@ -18,9 +18,6 @@ import (
 // readContextManagement reads context_management: a list with at most one entry, of the type compaction. The
 // answer then begins with a summary if the conversation has more tokens than compact_threshold.
 func (r *Request) readContextManagement(v wirejson.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
 	return field.Elements(v, 1, "entries", func(_ int, v wirejson.Value) *field.Error {
 		var kind, threshold wirejson.Value
 		if f := field.Typed(&kind, v, wirejson.Into("compact_threshold", &threshold)); f != nil {

@@ -271,10 +271,8 @@ func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	var image, detail, file wirejson.Value
 	f := field.Object(v, wirejson.Into("image_url", &image), wirejson.Into("detail", &detail), wirejson.Into("file_id", &file))
 	f = cmp.Or(f, field.Refuse(file, "there are no files here; send the image as a data URL in 'image_url'").In("file_id"))
-	if f != nil {
-		return prompt.Part{}, f
-	}
-	return prompt.ImagePart(image, detail, "image_url")
+	part, noImage := prompt.ImagePart(image, detail, "image_url")
+	return part, cmp.Or(f, noImage)
 }
 
 func unknownItemPart(m *prompt.Message, name string) *field.Error {
