@@ -58,14 +58,12 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	var m messageFields
 	v := c.Pick(wirejson.Into("role", &m.role), wirejson.Into("content", &m.content), wirejson.Into("images", &m.images),
 		wirejson.Into("tool_calls", &m.calls), wirejson.Into("tool_name", &m.toolName), wirejson.Into("tool_call_id", &m.callID))
-	f := field.Expect(wirejson.KindObject, v)
-	if f = cmp.Or(f, field.Expect(wirejson.KindString, m.role).In("role")); f != nil {
-		return f.At(h.messageIndex)
-	}
 	if m.content.Kind() == wirejson.KindArray && m.content.IsEmptyArray() {
 		m.content = nil // the AI SDK's provider sends an empty list as the content of a message with images
 	}
-	if f := field.Optional(wirejson.KindString, m.content).In("content"); f != nil {
+	f := cmp.Or(field.Expect(wirejson.KindObject, v), field.Expect(wirejson.KindString, m.role).In("role"),
+		field.Optional(wirejson.KindString, m.content).In("content"))
+	if f != nil {
 		return f.At(h.messageIndex)
 	}
 	role := prompt.Role(strings.ToLower(m.role.Text()))
@@ -127,18 +125,11 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 		var id, function, name, arguments wirejson.Value
 		f := field.Object(v, wirejson.Into("id", &id), wirejson.Into("function", &function))
 		f = cmp.Or(f, field.Optional(wirejson.KindString, id).In("id"))
-		if f == nil {
-			f = field.Object(function, wirejson.Into("name", &name), wirejson.Into("arguments", &arguments)).In("function")
-		}
-		if f != nil {
-			return f
-		}
+		inFunction := field.Object(function, wirejson.Into("name", &name), wirejson.Into("arguments", &arguments))
 		call := prompt.Call{ID: id}
-		if f := prompt.ReadCalledName(&call.Name, name).In("name").In("function"); f != nil {
+		inFunction = cmp.Or(inFunction, prompt.ReadCalledName(&call.Name, name).In("name"), readArguments(&call.Arguments, arguments).In("arguments"))
+		if f = cmp.Or(f, inFunction.In("function")); f != nil {
 			return f
-		}
-		if call.Arguments, f = readArguments(arguments); f != nil {
-			return f.In("arguments").In("function")
 		}
 		known := false
 		if id.Given() {
@@ -164,15 +155,17 @@ func (h *history) addCall(id wirejson.Value, name string) {
 	h.calls = append(h.calls, callState{id: id})
 }
 
-// readArguments returns the arguments of a call, as a JSON string that contains their JSON.
-func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
-	switch v.Kind() {
+// readArguments reads the arguments of a call. They become a JSON string that contains their JSON.
+func readArguments(arguments *wirejson.Value, v wirejson.Value) *field.Error {
+	switch *arguments = v; v.Kind() {
 	case wirejson.KindAbsent, wirejson.KindNull:
-		return wirejson.Value(`"{}"`), nil
+		*arguments = wirejson.Value(`"{}"`)
 	case wirejson.KindString:
-		return v, nil
+	default:
+		*arguments = wirejson.AppendString(nil, []byte(v))
+		return field.Expect(wirejson.KindObject, v)
 	}
-	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
+	return nil
 }
 
 // readResult reads the result of a call. Results before the first message of the user or assistant are left
@@ -191,12 +184,10 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 	}
 	h.calls[index].answered = true
 	message := prompt.Message{Role: prompt.RoleTool, CallID: h.calls[index].id, Size: size}
-	if f := addParts(&message, m.content, m.images); f != nil {
-		return f
-	}
+	f = addParts(&message, m.content, m.images)
 	message.Fill()
 	h.request.Messages = append(h.request.Messages, message)
-	return h.request.Count(&message)
+	return cmp.Or(f, h.request.Count(&message))
 }
 
 // callIndex returns the index of a result's call. It reports false if all calls have results.

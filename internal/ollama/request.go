@@ -106,13 +106,11 @@ func (r *Request) readPrompt() *field.Error {
 		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.system, Size: len(r.system)})
 	}
 	m := prompt.Message{Role: prompt.RoleUser, Size: len(r.prompt) + len(r.images)}
-	if f := addParts(&m, r.prompt.OrAbsent(), r.images); f != nil {
-		return f
-	}
+	f := addParts(&m, r.prompt.OrAbsent(), r.images)
 	if r.onlyLoads = m.Empty(); !r.onlyLoads {
 		r.Messages = append(r.Messages, m)
 	}
-	return r.Count(&m)
+	return cmp.Or(f, r.Count(&m))
 }
 
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. The values false and "max" of the
