@@ -80,13 +80,10 @@ func readImage(m *prompt.Message, v wirejson.Value) *field.Error {
 // to Anthropic, the model gets a notice instead, which says why it cannot read the document.
 func (h *history) readDocument(m *prompt.Message, b *rawBlock) *field.Error {
 	var title, context string
-	f := cmp.Or(field.Text(&title, b.title).In("title"), field.Text(&context, b.context).In("context"))
+	s, f := readSource(b.source)
+	f = cmp.Or(field.Text(&title, b.title).In("title"), field.Text(&context, b.context).In("context"), f.In("source"))
 	if f != nil {
 		return f
-	}
-	s, f := readSource(b.source)
-	if f != nil {
-		return f.In("source")
 	}
 	head, missing := heading("Document", title, context), ""
 	switch s.kind.Text() {

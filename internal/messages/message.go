@@ -87,11 +87,8 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 		wirejson.Into("input", &b.input), wirejson.Into("thinking", &b.thinking), wirejson.Into("signature", &b.signature),
 		wirejson.Into("tool_use_id", &b.toolUseID), wirejson.Into("is_error", &b.isError), wirejson.Into("tool_name", &b.toolName),
 		wirejson.Into("tool", &b.tool), wirejson.Into("encrypted_content", &b.encrypted))
-	if f := cmp.Or(field.Expect(wirejson.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
-		return f
-	}
-	b.kind = kind.Text()
-	return nil
+	b.kind, _ = kind.AsText()
+	return cmp.Or(field.Expect(wirejson.KindObject, b.value), field.NonEmpty(kind).In("type"))
 }
 
 // eachBlock calls read for each block of a content: a list of blocks, or a text, which counts as one.
@@ -266,13 +263,11 @@ func (h *history) readSystemMessage(v wirejson.Value) *field.Error {
 		default:
 			return field.Invalid("must be text, tool_addition or tool_removal in a message of the role system").In("type")
 		}
-		if f := field.Expect(wirejson.KindString, text).In("text"); f != nil {
-			return f
-		}
-		if len(text.RawText()) > 0 {
+		f := field.Expect(wirejson.KindString, text).In("text")
+		if f == nil && len(text.RawText()) > 0 {
 			m.Content = append(m.Content, prompt.Part{Text: text})
 		}
-		return nil
+		return f
 	})
 	return cmp.Or(f, h.add(m))
 }
