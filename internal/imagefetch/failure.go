@@ -45,17 +45,15 @@ const (
 func reasonf(format string, args ...any) reason { return reason(fmt.Sprintf(format, args...)) }
 
 func explain(ctx context.Context, err error) reason {
-	if known, ok := errors.AsType[reason](err); ok {
+	var known reason
+	switch {
+	case errors.As(err, &known):
 		return known
-	}
-	// DNS errors come before the deadline: internal names get this reason even if no resolver answers.
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
+	case errors.As(err, new(*net.DNSError)): // before the deadline: internal names get this reason even if no resolver answers
 		return errAddress
-	}
-	if known, ok := errors.AsType[reason](context.Cause(ctx)); ok {
+	case errors.As(context.Cause(ctx), &known):
 		return known
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return errCertificate
 	}
 	return errUnreachable
