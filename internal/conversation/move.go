@@ -30,11 +30,15 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// avoidsLogin reports whether the turn should avoid this login: the turn makes a picture and the login has
-// no pictures left, or the provider refuses the model to the login. In the second case, refusal is the
-// failure of the turn with which the provider has refused the model; otherwise it is nil.
-func (t *Turn) avoidsLogin(login *loginstate.Login) (refusal error, avoids bool) {
+// avoidsLogin reports whether the turn should avoid this member's login: the turn makes a picture and the login has
+// no pictures left, the provider refuses the model to the login, or the request refuses the login. In the last cases,
+// refusal is the failure of the turn with which the provider has refused the model, or the error of the request.
+func (t *Turn) avoidsLogin(m *Member) (refusal error, avoids bool) {
+	login := m.Login
 	refusal = login.ModelRefusal(t.model)
+	if id, _ := m.Meter(t.model); refusal == nil && t.request.Refuses != nil {
+		refusal = t.request.Refuses(id)
+	}
 	return refusal, refusal != nil || t.request.Plan.Picture && login.PicturesSpent()
 }
 
@@ -72,7 +76,7 @@ func (t *Turn) openWithOtherLogin(ctx context.Context, lease Lease, member Membe
 			done() // Pick knows no better member, so no other is worth a try
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if _, avoids := t.avoidsLogin(picked.Login); avoids || picked.Login == member.Login {
+		if _, avoids := t.avoidsLogin(&picked); avoids || picked.Login == member.Login {
 			done()
 			avoid = append(avoid, picked.Process)
 			continue

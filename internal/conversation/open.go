@@ -76,7 +76,11 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	var link Link
 	var lostBy *Threads // has dropped the thread that had the conversation; nil: no thread was dropped
 	var reason Reason
-	member, done, found := lease.Resume(t.model, func(all *Threads) bool {
+	member, done, found := lease.Resume(t.model, func(m Member) bool {
+		if _, avoids := t.avoidsLogin(&m); avoids && lease.Logins() > 1 {
+			return false
+		}
+		all := m.Threads
 		chain := t.historyChain(lease)
 		if chain == nil {
 			return false
@@ -119,7 +123,7 @@ func (t *Turn) startOnLeastBusy(ctx context.Context, o *opening) error {
 		done()
 		return picked.Rests // even the best login rests
 	}
-	if refusal, avoids := t.avoidsLogin(picked.Login); avoids && o.lease.Logins() > 1 {
+	if refusal, avoids := t.avoidsLogin(&picked); avoids && o.lease.Logins() > 1 {
 		next, opened, other := t.openWithOtherLogin(ctx, o.lease, picked)
 		switch {
 		case opened:

@@ -53,6 +53,8 @@ type Request struct {
 	// BeforeStart is called before each start of the turn. If BeforeStart fails, the turn is not started.
 	// If the turn is not started again after all, undo is called.
 	BeforeStart func(context.Context) (undo func(), err error)
+	// Refuses returns why the turn is not to use a login, by its [Member.Meter] id; nil: it may. It may be nil.
+	Refuses func(loginID string) error
 	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
 	// Memory is what the turn needs in the app-server.
@@ -351,8 +353,8 @@ func (o *Opener) Chain(lease Lease, r *Request) *Chain {
 // Kept returns about how many tokens the model would read if a request with this plan and chain went on in
 // the kept thread that has the longest part of its history. found is false if there is no such thread.
 func (o *Opener) Kept(ctx context.Context, lease Lease, plan *prompt.Plan, chain *Chain) (tokens int, found bool) {
-	_, _, _ = lease.Resume(plan.Thread.Model, func(all *Threads) bool {
-		if kept, link := all.find(ctx, chain.Links); !found && kept > 0 {
+	_, _, _ = lease.Resume(plan.Thread.Model, func(m Member) bool {
+		if kept, link := m.Threads.find(ctx, chain.Links); !found && kept > 0 {
 			tokens, found = kept, true
 			for _, item := range plan.History[link.Items:] {
 				tokens += len(item) / prompt.BytesPerToken

@@ -13,9 +13,9 @@ type severalThreads struct {
 	all []*Threads
 }
 
-func (l severalThreads) Resume(_ string, claim func(*Threads) bool) (Member, func(), bool) {
+func (l severalThreads) Resume(_ string, claim func(Member) bool) (Member, func(), bool) {
 	for _, threads := range l.all {
-		if claim(threads) {
+		if claim(Member{Threads: threads}) {
 			return Member{}, func() {}, true
 		}
 	}

@@ -47,10 +47,10 @@ type Lease interface {
 	Pick(model string, avoid ...*appserver.Process) (picked Member, done func())
 	// Peek returns what Pick would return now, for a caller that starts no turn. The caller must call done.
 	Peek(model string) (best Member, done func())
-	// Resume passes the Threads of one member after another to claim, for a turn with a model. When claim returns true, Resume
+	// Resume passes one member with Threads after another to claim, for a turn with a model. When claim returns true, Resume
 	// returns this member, and the turn must call done, as after Pick. If claim never returns true, found
 	// is false and done is nil.
-	Resume(model string, claim func(*Threads) bool) (resumed Member, done func(), found bool)
+	Resume(model string, claim func(Member) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
 	// Logins returns how many logins the members have, at least one; several members may share a login.
@@ -107,7 +107,7 @@ func (s *sole) Pick(string, ...*appserver.Process) (Member, func()) { return s.M
 
 func (s *sole) Peek(model string) (Member, func()) { return s.Pick(model) }
 
-func (*sole) Resume(string, func(*Threads) bool) (Member, func(), bool) {
+func (*sole) Resume(string, func(Member) bool) (Member, func(), bool) {
 	return Member{}, nil, false
 }
 

@@ -62,26 +62,42 @@ func (g *Gateway) countTurns(ex *exchange, req *request, asked *prompt.Conversat
 	req.input = int64(asked.EstimateTokens(sample))
 	var windows []usage.PlanWindow
 	if req.key != nil && req.key.PlanShare > 0 {
-		windows = g.nextWindows(asked)
+		windows = g.planWindows(asked)
 	}
 	return g.countRequest(ex, req, req.grants, windows...)
 }
 
-// nextWindows returns the windows of the plan in which a request would be counted now.
-func (g *Gateway) nextWindows(asked *prompt.Conversation) []usage.PlanWindow {
+// planWindows returns the windows in which a request would be counted, of each login that may serve it.
+func (g *Gateway) planWindows(asked *prompt.Conversation) (windows []usage.PlanWindow) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
 		return nil
 	}
 	defer lease.Release()
-	model, _ := asked.ResolveModel(g.planOptions)
-	next, done := lease.Peek(model)
-	defer done()
-	if next.Login.For(model).Reserve {
-		model = codexrpc.ReserveModel
+	asking, _ := asked.ResolveModel(g.planOptions)
+	seen := make(map[string]bool)
+	for _, m := range lease.Members() {
+		model := asking
+		if m.Login.For(model).Reserve {
+			model = codexrpc.ReserveModel
+		}
+		if login, meter := m.Meter(model); !seen[login] {
+			seen[login] = true
+			windows = append(windows, usage.PlanWindows(login, meter, time.Now())...)
+		}
 	}
-	login, meter := next.Meter(model)
-	return usage.PlanWindows(login, meter, time.Now())
+	return windows
+}
+
+// refusesLogin returns why a turn of the request is not to use a login: the key has used up its share there. Nil: it may.
+func (req *request) refusesLogin(loginID string) error {
+	if req.key == nil || req.key.PlanShare == 0 {
+		return nil
+	}
+	if used := req.limits.ShareUsed(loginID); used != nil {
+		return exceeded(used)
+	}
+	return nil
 }
 
 // countRequest counts a request for its key, and charges req.input to each of the grants. A request

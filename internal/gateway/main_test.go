@@ -75,8 +75,8 @@ func (l *fakeLease) Pick(string, ...*appserver.Process) (conversation.Member, fu
 
 func (l *fakeLease) Peek(model string) (conversation.Member, func()) { return l.Pick(model) }
 
-func (l *fakeLease) Resume(_ string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
-	if l.u.conversations == nil || !claim(l.u.conversations) {
+func (l *fakeLease) Resume(_ string, claim func(conversation.Member) bool) (conversation.Member, func(), bool) {
+	if l.u.conversations == nil || !claim(l.Members()[0]) {
 		return conversation.Member{}, nil, false
 	}
 	picked, done := l.Pick("")

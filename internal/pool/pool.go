@@ -152,18 +152,18 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 }
 
 // Resume returns the member that has the thread of a conversation, and a function that releases the member.
-// It passes one member's threads after another to claim, until claim returns true because it has reserved
+// It passes one member after another to claim, until claim returns true because it has reserved
 // the thread. If claim never returns true, found is false. If there are several members, Resume skips those
 // whose login rests (is not used for a while after a failure). It also skips those where the Luna Reserve
 // serves in place of the model.
-func (l *requestLease) Resume(model string, claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
+func (l *requestLease) Resume(model string, claim func(conversation.Member) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p, server := m.serving()
 		if p == nil || !l.keepsThreads[i] {
 			continue
 		}
 		outlook, alone := p.login.For(model), len(l.members) == 1
-		if (alone || outlook.Rests == nil) && !outlook.Reserve && claim(p.Conversations) {
+		if (alone || outlook.Rests == nil) && !outlook.Reserve && claim(l.describe(i, p)) {
 			resumed, done = l.acquireFrom(i, server)
 			return resumed, done, true
 		}

@@ -95,26 +95,38 @@ func (a *account) remaining(k *Key, now time.Time) int64 {
 
 // checkLimits returns nil if all limits of a unit allow n more. Otherwise it returns an *ExceededError
 // about one of the exceeded limits: one that never allows n, or else the limit that will be the last to
-// allow n again.
+// allow n again. Of shares of plans, it is enough if those of one login do.
 func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
-	var worst *ExceededError
+	worst := make(map[string]*ExceededError) // by login; nil: nothing is exceeded
 	for _, limit := range k.Limits {
 		if limit.Unit != unit {
 			continue
 		}
+		login := limit.Window.login()
+		last := worst[login]
+		worst[login] = last
 		used := a.usedOf(limit, now)
 		if used+n <= limit.Max || limit.Max == 0 {
 			continue
 		}
 		e := &ExceededError{limit, used, n, a.resetTime(limit, limit.Max-n, now)}
-		if worst == nil || e.Resets.IsZero() || !worst.Resets.IsZero() && e.Resets.After(worst.Resets) {
-			worst = e
+		if last == nil || e.Resets.IsZero() || !last.Resets.IsZero() && e.Resets.After(last.Resets) {
+			worst[login] = e
 		}
 	}
-	if worst == nil {
+	var first *ExceededError
+	for _, e := range worst {
+		if e == nil {
+			return nil
+		}
+		if first == nil || e.Resets.Before(first.Resets) {
+			first = e
+		}
+	}
+	if first == nil {
 		return nil
 	}
-	return worst
+	return first
 }
 
 // usedOf returns a limit's use now, with the reserved tokens.

@@ -541,3 +541,34 @@ func TestShareOfPlan(t *testing.T) {
 		}
 	})
 }
+
+// TestSharesOfLogins: a request may be served as long as one login has something left of the key's share.
+func TestSharesOfLogins(t *testing.T) {
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k, end := &Key{Account: "k", PlanShare: 200}, c.now.Add(5*time.Hour)
+		window := func(name string, most int64) Limit { return Limit{PlanShare, most, PlanWindow(name, end), 5000} }
+		short, week, other := window("5h codex a", 100), window("7d codex a", 1000), window("5h codex b", 100)
+		turn := func(cost int64, charged ...Limit) (*Request, error) {
+			t.Helper()
+			r, err := l.Begin(k)
+			must.OK(t, err)
+			grants, err := r.Acquire(1)
+			must.OK(t, err)
+			err = r.Reserve(t.Context(), grants, 5, short, week, other)
+			grants[0].Settle(7, cost, charged)
+			return r, err
+		}
+		_, err := turn(100, short, week)
+		must.OK(t, err)
+		r, err := turn(0)
+		if used := r.ShareUsed("a"); err != nil || used == nil || used.Limit != short || r.ShareUsed("b") != nil || r.ShareUsed("c") != nil {
+			t.Errorf("one login is used up: %v, %v", err, used)
+		}
+		if _, err = turn(100, other); err != nil {
+			t.Error(err)
+		}
+		if _, err = turn(0); err == nil {
+			t.Error("the share of both logins is used up")
+		}
+	})
+}

@@ -112,6 +112,18 @@ local function exceeds(unit, wanted)
 		if l.unit == unit and l.used + wanted + (unit == 'tokens' and held or 0) > l.most and l.most > 0 then return true end
 	end
 end
+local function sharesUsed() -- of each login whose windows count the request
+	local used = {}
+	for _, l in ipairs(limits) do
+		if l.unit == 'plan_share' then
+			local login = string.match(l.key, '%S+$')
+			used[login] = used[login] or l.most > 0 and l.used >= l.most
+		end
+	end
+	local all = next(used) ~= nil
+	for _, is in pairs(used) do all = all and is end
+	return all
+end
 local function share(wanted)
 	local rest = 2^53
 	for _, l in ipairs(limits) do
@@ -136,7 +148,7 @@ elseif kind == 'reserve' and turns > 0 and holds[turn] then
 elseif kind == 'reserve' then
 	if exceeds('requests', 1) then
 		exceeded = 'requests'
-	elseif exceeds('plan_share', 1) then
+	elseif sharesUsed() then
 		exceeded = 'plan_share'
 	elseif turns > 0 and exceeds('tokens', turns * (n + 1)) then
 		exceeded = 'tokens'

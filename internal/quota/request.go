@@ -184,6 +184,17 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64, sha
 	return nil
 }
 
+// ShareUsed returns an *ExceededError if the key's share of a window of a login was used up after the last operation
+// of the request, or nil.
+func (r *Request) ShareUsed(login string) *ExceededError {
+	for _, s := range r.States() {
+		if s.Unit == PlanShare && s.Window.login() == login && s.Max > 0 && s.Used >= s.Max {
+			return &ExceededError{s.Limit, s.Used, 1, s.Resets}
+		}
+	}
+	return nil
+}
+
 // States returns the states of the limits after the last operation of the request.
 func (r *Request) States() []State {
 	if r.refusedStates != nil {

@@ -45,8 +45,8 @@ type Window struct {
 	ends   int64         // when the window of a plan ends, in Unix seconds
 }
 
-// PlanWindow returns a window of a plan. The name, such as "5h codex", tells apart the windows that
-// apply at the same time.
+// PlanWindow returns a window of a plan. The name, such as "5h codex 07e99801", tells apart the windows that
+// apply at the same time. Its last word is the login.
 func PlanWindow(name string, ends time.Time) Window {
 	return Window{length: 200 * maxLength, name: name, ends: ends.Unix()}
 }
@@ -73,6 +73,9 @@ func (w Window) String() string {
 	}
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
+
+// login returns the last word of the name of a plan's window, its login; empty for other windows.
+func (w Window) login() string { return w.name[strings.LastIndexByte(w.name, ' ')+1:] }
 
 // id returns what identifies the counts of the window in a store.
 func (w Window) id() string {

@@ -131,9 +131,9 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Resume implements conversation.Lease.
-func (l *lease) Resume(model string, claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
+func (l *lease) Resume(model string, claim func(conversation.Member) bool) (conversation.Member, func(), bool) {
 	for i, m := range l.members {
-		if alone := len(l.members) == 1; (alone || m.rests(model) == nil) && claim(m.conversations) {
+		if alone := len(l.members) == 1; (alone || m.rests(model) == nil) && claim(m.member()) {
 			resumed, done := l.use(i)
 			return resumed, done, true
 		}
