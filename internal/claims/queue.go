@@ -190,12 +190,10 @@ func (s *Slots) Shrink(weight int) {
 }
 
 func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) error {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-w.done:
 		return w.err
-	case <-timer.C:
+	case <-time.After(timeout):
 		return q.cancelWait(w, ErrTimeout)
 	case <-ctx.Done():
 		return q.cancelWait(w, context.Cause(ctx))
