@@ -83,21 +83,19 @@ const maxOutage = time.Minute
 func (s *storedEvents) Next(from int64, claim *claims.Claim) ([]Event, <-chan struct{}, error) {
 	changed := s.store.engine.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.lastRead.Over {
-		err := s.read(from, claim)
-		if errors.Is(err, errNoMemory) {
+		switch err := s.read(from, claim); {
+		case errors.Is(err, errNoMemory):
 			return nil, soon(), nil
-		}
-		if errors.Is(err, store.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage {
+		case errors.Is(err, store.ErrUnavailable) && s.ctx.Err() == nil && s.outage() < maxOutage:
 			return nil, changed, nil // no error, since the store may work again at a later call
-		}
-		if err != nil {
+		case err != nil:
 			return nil, nil, err
 		}
 	}
-	if from < s.end() {
+	switch {
+	case from < s.end():
 		return s.lastRead.Events[max(0, from-s.lastRead.First):], nil, nil
-	}
-	if s.lastRead.Over {
+	case s.lastRead.Over:
 		return nil, nil, nil
 	}
 	return nil, changed, nil

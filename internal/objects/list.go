@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -33,11 +34,8 @@ func readPage(query url.Values) (page, *apierror.Error) {
 		}
 		p.limit = n
 	}
-	switch query.Get("order") {
-	case "asc":
-		p.ascending = true
-	case "", "desc":
-	default:
+	order := cmp.Or(query.Get("order"), "desc")
+	if p.ascending = order == "asc"; !p.ascending && order != "desc" {
 		return p, field.Invalid("must be asc or desc").In("order").APIError()
 	}
 	return p, nil
@@ -102,10 +100,8 @@ func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, error) {
 func ItemID(item json.RawMessage) string {
 	var id wirejson.Value
 	wirejson.Value(item).Pick(wirejson.Into("id", &id))
-	if id.Kind() != wirejson.KindString {
-		return ""
-	}
-	return id.Text()
+	text, _ := id.AsText()
+	return text
 }
 
 // deleted returns the body of the answer to a DELETE. object is "response" or "conversation.deleted".
