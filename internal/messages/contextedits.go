@@ -63,9 +63,7 @@ func readAmount(v wirejson.Value, numbers map[string]*int) *field.Error {
 		return nil
 	}
 	var kind, value wirejson.Value
-	if v.Kind() == wirejson.KindObject {
-		v.PickTyped(&kind, wirejson.Into("value", &value))
-	}
+	v.PickTyped(&kind, wirejson.Into("value", &value))
 	name, _ := kind.AsText()
 	n, err := strconv.ParseUint(string(value), 10, 31)
 	if numbers[name] == nil || err != nil || n == 0 && name == "thinking_turns" {

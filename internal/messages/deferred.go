@@ -70,24 +70,19 @@ func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte 
 // is {}. If the input is a string, input is the text of the string. ok is false if the arguments are not
 // an object with a name.
 func unwrapCall(arguments string) (name, input string, ok bool) {
-	root, err := wirejson.Parse(wirejson.View(arguments))
-	if err != nil || root.Kind() != wirejson.KindObject {
-		return "", "", false
-	}
+	root, _ := wirejson.Parse(wirejson.View(arguments)) // nil, without members, if they are no JSON
 	var called, given wirejson.Value
 	root.Pick(wirejson.Into("name", &called), wirejson.Into("arguments", &given))
-	if called.Kind() != wirejson.KindString || called.Is("") {
-		return "", "", false
-	}
+	name, _ = called.AsText()
 	switch given.Kind() {
-	case wirejson.KindObject:
-		return called.Text(), string(given), true
 	case wirejson.KindAbsent, wirejson.KindNull:
-		return called.Text(), "{}", true
+		input = "{}"
 	case wirejson.KindString: // models sometimes write an object as a string
-		return called.Text(), given.Text(), true
+		input = given.Text()
+	default:
+		input = string(given)
 	}
-	return called.Text(), string(given), true
+	return name, input, name != ""
 }
 
 // describe returns the text that tells the model that it can call a tool. Only the first text about a

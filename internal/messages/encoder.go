@@ -199,21 +199,14 @@ func (e *Encoder) addSearch(out *turn.Output) {
 
 // searchQuery returns the query of a search action, or the URL of the page that the action opened, or "".
 func searchQuery(action string) string {
-	if action == "" {
-		return ""
-	}
-	root, err := wirejson.Parse([]byte(action))
-	if err != nil || root.Kind() != wirejson.KindObject {
-		return ""
-	}
+	root, _ := wirejson.Parse([]byte(action)) // nil, without members, if it is no JSON
 	var query, url wirejson.Value
 	root.Pick(wirejson.Into("query", &query), wirejson.Into("url", &url))
-	for _, v := range []wirejson.Value{query, url} {
-		if v.Kind() == wirejson.KindString {
-			return v.Text()
-		}
+	if text, ok := query.AsText(); ok {
+		return text
 	}
-	return ""
+	address, _ := url.AsText()
+	return address
 }
 
 func (e *Encoder) addAnnotations(out *turn.Output) {

@@ -214,10 +214,9 @@ func wrapUnparsed(arguments string) string {
 // unparsedMember, if wrapUnparsed has put them there.
 func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
-	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {
-		if in.Pick(wirejson.Into("raw", &raw)); raw.Kind() == wirejson.KindString {
-			return raw.Bytes()
-		}
+	input.Pick(wirejson.Into(unparsedMember, &in))
+	if in.Pick(wirejson.Into("raw", &raw)); raw.Kind() == wirejson.KindString {
+		return raw.Bytes()
 	}
 	return input
 }

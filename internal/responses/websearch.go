@@ -43,12 +43,10 @@ func (r *Request) WithoutSearch() *apierror.Error {
 // searchAction returns the action of a web search. text is the action as Codex reported it, or empty. If
 // OpenAI's API has no action of this type, the result is the action search without other members.
 func searchAction(text string) json.RawMessage {
-	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
-		var kind wirejson.Value
-		action.Pick(wirejson.Into("type", &kind))
-		if slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
-			return json.RawMessage(action)
-		}
+	action, _ := wirejson.Parse([]byte(text)) // nil, without members, if it is no JSON
+	var kind wirejson.Value
+	if action.Pick(wirejson.Into("type", &kind)); slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
+		return json.RawMessage(action)
 	}
 	return json.RawMessage(`{"type":"search"}`)
 }
