@@ -9,26 +9,29 @@ import (
 )
 
 // PlanLimits returns a function that returns the limits of a key in windows: its plan_share, if it has one, and what
-// others lend of theirs. A key that lends keeps as much of its unused share as the window has of its time left; once
-// the rest of the window is no more than what the others keep, the key has lost what it has lent. What one key has
-// borrowed, no other can borrow.
+// others lend of theirs. A key that lends keeps as much of its unused share as the window has of its time left, and
+// borrowers leave what all other keys keep. What one key has borrowed, no other can borrow. A key that lends may use its
+// own share as long as the plan has more left than the unused shares of keys that do not lend.
 func (s *Set) PlanLimits(windows []usage.Known) func(*quota.Key) []quota.Limit {
 	now := time.Now()
-	kept, lent := make([]float64, len(windows)), make([]float64, len(windows)) // by all keys together
+	all := make([]struct{ kept, lent, firm float64 }, len(windows)) // by all keys; firm: by those that do not lend
 	for i := 0; s.lends && i < len(windows); i++ {
+		sum := &all[i]
 		for _, k := range s.Keys {
 			if k.PlanShare > 0 && !k.Expired(now) {
 				_, keeps, lends := claim(&windows[i], &k.Key, now)
-				kept[i], lent[i] = kept[i]+keeps, lent[i]+lends
+				if sum.kept, sum.lent = sum.kept+keeps, sum.lent+lends; !k.Lends {
+					sum.firm += keeps
+				}
 			}
 		}
 	}
 	return func(k *quota.Key) (limits []quota.Limit) {
 		for i := 0; k.PlanShare > 0 && i < len(windows); i++ {
-			w := &windows[i]
+			w, sum := &windows[i], &all[i]
 			share, keeps, lends := claim(w, k, now)
-			free := float64(w.Costs[k.ID]) + float64(w.Whole)*(1-w.Used/100) - (kept[i] - keeps) // what the others do not keep
-			most := min(share+max(0, lent[i]-lends), free)
+			free := float64(w.Costs[k.ID]) + float64(w.Whole)*(1-w.Used/100) // if no other key has a share
+			most := max(min(share, free-sum.firm), min(share+max(0, sum.lent-lends), free-(sum.kept-keeps)))
 			if !k.Lends || w.Used >= 100 { // a plan that is spent refuses by itself
 				most = max(most, share)
 			}

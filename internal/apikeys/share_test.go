@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +54,9 @@ func TestShare(t *testing.T) {
 		"it has lent":                         {shares: []int64{-400, 200}, costs: [3]int64{50, 350}, used: 0.75, want: 300, rest: 0.5},
 		"what it has lent is needed":          {shares: []int64{-400, 200, 200}, costs: [3]int64{50, 350, 0}, used: 0.7, want: 150, rest: 0.5},
 		"a plan that is spent":                {shares: []int64{-400, 200, 200}, costs: [3]int64{50, 0, 0}, used: 1, want: 400, rest: 0.5},
+		"more is lent than the plan has":      {shares: []int64{-600, -600, -600}, used: 0.1, want: 600, rest: 1},
+		"it has used some of that":            {shares: []int64{-600, -600, -600}, costs: [3]int64{300, 400}, used: 0.8, want: 500, rest: 1},
+		"a part of that is not lent":          {shares: []int64{-600, -600, 300}, costs: [3]int64{100, 300, 100}, used: 0.5, want: 400, rest: 1},
 		"others use the plan":                 {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.75, want: 240, rest: 0.5},
 		"others have used the plan":           {shares: []int64{200, -400}, costs: [3]int64{190}, used: 0.9, want: 200, rest: 0.5},
 	} {
@@ -81,8 +83,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestSharesOfAll lets random keys share a whole window. What a key keeps is always there for it: all of its
-// share, or of a share that it lends and has not begun to use, as much as the window has time left.
+// TestSharesOfAll lets random keys use a whole window, together with a program that is no key. The shares that are not
+// lent are never missing. Who lends is refused only if nothing else is left, or if its share is used up. Who borrows
+// leaves what the others keep: all of a share that is not lent, and of one that is lent, as much as the window has time.
 func TestSharesOfAll(t *testing.T) {
 	seeds := draw.Random(t)
 	for range draw.Cases(50, 1000) {
@@ -90,50 +93,67 @@ func TestSharesOfAll(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		s, left := new(Set), int64(1000)
 		for left > 0 {
-			share := 1 + random.Int64N(left)
-			left -= share
-			s.Keys = append(s.Keys, &Key{Key: quota.Key{ID: fmt.Sprint(len(s.Keys)), PlanShare: share, Lends: random.IntN(2) == 0}})
-			s.lends = s.lends || s.Keys[len(s.Keys)-1].Lends
+			k := quota.Key{ID: fmt.Sprint(len(s.Keys)), PlanShare: 1 + random.Int64N(left), Lends: random.IntN(2) == 0}
+			if s.lends = s.lends || k.Lends; !k.Lends || random.IntN(2) == 0 { // else the shares are more than the plan
+				left -= k.PlanShare
+			}
+			s.Keys = append(s.Keys, &Key{Key: k})
 		}
 		const steps, capacity, cost = 200, 1_000_000, 200
 		w := known(0, 1, make(map[string]int64))
 		w.Whole = capacity
-		even, idle, lent := s.Keys[random.IntN(len(s.Keys))], s.Keys[random.IntN(len(s.Keys))], false
-		ask := func(k *Key, n int64) (served bool) {
-			share := most(s, k, w)
-			if lent = lent || share > float64(k.PlanShare)*capacity/1000; float64(w.Costs[k.ID]+n) > share {
-				return false
+		rest, borrowed := 1.0, false
+		share := func(k *Key) float64 { return float64(k.PlanShare) * capacity / 1000 }
+		free := func(reserved func(*Key) float64) float64 { // what is left of the plan, without what is reserved for keys
+			free := capacity * (1 - w.Used/100)
+			for _, k := range s.Keys {
+				free -= min(max(0, share(k)-float64(w.Costs[k.ID])), reserved(k))
+			}
+			return free
+		}
+		firm := func(k *Key) float64 {
+			if k.Lends {
+				return 0
+			}
+			return share(k)
+		}
+		ask := func(k *Key, n int64) {
+			used := float64(w.Costs[k.ID] + n)
+			if w.Used >= 100 { // the plan refuses it
+				return
+			}
+			if used > most(s, k, w) {
+				if used <= share(k) && (!k.Lends || float64(n)+1 < free(firm)) {
+					t.Fatalf("seed %d: key %s has used %v of %v, and %v are free, but it is refused", seed, k.ID, w.Costs[k.ID], share(k), free(firm))
+				}
+				return
 			}
 			w.Costs[k.ID] += n
 			w.Used += 100 * float64(n) / capacity
-			return true
-		}
-		for i := range steps {
-			rest := 1 - float64(i)/steps
-			w.Resets = time.Now().Unix() + int64(rest*float64(w.Length))
-			if !ask(even, even.PlanShare*capacity/1000/steps) && !even.Lends {
-				t.Fatalf("seed %d: a user who uses a share evenly is refused after %d steps", seed, i)
+			if kept := func(k *Key) float64 { return max(firm(k), share(k)*rest) }; used > share(k) {
+				if borrowed = true; free(kept) < -100 {
+					t.Fatalf("seed %d: key %s has borrowed, and %v is missing", seed, k.ID, -free(kept))
+				}
 			}
+		}
+		even, idle := s.Keys[random.IntN(len(s.Keys))], s.Keys[random.IntN(len(s.Keys))]
+		for i := range steps {
+			rest = 1 - float64(i)/steps
+			w.Resets = time.Now().Unix() + int64(rest*float64(w.Length))
+			ask(even, even.PlanShare*capacity/1000/steps)
 			for range random.IntN(60) {
 				if k := s.Keys[random.IntN(len(s.Keys))]; k != even && k != idle {
 					ask(k, cost)
 				}
 			}
-			kept := 0.0
-			for _, k := range s.Keys {
-				share := float64(k.PlanShare) * capacity / 1000
-				unused := max(0, share-float64(w.Costs[k.ID]))
-				if k == idle && k.Lends {
-					kept += min(unused, share*rest)
-				} else if !k.Lends {
-					kept += unused
-				}
+			if other := min(random.Float64()*1000, free(firm)); other > 0 && random.IntN(2) == 0 {
+				w.Used += 100 * other / capacity
 			}
-			if w.Used/100+kept/capacity > 1+1e-4 {
-				t.Fatalf("seed %d: after %d steps %v are used, and %v are to be kept", seed, i, w.Used, kept/capacity)
+			if free(firm) < -100 {
+				t.Fatalf("seed %d: after %d steps, %v of the shares that are not lent is missing", seed, i, -free(firm))
 			}
 		}
-		if lends := slices.ContainsFunc(s.Keys, func(k *Key) bool { return k.Lends }); lent && !lends {
+		if borrowed && !s.lends {
 			t.Fatalf("seed %d: nobody lends", seed)
 		}
 	}
