@@ -236,7 +236,7 @@ func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc
 	case !ok, strings.Contains(callErr.Message, "timed out"):
 		return errSilent
 	}
-	if _, failure := p.CheckBackend(ctx, conn); failure != nil {
+	if failure := p.CheckBackend(ctx, conn); failure != nil {
 		return failure
 	}
 	return &codexrpc.TurnError{Code: "other", Message: fmt.Sprintf("the account back end does not tell the account: codex says %q", callErr.Message)}
@@ -245,28 +245,28 @@ func (p *Process) askAccount(ctx context.Context, conn *codexrpc.Conn) *codexrpc
 // statusInMessage captures the HTTP status in Codex's message about a failed request.
 var statusInMessage = regexp.MustCompile(`failed: ((\d{3}) [A-Z][A-Za-z ]+)`)
 
-// CheckBackend makes Codex ask the account back end for the limits of the plan; limits are nil if it gets
-// none. The failure is nil if the back end answers, or if Codex does not say how the back end has answered.
-func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) (limits *codexrpc.RateLimits, failure *codexrpc.TurnError) {
-	limits, err := conn.RateLimits(ctx, p.cfg.LunaReserve)
+// CheckBackend makes Codex ask the account back end for the limits of the plan. The result is nil if the
+// back end answers, or if Codex does not say how the back end has answered.
+func (p *Process) CheckBackend(ctx context.Context, conn *codexrpc.Conn) *codexrpc.TurnError {
+	_, err := conn.RateLimits(ctx, p.cfg.LunaReserve)
 	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {
 	case err == nil:
-		return limits, nil
+		return nil
 	case !ok:
-		return nil, errSilent
+		return errSilent
 	}
 	if found := statusInMessage.FindStringSubmatch(callErr.Message); found != nil {
 		status, _ := strconv.Atoi(found[2]) // three digits
-		return nil, accountFailure(status, "the account back end answers "+found[1])
+		return accountFailure(status, "the account back end answers "+found[1])
 	}
 	if !strings.Contains(callErr.Message, "error sending request") && !strings.Contains(callErr.Message, "timed out") {
-		return nil, nil
+		return nil
 	}
 	if untrusted := p.checkCertificate(ctx); untrusted != nil {
-		return nil, untrusted
+		return untrusted
 	}
-	return nil, accountFailure(0, "the account back end cannot be reached; check the network and HTTPS_PROXY")
+	return accountFailure(0, "the account back end cannot be reached; check the network and HTTPS_PROXY")
 }
 
 // checkCertificate connects to the account back end as Codex does. It returns an error only if the

@@ -40,12 +40,12 @@ type login struct {
 
 	asking        *semaphore.Weighted // of limitsAskedAt; not a mutex, so that a caller can stop waiting when a context ends
 	limitsAskedAt time.Time           // when Codex was last asked for the limits of the plan
+	changes       atomic.Int64        // of the limits, as the processes had counted them when Codex last answered
 
-	// Only the goroutine of watch uses the next five fields.
+	// Only the goroutine of watch uses the next four fields.
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
-	changes       int64                             // of the limits, as the processes have counted them when Codex was last asked
 	askedAt       time.Time                         // when the back end was last asked about a failing login
 	backendFailed bool                              // the login is failing, and the last answer of the back end was a failure
 
@@ -260,7 +260,8 @@ func (l *login) applyNewLogin(all []*Process) {
 		}
 	}
 	if ready > 0 && !anyOld {
-		l.hasNewSignIn, l.changes = false, -1 // what is known of the plan's limits is that of the old login
+		l.hasNewSignIn = false
+		l.changes.Store(-1) // what is known of the plan's limits is that of the old login
 		l.SignIn()
 		l.report(all)
 	}
@@ -284,7 +285,7 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 	l.askedAt = now
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	_, failure := p.CheckBackend(ctx, conn)
+	failure := p.CheckBackend(ctx, conn)
 	switch recovered := l.backendFailed && failure == nil; {
 	case recovered:
 		l.backendFailed = false
@@ -302,49 +303,47 @@ const changePause, limitsPause = 5 * time.Second, 30 * time.Second
 // followLimits asks for the limits of the plan if what is known of them may be wrong: the app-servers have said
 // that they have changed, a window was reset since, or a meter is spent, which may be reset early.
 func (l *login) followLimits(ctx context.Context, all []*Process) {
-	changes := int64(0)
-	for _, p := range all {
-		if conn := p.Serving(); conn != nil {
-			changes += conn.LimitChanges()
-		}
-	}
 	pause, known := limitsPause, l.Limits()
 	switch {
-	case changes != l.changes:
+	case limitChanges(all) != l.changes.Load():
 		pause = changePause
 	case known != nil && !slices.ContainsFunc(known.Meters, func(m codexrpc.Meter) bool { return l.Spent(&m) || m.ResetSince(known.At) }):
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	if _, asked := l.limitsWithin(ctx, pause); asked {
-		l.changes = changes
+	all[0].RateLimits(ctx, pause)
+}
+
+// limitChanges returns how often processes have said that the limits of the plan have changed.
+func limitChanges(all []*Process) (sum int64) {
+	for _, p := range all {
+		if conn := p.Serving(); conn != nil {
+			sum += conn.LimitChanges()
+		}
 	}
+	return sum
 }
 
 // RateLimits returns the limits of the login's plan; nil: not known. If the last question is older than maxAge,
-// it asks a ready process, which has to ask its provider, and waits for the answer until ctx ends.
+// it asks a ready process, which has to ask its provider, and waits for the answer until ctx ends. A failed
+// question counts, too, since the next ones may fail: so not every caller waits for a timeout.
 func (p *Process) RateLimits(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
-	limits, _ := p.login.limitsWithin(ctx, maxAge)
-	return limits
-}
-
-// limitsWithin does the work of [Process.RateLimits]. asked is whether Codex was asked. A failed question
-// counts, too, since the next ones may fail: so not every caller waits for a timeout.
-func (l *login) limitsWithin(ctx context.Context, maxAge time.Duration) (limits *codexrpc.RateLimits, asked bool) {
-	oldest := time.Now().Add(-maxAge)
+	l, oldest := p.login, time.Now().Add(-maxAge)
 	if l.asking.Acquire(ctx, 1) != nil {
-		return l.Limits(), false
+		return l.Limits()
 	}
 	defer l.asking.Release(1)
 	if l.limitsAskedAt.After(oldest) { // perhaps by another caller, meanwhile
-		return l.Limits(), false
+		return l.Limits()
 	}
-	for _, p := range l.processes() {
+	all := l.processes()
+	for _, p := range all {
 		conn := p.Serving()
 		if conn == nil || p.Status().State != appserver.StateReady {
 			continue
 		}
+		changes, now := limitChanges(all), time.Now()
 		told, err := conn.RateLimits(ctx, p.LunaReserve())
 		if err == nil {
 			l.Learn(told)
@@ -352,10 +351,13 @@ func (l *login) limitsWithin(ctx context.Context, maxAge time.Duration) (limits 
 				report(p, told)
 			}
 		}
-		if !errors.Is(ctx.Err(), context.Canceled) {
-			l.limitsAskedAt = time.Now()
+		if ctx.Err() == nil {
+			l.changes.Store(changes)
 		}
-		return l.Limits(), true
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			l.limitsAskedAt = now // not when the answer came, which may be from before the failure that a caller explains
+		}
+		break
 	}
-	return l.Limits(), false
+	return l.Limits()
 }
