@@ -86,16 +86,11 @@ type RateWindow struct {
 func (w *RateWindow) Over(now time.Time) bool { return !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) }
 
 // Windows returns the windows that are known, Primary first. A nil Meter has none.
-func (m *Meter) Windows() (known []*RateWindow) {
+func (m *Meter) Windows() []*RateWindow {
 	if m == nil {
 		return nil
 	}
-	for _, w := range []*RateWindow{m.Primary, m.Secondary} {
-		if w != nil {
-			known = append(known, w)
-		}
-	}
-	return known
+	return slices.DeleteFunc([]*RateWindow{m.Primary, m.Secondary}, func(w *RateWindow) bool { return w == nil })
 }
 
 // Name returns the length, such as "5h" or "7d" (from two days on), or "unknown".

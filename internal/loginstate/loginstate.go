@@ -71,7 +71,6 @@ type rest struct {
 	until      time.Time // until when it is not used
 	resetsAt   time.Time // when a spent meter resets; zero: not known
 	beingTried bool      // one turn is trying it again
-	wasReset   bool      // a spent meter was reset, and no turn has tried it since
 }
 
 // reason returns why turns are not to use what rests, or nil.
@@ -81,9 +80,6 @@ func (r *rest) reason(now time.Time) error {
 	}
 	return r.failure
 }
-
-// allow lets one turn try what rests now.
-func (r *rest) allow() { r.until, r.beingTried, r.wasReset = time.Time{}, false, true }
 
 // Status is the status of a login.
 type Status struct {
@@ -109,14 +105,11 @@ func (l *Login) Status() Status {
 
 func (l *Login) status() Status {
 	plan := l.spent[codexrpc.PlanMeter]
-	if resets, _ := l.limits.Meter("").Spent(time.Now()); plan == nil && l.isExhausted("") {
+	if plan == nil && l.isExhausted("") {
+		resets, _ := l.limits.Meter("").Spent(time.Now())
 		plan = &rest{resetsAt: resets}
 	}
-	switch {
-	case plan == nil || l.state == SignedOut:
-	case plan.wasReset && l.state != Failing:
-		return Status{State: Unknown}
-	default:
+	if plan != nil && l.state != SignedOut {
 		return Status{State: Spent, Cause: PlanSpent, ResetsAt: plan.resetsAt, RestsUntil: plan.until}
 	}
 	return Status{State: cmp.Or(l.state, Unknown), Cause: l.cause, RestsUntil: l.rest.until}
@@ -137,7 +130,8 @@ type Outlook struct {
 func (l *Login) For(model string) Outlook {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, o := time.Now(), Outlook{Rests: l.rest.reason(time.Now()), Until: l.rest.until, Reserve: l.onReserve(model)}
+	now := time.Now()
+	o := Outlook{Rests: l.rest.reason(now), Until: l.rest.until, Reserve: l.onReserve(model)}
 	if o.Reserve {
 		model = codexrpc.ReserveModel
 	}
@@ -198,8 +192,7 @@ func (l *Login) Rests(model string) error { return l.For(model).Rests }
 func (l *Login) Spent(meter *codexrpc.Meter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.spent[l.meterOf(meter.Name)]
-	return r != nil && !r.wasReset || l.isExhausted(meter.Name)
+	return l.spent[l.meterOf(meter.Name)] != nil || l.isExhausted(meter.Name)
 }
 
 // Limits returns the limits of the login's plan, as the provider last told them; nil: not known.
@@ -287,16 +280,15 @@ func (l *Login) SignIn() {
 }
 
 // Recover records the end of what kept all turns of the login from working, for example an outage. If the
-// login is in one of the states from, one turn tries the login, as after [Login.SignIn].
+// login is in one of the states from, one turn tries the login, as after [Login.SignIn]. With Spent, its meters
+// were reset, so all turns may use them.
 func (l *Login) Recover(from ...State) {
 	l.update(func() {
 		if slices.Contains(from, l.state) {
 			l.allowTrial()
 		}
 		if slices.Contains(from, Spent) {
-			for _, r := range l.spent {
-				r.allow()
-			}
+			l.spent = nil
 		}
 	})
 }
@@ -306,7 +298,7 @@ func (l *Login) allowTrial() {
 	if l.state != Fine {
 		l.state, l.cause = Unknown, ""
 	}
-	l.rest.allow()
+	l.rest.until, l.rest.beingTried = time.Time{}, false
 }
 
 // Learn records the limits of the plan, as the provider tells them: which meters may be used, and when they reset.
@@ -322,7 +314,7 @@ func (l *Login) Learn(limits *codexrpc.RateLimits) {
 
 // recheck records what the limits say of a spent meter, if they have it.
 func (l *Login) recheck(id string, r *rest, now time.Time) {
-	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id || strings.EqualFold(m.Name, id) })
+	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id })
 	if i < 0 {
 		return
 	}

@@ -198,7 +198,7 @@ func TestLoginSignsIn(t *testing.T) {
 	})
 }
 
-// TestLoginReset checks that a login whose spent plan was reset is tried by one turn, and that this
+// TestLoginReset checks that turns use a login again whose spent plan was reset, and that this
 // changes nothing of a login that rests for something else.
 func TestLoginReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,9 +213,12 @@ func TestLoginReset(t *testing.T) {
 		if now := l.Status(); now != (Status{State: Unknown}) || l.Rests("") != nil {
 			t.Errorf("%+v", now)
 		}
-		done := l.Try("")
-		if rests := l.Rests("") != nil; !rests || done == nil {
-			t.Error("more than one turn tries it")
+		if l.Try("") != nil {
+			t.Error("one turn tries it, while the others wait")
+		}
+		l.Fail("", &codexrpc.TurnError{Code: "serverOverloaded"}, 0)
+		if l.Status().State != Failing {
+			t.Errorf("a provider that fails after the reset: %+v", l.Status())
 		}
 	})
 }
