@@ -62,21 +62,16 @@ func (g *Gateway) countTurns(ex *exchange, req *request, asked *prompt.Conversat
 	req.input = int64(asked.EstimateTokens(sample))
 	var windows []usage.PlanWindow
 	if req.key != nil && req.key.PlanShare > 0 {
-		windows = g.planWindows(asked)
+		windows = g.planWindows(ex, asked)
 	}
 	return g.countRequest(ex, req, req.grants, windows...)
 }
 
 // planWindows returns the windows in which a request would be counted, of each login that may serve it.
-func (g *Gateway) planWindows(asked *prompt.Conversation) (windows []usage.PlanWindow) {
-	lease, err := g.upstream.Lease()
-	if err != nil {
-		return nil
-	}
-	defer lease.Release()
+func (g *Gateway) planWindows(ex *exchange, asked *prompt.Conversation) (windows []usage.PlanWindow) {
 	asking, _ := asked.ResolveModel(g.planOptions)
 	seen := make(map[string]bool)
-	for _, m := range lease.Members() {
+	for _, m := range ex.lease.Members() {
 		model := asking
 		if m.Login.For(model).Reserve {
 			model = codexrpc.ReserveModel

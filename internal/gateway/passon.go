@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -12,17 +11,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // checkSpent returns the error of a request that another handler may serve, if even the best login rests because
 // its plan is spent for the model. So only the turn that tries a login after its rest asks the provider again. The
 // request counts for its key like any other: whoever pays the other provider relies on the key's limits.
-func (g *Gateway) checkSpent(ex *exchange, req *request) *apierror.Error {
+func (g *Gateway) checkSpent(ex *exchange, req *request, asked *prompt.Conversation) *apierror.Error {
 	if ex.original == nil {
 		return nil
 	}
-	model, _, _ := g.resolveModel(req.model)
+	model, _ := asked.ResolveModel(g.planOptions)
 	best, done := ex.lease.Peek(model)
 	defer done()
 	spent := failures.APIError(best.Login.Rests(model))
@@ -32,10 +32,10 @@ func (g *Gateway) checkSpent(ex *exchange, req *request) *apierror.Error {
 	return cmp.Or(g.countRequest(ex, req, nil), spent)
 }
 
-// mayPassOn reports whether another handler may serve the request that has failed with err.
-func (ex *exchange) mayPassOn(err error) bool {
-	key, apiErr := ex.prealloc.request.key, new(apierror.Error)
-	return errors.As(err, &apiErr) && apiErr != nil && apiErr.Spent && ex.original != nil && (key == nil || !key.StaysIfSpent) && ex.ctx.Err() == nil
+// mayPassOn reports whether another handler may serve the request that has failed.
+func (ex *exchange) mayPassOn(apiErr *apierror.Error) bool {
+	key := ex.prealloc.request.key
+	return apiErr != nil && apiErr.Spent && ex.original != nil && (key == nil || !key.StaysIfSpent) && ex.ctx.Err() == nil
 }
 
 // keepRequest is called under the lock of the turns when no other handler can serve the request any more: its

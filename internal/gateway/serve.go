@@ -222,7 +222,7 @@ func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (req *requ
 	}
 	if apiErr == nil {
 		req.model = decoded.Asked().Model
-		apiErr = g.checkSpent(ex, req)
+		apiErr = g.checkSpent(ex, req, decoded.Asked())
 	}
 	if apiErr != nil {
 		return req, nil, apiErr
