@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
@@ -101,6 +102,65 @@ func TestPlanShare(t *testing.T) {
 	ann.Wait()
 	if served == 0 {
 		t.Error("the other user has sent nothing")
+	}
+}
+
+// TestPlanShareOfLogins lets a user with 20 % of each plan go on with one conversation: it stays in its thread until
+// the share of that login is used up, goes on at the other login, and is refused when that share is used up, too.
+func TestPlanShareOfLogins(t *testing.T) {
+	e2e.WithLogin(t)
+	const turns = 200 // that use up a window
+	s := e2e.NewUnstarted(t)
+	logins, blocks := []*planbackend.Login{s.Login, s.Plan.AddLogin(planbackend.LoginOptions{})}, ""
+	for _, l := range logins {
+		home := t.TempDir()
+		must.OK(t, l.Write(home))
+		l.SetMeters(planbackend.AllMeters(turns * planbackend.Cost(scriptedmodel.DefaultUsage)))
+		blocks += "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}\n"
+	}
+	file := e2e.NewKeyFile(t, map[string]string{"sk-eve": "plan_share 20%", "sk-ann": ""})
+	s.Serve(blocks + "api_keys_file " + file.Path)
+	s.WaitReady()
+	e2e.WaitFor(t, "both logins", func() bool {
+		return len(s.Usage("sk-ann").Get("rate_limits.#.meters.0.id").Array()) == 2
+	})
+	e2e.WaitFor(t, "what the windows hold", func() bool { // until another user has used enough of each
+		var both sync.WaitGroup
+		for range logins {
+			both.Go(func() {
+				statusOf(s, "sk-ann", e2e.Fields{"messages": []any{e2e.UserMessage("firstdelay=300ms; say:ok")}})
+			})
+		}
+		both.Wait()
+		return len(s.Usage("sk-eve").Get(`keys.0.limits.#(unit=="plan_share")#`).Array()) == 4
+	})
+	meter := func(login int) float64 { return logins[login].Meter(planbackend.PlanMeter).Primary.Used }
+	before := []float64{meter(0), meter(1)}
+	used := func(login int) float64 { return meter(login) - before[login] }
+	messages := []any{e2e.UserMessage("usage:492,92,180,0; say:ok")} // as much as four turns
+	for first := -1; ; {
+		response, text := s.Post(e2e.EncodeJSON(e2e.Fields{"model": "gpt-5", "messages": messages}), e2e.Bearer("sk-eve"))
+		if response.StatusCode != http.StatusOK {
+			if message := gjson.Get(text, "error.message").Str; response.StatusCode != http.StatusTooManyRequests || !strings.Contains(message, "% of the plan's window ") {
+				t.Error(response.Status, text)
+			}
+			break
+		}
+		messages = append(messages, gjson.Get(text, "choices.0.message").Value(), messages[0])
+		if first < 0 {
+			first = 0
+			if used(1) > used(0) {
+				first = 1
+			}
+		}
+		if stays, goes := used(first), used(1-first); goes > 1 && stays < 17 || stays > 26 || goes > 26 {
+			t.Fatalf("%v %% are used of the login of the conversation, %v %% of the other one", stays, goes)
+		}
+	}
+	for login := range logins {
+		if n := used(login); n < 17 || n > 26 {
+			t.Errorf("%v %% are used of login %d, the share is 20 %%", n, login)
+		}
 	}
 }
 
