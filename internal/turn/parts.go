@@ -52,10 +52,7 @@ func (m *Machine) processPart(p *aggregator.Part) {
 // startGraceAfterCall starts the [grace] after a call, if the options ask for it. isBlock says that the
 // call is a block in the text. sent is false if the client does not get the call, since it repeats another.
 func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
-	switch {
-	case sent && m.policy.isClosed():
-		m.grace.start()
-	case isBlock && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
+	if sent && m.policy.isClosed() || isBlock && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete {
 		m.grace.start()
 	}
 }
