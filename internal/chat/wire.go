@@ -123,16 +123,14 @@ type citation struct {
 // beginning of the message. annotations adds out.Part, the place of the message in the choice's text.
 func annotations(out *turn.Output) (all []annotation) {
 	var decoded []struct {
-		Type  string
-		Start int `json:"start_index"`
-		End   int `json:"end_index"`
-		URL   string
-		Title string
+		Type string
+		citation
 	}
 	_ = json.Unmarshal([]byte(out.Text), &decoded) // annotations that cannot be read are left out
 	for _, g := range decoded {
 		if g.Type == "url_citation" {
-			all = append(all, annotation{g.Type, citation{out.Part + g.End, out.Part + g.Start, g.URL, g.Title}})
+			g.Start, g.End = g.Start+out.Part, g.End+out.Part
+			all = append(all, annotation{g.Type, g.citation})
 		}
 	}
 	return all
