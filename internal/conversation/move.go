@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -31,11 +34,15 @@ func noPicturesLeft(err error) bool {
 }
 
 // avoidsLogin reports whether the turn should avoid this member's login: the turn makes a picture and the login has
-// no pictures left, the provider refuses the model to the login, or the request refuses the login. In the last cases,
-// refusal is the failure of the turn with which the provider has refused the model, or the error of the request.
+// no pictures left, the provider refuses the model to the login, the request refuses the login, or it names the Luna
+// Reserve, which the login may not use. In the last cases, refusal is the failure of the turn with which the provider
+// has refused the model, or the error of the request.
 func (t *Turn) avoidsLogin(m *Member) (refusal error, avoids bool) {
 	login := m.Login
 	refusal = login.ModelRefusal(t.model)
+	if strings.EqualFold(t.model, codexrpc.ReserveModel) && !m.Process.LunaReserve() {
+		refusal = apierror.ModelNotFound(t.model)
+	}
 	if id, _ := m.Meter(t.model); refusal == nil && t.request.Refuses != nil {
 		refusal = t.request.Refuses(id)
 	}

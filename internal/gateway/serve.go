@@ -5,9 +5,12 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
@@ -159,6 +162,9 @@ func (ex *exchange) turnContext(a *keptResponse) context.Context {
 func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, *apierror.Error) {
 	defer ex.accepted.Store(true)
 	req, decoded, apiErr := g.receive(ex, of, decode)
+	if apiErr == nil && g.withholdsReserve(ex, req.model) {
+		apiErr = apierror.ModelNotFound(req.model)
+	}
 	if apiErr == nil {
 		apiErr = g.prepare(ex, req, decoded)
 	}
@@ -166,6 +172,13 @@ func (g *Gateway) accept(ex *exchange, of *api.API, decode api.Turn) (*request, 
 		closeGrants(req.grants)
 	}
 	return req, ex.preferExitError(apiErr)
+}
+
+// withholdsReserve reports whether a request names the Luna Reserve, which no app-server may use.
+func (g *Gateway) withholdsReserve(ex *exchange, name string) bool {
+	model, _, _ := g.resolveModel(name)
+	return strings.EqualFold(model, codexrpc.ReserveModel) &&
+		!slices.ContainsFunc(ex.lease.Members(), func(m conversation.Member) bool { return m.Process.LunaReserve() })
 }
 
 // preferExitError returns apiErr or, if the request has failed because of the exit, the exit's error.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
@@ -301,6 +302,9 @@ func TestSpentMeter(t *testing.T) {
 			}
 		}
 		ask("")
+		if response, _ := s.AskModel(apiclient.Chat, codexrpc.ReserveModel, "say:ok", false); response.StatusCode != http.StatusNotFound {
+			t.Errorf("the reserve is off, and gets %s", response.Status)
+		}
 		for _, spent := range []string{planbackend.SparkMeter, planbackend.PlanMeter} {
 			s.Login.Change(spent, spend)
 			ask(spent)
