@@ -9,14 +9,13 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 )
 
 // detach runs a background response on its own goroutine. The client gets a stream of the events, or
 // the response as it is at its beginning. The memory of what the client gets has its own claim: the
 // claims of the request may be released long before the client has read everything.
-func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) requestOutcome {
+func (g *Gateway) detach(ex *exchange, req *request) requestOutcome {
 	w, r, answer := ex.w, ex.r, req.kept
 	claim := g.answerBudget.Claim(ex.user)
 	defer claim.Release()
@@ -44,7 +43,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 	moved := new(request)
 	*moved, *req = *req, request{}
 	req = moved
-	go g.runBackground(ctx, background, lease, req, responder)
+	go g.runBackground(ctx, background, req, responder)
 	if streamed {
 		return g.follow(w, r, responder.log, 0, claim)
 	}
@@ -55,7 +54,7 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request) r
 // client leaves. The resources of ex move to the new exchange, except ex.requestSlot.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
+	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, lease: ex.lease, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
 	ex.releasers, ex.original = nil, nil
 	background.accepted.Store(true)
 	g.drainer.add(ctx, background)
@@ -65,11 +64,11 @@ func (g *Gateway) newBackground(ex *exchange) *exchange {
 }
 
 // runBackground starts and runs the turn of a background response, reports its end, and closes ex.
-func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *responder) {
+func (g *Gateway) runBackground(ctx context.Context, ex *exchange, req *request, responder *responder) {
 	defer ex.close()
 	defer responder.log.End()
 	defer g.recoverBackground(ctx, responder)
-	run, err := g.start(ctx, ex, lease, req)
+	run, err := g.start(ctx, ex, req)
 	if err == nil {
 		g.report(ex.r, g.respond(ctx, run, responder))
 		return

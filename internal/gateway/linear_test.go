@@ -201,13 +201,14 @@ func (c *costs) serve(route, body string) {
 	defer cancel()
 	x := c.g.newExchange(w, posting(route, body).WithContext(ctx))
 	defer x.close()
+	x.lease = c.lease
 	req, apiErr := c.g.acceptAt(route, x)
 	if apiErr != nil {
 		c.g.refuse(w, x.r, apiErr)
 		return
 	}
 	req.plan.Choices = 1 // each is the same work
-	if _, err := c.g.start(ctx, x, c.lease, req); err != nil {
+	if _, err := c.g.start(ctx, x, req); err != nil {
 		c.g.refuse(w, x.r, req.apiError(err))
 	}
 }

@@ -38,7 +38,7 @@ type exchange struct {
 	session     *socketSession     // of the WebSocket from which the request came; nil: it came by HTTP
 	releasers   []releaser         // released by close, the last first
 	memory      *turnMemory        // made by claimMemory; nil: none was claimed
-	lease       conversation.Lease // nil: the request needs no turn
+	lease       conversation.Lease // released when the turns have started, or by close; nil: the request needs no turn
 	original    []byte             // the body as it came, for Options.Next; nil: no other handler can serve the request
 	prealloc    preallocated
 }
@@ -132,7 +132,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 		return g.refuseOrPassOn(ex, apiErr)
 	}
 	if req.kept != nil && req.kept.q.Background {
-		return g.detach(ex, lease, req)
+		return g.detach(ex, req)
 	}
 	if req.form.Warmup { // the client wants no output
 		closeGrants(req.grants)
@@ -140,7 +140,7 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 		return warmUp(g.newResponder(ex, req))
 	}
 	ctx := ex.turnContext(req.kept)
-	run, err := g.start(ctx, ex, lease, req)
+	run, err := g.start(ctx, ex, req)
 	if err != nil {
 		settleAll(run.choices, context.Cause(ctx))
 		outcome := g.refuseOrPassOn(ex, req.apiError(err))

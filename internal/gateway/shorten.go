@@ -110,17 +110,12 @@ func (g *Gateway) newShortening(ctx context.Context, decoded api.Request) *short
 // fitsKept reports whether the conversation fits. Of one that goes on in a kept thread, in which it may have been
 // shortened before, the provider has counted the tokens. It computes s.chain and s.kept.
 func (s *shortening) fitsKept(ex *exchange, req *request) bool {
-	lease, err := s.g.upstream.Lease()
-	if err != nil {
-		return !s.begun
-	}
-	defer lease.Release()
 	request := conversation.Request{Plan: req.plan, Host: ex.r.Host, User: ex.user}
-	s.g.compute(ex, req.body.Size(), func() { s.chain = s.g.opener.Chain(lease, &request) })
+	s.g.compute(ex, req.body.Size(), func() { s.chain = s.g.opener.Chain(ex.lease, &request) })
 	if s.chain == nil {
 		return !s.begun
 	}
-	tokens, found := s.g.opener.Kept(ex.ctx, lease, req.plan, s.chain)
+	tokens, found := s.g.opener.Kept(ex.ctx, ex.lease, req.plan, s.chain)
 	if found && tokens <= s.fits {
 		s.kept = tokens
 	}

@@ -19,7 +19,6 @@ type runningRequest struct {
 	g       *Gateway
 	ex      *exchange
 	req     *request
-	lease   conversation.Lease // released when the turns have started
 	choices []*choice
 
 	mu          sync.Mutex // guards the fields below
@@ -32,9 +31,9 @@ type runningRequest struct {
 }
 
 // start starts the turns of all choices at the same time. ex.close closes them, also after an error.
-func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
+func (g *Gateway) start(ctx context.Context, ex *exchange, req *request) (*runningRequest, error) {
 	run := &ex.prealloc.running
-	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, restartable: req.plan.Choices}
+	*run = runningRequest{g: g, ex: ex, req: req, restartable: req.plan.Choices}
 	run.choices = run.newChoices()
 	if req.form.Partial {
 		run.allowedFailures = len(run.choices) - 1
@@ -42,7 +41,7 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 	ex.releaseOnClose(run)
 	err := run.forEachChoice(ctx, (*runningRequest).startChoice)
 	if req.shorter == nil {
-		lease.Release() // each turn holds its own process now
+		ex.lease.Release() // each turn holds its own process now
 	}
 	req.endCopy()
 	return run, err
@@ -111,7 +110,7 @@ func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err erro
 		Refuses:     req.refusesLogin,
 		OnInput:     ex.memory.choiceDone(c.index), Memory: ex.memory,
 	}
-	c.turn, err = g.opener.Open(ctx, run.lease, request)
+	c.turn, err = g.opener.Open(ctx, ex.lease, request)
 	return err
 }
 
