@@ -235,9 +235,6 @@ func (o *observer) Consume(outputs []turn.Output) error {
 	return o.Consumer.Consume(outputs)
 }
 
-// freshLimits is how old the limits of a plan may be that explain a failure.
-const freshLimits = 2 * time.Second
-
 // ExplainTimeout bounds the time of each request that asks Codex for details about a failure.
 const ExplainTimeout = 2 * time.Second
 
@@ -251,15 +248,10 @@ func (t *Turn) explain(ctx context.Context, failure error) error {
 	ctx, cancel := context.WithTimeout(ctx, ExplainTimeout)
 	defer cancel()
 	return t.current.place.Instance.ExplainLimit(ctx, failure, func(ctx context.Context) *codexrpc.Meter {
-		member := &t.current.member
-		if member.Plan == nil {
-			return nil
+		if plan := t.current.member.Plan; plan != nil { // only an answer from after the failure says whether there is a reserve
+			return plan.RateLimits(ctx, 0).Meter(t.current.place.counted(t.model))
 		}
-		freshLimits := freshLimits
-		if t.current.place.Process.LunaReserve() {
-			freshLimits = 0 // only limits that were told after the failure say whether there is a reserve
-		}
-		return member.Plan.RateLimits(ctx, freshLimits).Meter(t.current.place.counted(t.model))
+		return nil
 	})
 }
 

@@ -297,7 +297,7 @@ func (l *login) askBackend(ctx context.Context, p *Process) {
 	}
 }
 
-// The shortest pauses between two questions for the limits of a plan: after a change, and otherwise.
+// The shortest pauses between two questions for the limits of a plan: after a change, and otherwise, also for a status.
 const changePause, limitsPause = 5 * time.Second, 30 * time.Second
 
 // followLimits asks for the limits of the plan if what is known of them may be wrong: the app-servers have said

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -14,9 +13,6 @@ import (
 
 // statusTimeout bounds the requests to all processes for the limits of their plans.
 const statusTimeout = 2 * time.Second
-
-// limitsAge is how old the limits of a plan in a status may be.
-const limitsAge = 30 * time.Second
 
 // Statuses returns the statuses of processes. It asks all processes at the same time for the limits
 // of their plans. It waits for the limits until ctx ends, but at most for statusTimeout.
@@ -34,7 +30,7 @@ func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 
 func (p *Process) status(ctx context.Context) status.AppServer {
 	windows := p.Windows(ctx)
-	p.RateLimits(ctx, limitsAge)
+	p.RateLimits(ctx, limitsPause)
 	one := status.AppServer{
 		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(), Windows: windows,
 		Login: loginStatusOf(p.login.Login), Conversations: p.Conversations.Stats(),
@@ -55,18 +51,13 @@ func loginStatusOf(login *loginstate.Login) status.Login {
 	if limits := login.Limits(); limits != nil {
 		s.Plan, s.Allowed, s.Credits, s.ResetCredits, s.LimitsAt = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits, limits.At.UTC()
 		for i := range limits.Meters {
-			s.Meters = append(s.Meters, meterStatus(login, &limits.Meters[i]))
+			meter := &limits.Meters[i]
+			one := status.Meter{ID: meter.ID, Name: meter.Name, Spent: login.Spent(meter), Windows: []status.Window{}}
+			for _, w := range meter.Windows() {
+				one.Windows = append(one.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC(), Over: w.Over(time.Now())})
+			}
+			s.Meters = append(s.Meters, one)
 		}
-	}
-	return s
-}
-
-func meterStatus(login *loginstate.Login, meter *codexrpc.Meter) status.Meter {
-	s := status.Meter{ID: meter.ID, Name: meter.Name, Spent: login.Spent(meter), Windows: []status.Window{}}
-	for _, w := range meter.Windows() {
-		s.Windows = append(s.Windows, status.Window{
-			Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC(), Over: w.Over(time.Now()),
-		})
 	}
 	return s
 }
