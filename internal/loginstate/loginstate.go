@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -173,14 +172,10 @@ func (l *Login) onReserve(model string) bool {
 	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel)
 }
 
-// meterOf returns the id of the meter that counts a model. A meter that only a failure has named has the
-// name of its model in lower case as its id.
+// meterOf returns the id of the meter that counts a model.
 func (l *Login) meterOf(model string) string {
-	if meter := l.limits.Meter(model); meter != nil && meter.ID != codexrpc.PlanMeter {
+	if meter := l.limits.Meter(model); meter != nil {
 		return meter.ID
-	}
-	if name := strings.ToLower(model); l.spent[name] != nil {
-		return name
 	}
 	return codexrpc.PlanMeter
 }
@@ -307,18 +302,17 @@ func (l *Login) Learn(limits *codexrpc.RateLimits) {
 		l.limits = limits
 		now := time.Now()
 		for id, r := range l.spent {
-			l.recheck(id, r, now)
+			if i := slices.IndexFunc(limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id }); i >= 0 {
+				l.recheck(r, &limits.Meters[i], now)
+			} else if id != codexrpc.PlanMeter {
+				delete(l.spent, id) // another meter counts its model now
+			}
 		}
 	})
 }
 
-// recheck records what the limits say of a spent meter, if they have it.
-func (l *Login) recheck(id string, r *rest, now time.Time) {
-	i := slices.IndexFunc(l.limits.Meters, func(m codexrpc.Meter) bool { return m.ID == id })
-	if i < 0 {
-		return
-	}
-	meter := &l.limits.Meters[i]
+// recheck records what the limits say of a spent meter.
+func (l *Login) recheck(r *rest, meter *codexrpc.Meter, now time.Time) {
 	if resets, _ := meter.Spent(now); !resets.IsZero() {
 		r.resetsAt = resets
 	}
@@ -333,23 +327,16 @@ func (l *Login) recheck(id string, r *rest, now time.Time) {
 	}
 }
 
-// maxSpent bounds the spent meters of a login.
-const maxSpent = 32
-
 // spendMeter records that the meter of a model is spent.
 func (l *Login) spendMeter(model string, failure *codexrpc.TurnError, now time.Time) {
-	meter := l.meterOf(model)
-	if model != "" && strings.Contains(strings.ToLower(failure.Message), "limit for "+strings.ToLower(model)+".") && meter == codexrpc.PlanMeter {
-		meter = strings.ToLower(model)
-	}
-	if l.spent == nil || len(l.spent) >= maxSpent {
+	if l.spent == nil {
 		l.spent = make(map[string]*rest)
 	}
 	r := &rest{failure: failure, resetsAt: failure.ResetsAt, until: now.Add(spentRest)}
 	if !r.resetsAt.IsZero() && r.resetsAt.Before(r.until) {
 		r.until = r.resetsAt
 	}
-	l.spent[strings.Clone(meter)] = r
+	l.spent[l.meterOf(model)] = r
 }
 
 // Fail records a failure of a turn with a model, or of a request for the account, if it says something about

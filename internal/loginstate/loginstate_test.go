@@ -166,6 +166,22 @@ func TestLoginRecheck(t *testing.T) {
 	})
 }
 
+// TestLoginMeters checks that a meter that the provider drops does not stay spent, as its model counts elsewhere then.
+func TestLoginMeters(t *testing.T) {
+	var l Login
+	spark := codexrpc.Meter{ID: "codex_spark", Name: "Spark"}
+	both := &codexrpc.RateLimits{Meters: append(plan(0, time.Time{}), spark)}
+	l.Learn(both)
+	l.Fail("spark", &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}, 0)
+	if l.Rests("spark") == nil || l.Rests("") != nil || !l.Spent(&spark) {
+		t.Error("the meter of the model rests, and no other")
+	}
+	l.Learn(&codexrpc.RateLimits{Meters: plan(0, time.Time{})})
+	if l.Learn(both); l.Rests("spark") != nil || l.Spent(&spark) {
+		t.Error("the meter is still spent")
+	}
+}
+
 // TestLoginSignsIn checks that a login that is signed out rests until there is another one,
 // and that one turn tries that, while nobody takes it for signed out any more.
 func TestLoginSignsIn(t *testing.T) {
