@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -313,16 +314,15 @@ func collectLimits(ch chan<- prometheus.Metric, id string, limits *codexrpc.Rate
 		send(ch, planReading, 1, id, usage.Shorten(limits.Plan))
 	}
 	for i := range limits.Meters {
-		meter, lastName := &limits.Meters[i], ""
-		for _, w := range meter.Windows() {
-			name := w.Name()
-			if name == lastName || w.Over(time.Now()) {
-				continue // a registry refuses two values with the same labels; the use of a window that is over is not known
+		meter := &limits.Meters[i]
+		sameName := func(a, b *codexrpc.RateWindow) bool { return a.Name() == b.Name() } // a registry refuses two values with the same labels
+		for _, w := range slices.CompactFunc(meter.Windows(), sameName) {
+			if w.Over(time.Now()) {
+				continue
 			}
-			lastName = name
-			send(ch, usedReading, w.UsedPercent, id, name, usage.Shorten(meter.ID))
+			send(ch, usedReading, w.UsedPercent, id, w.Name(), usage.Shorten(meter.ID))
 			if !w.ResetsAt.IsZero() {
-				send(ch, windowResetsReading, w.ResetsAt.Unix(), id, name, usage.Shorten(meter.ID))
+				send(ch, windowResetsReading, w.ResetsAt.Unix(), id, w.Name(), usage.Shorten(meter.ID))
 			}
 		}
 	}

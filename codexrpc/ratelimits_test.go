@@ -105,7 +105,7 @@ func TestRateLimits(t *testing.T) {
 			t.Errorf("without limits: %+v", m)
 		}
 		got, err = ask(t, c, p, false, func(h heard) {
-			p.answer(h, `{"rateLimits":null,"rateLimitsByLimitId":null,"rateLimitUpsell":{"banner_type":"luna_reserve"}}`)
+			p.answer(h, `{"rateLimits":null,"rateLimitsByLimitId":{"`+strings.Repeat("m", maxMeterName+1)+`":{}},"rateLimitUpsell":{"banner_type":"luna_reserve"}}`)
 		})
 		if err != nil || len(got.Meters) != 1 || len(got.Meter("m").Windows()) != 0 || got.LunaReserve {
 			t.Errorf("nothing told, and no reserve asked for: %+v, %v", got, err)
