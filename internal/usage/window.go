@@ -78,13 +78,13 @@ func (w *window) explained() (sum float64) {
 	return sum
 }
 
-// isSame reports whether v is the same window. Resets vary a little, and that of a window of which nothing is
-// used may move until it begins.
+// isSame reports whether v is the same window. Resets vary by seconds, and that of a window of which nothing is
+// used may move until it begins. A later one than that is of a new window, which a credit or the provider has begun.
 func (w *window) isSame(v *window) bool {
 	if v.Resets < w.Resets {
 		w, v = v, w
 	}
-	apart, varies := v.Resets-w.Resets, max(60, w.Length/50)
+	apart, varies := v.Resets-w.Resets, min(max(60, w.Length/50), 300)
 	return w.continues(&v.PlanWindow) && (apart <= varies || w.Used == 0 && apart < w.Length-varies)
 }
 

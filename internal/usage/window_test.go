@@ -242,6 +242,18 @@ func TestOwnWindows(t *testing.T) {
 	}
 }
 
+// TestEarlyReset: a week that is reset an hour after its begin, as by a credit, is another window, of which nothing is used.
+func TestEarlyReset(t *testing.T) {
+	b, now, week := New(), time.Now(), int64(7*24*3600)
+	for _, told := range []PlanWindow{{Resets: now.Unix() + week, Used: 40}, {Resets: now.Unix() + week + 30, Used: 41}, {Resets: now.Unix() + week + 3600}} {
+		told.Login, told.Meter, told.Length = "login", "codex", week
+		b.Add(Record{Time: now, Told: true, Windows: []PlanWindow{told}})
+	}
+	if w := b.Account(Everybody, 0).Windows; len(w) != 2 || w[0].Used != 41 || w[1].Used != 0 {
+		t.Errorf("%+v", w)
+	}
+}
+
 // TestWindowBounds: neither many meters nor many keys nor a window that never begins take memory without end.
 func TestWindowBounds(t *testing.T) {
 	b, now := New(), time.Unix(1_800_000_000, 0)
