@@ -26,37 +26,37 @@ type Acceptance struct {
 // Acceptance returns the record of what the provider has accepted and refused over the connection.
 func (in *Instance) Acceptance() *Acceptance { return &in.acceptance }
 
-// lock locks the record, and returns what unlocks it. If the login has changed since the last call, lock
+// lock locks the record, and returns its mutex. If the login has changed since the last call, lock
 // empties the record.
-func (a *Acceptance) lock() (unlock func()) {
+func (a *Acceptance) lock() *sync.Mutex {
 	a.mu.Lock()
 	if logins := a.conn.LoginChanges(); logins != a.logins {
 		a.logins, a.strict, a.instructionModels, a.parallelModels, a.serialModels = logins, false, nil, nil, nil
 	}
-	return a.mu.Unlock
+	return &a.mu
 }
 
 // Strict reports whether the provider has refused instructions that replace Codex's prompt, with any model.
 func (a *Acceptance) Strict() bool {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	return a.strict
 }
 
 // Instructions reports whether the provider has accepted such instructions with this model.
 func (a *Acceptance) Instructions(model string) bool {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	return a.instructionModels[model]
 }
 
 // InstructionsAccepted records that the provider has accepted such instructions with this model.
 func (a *Acceptance) InstructionsAccepted(model string) {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	a.instructionModels.add(model)
 }
 
 // InstructionsRefused records that it has refused them. It returns true for the first refusal, of any model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	first = !a.strict
 	a.strict = true
 	delete(a.instructionModels, model)
@@ -68,26 +68,26 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 // model to do so only in a thread that uses the file [Model].Full. Both results are false until the
 // provider has answered a request of such a thread.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	return a.parallelModels[model], a.serialModels[model]
 }
 
 // ParallelCallsAccepted records that parallel calls were accepted, see [Acceptance.ParallelCalls].
 func (a *Acceptance) ParallelCallsAccepted(model string) {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	a.parallelModels.add(model)
 }
 
 // ParallelCallsRefused records that parallel calls were refused, see [Acceptance.ParallelCalls]. It
 // returns false if the record already has the model, or cannot store it.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	return a.serialModels.add(model)
 }
 
 // SerialModels returns, sorted, the lite models for which parallel calls were refused.
 func (a *Acceptance) SerialModels() []string {
-	defer a.lock()()
+	defer a.lock().Unlock()
 	return slices.Sorted(maps.Keys(a.serialModels))
 }
 

@@ -43,7 +43,8 @@ func (t *Turn) avoidsLogin(m *Member) (refusal error, avoids bool) {
 	if strings.EqualFold(t.model, codexrpc.ReserveModel) && !m.Process.LunaReserve() {
 		refusal = apierror.ModelNotFound(t.model)
 	}
-	if id, _ := m.Meter(t.model); refusal == nil && t.request.Refuses != nil {
+	if refusal == nil && t.request.Refuses != nil {
+		id, _ := m.Meter(t.model)
 		refusal = t.request.Refuses(id)
 	}
 	return refusal, refusal != nil || t.request.Plan.Picture && login.PicturesSpent()

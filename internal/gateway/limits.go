@@ -86,9 +86,6 @@ func (g *Gateway) planWindows(ex *exchange, asked *prompt.Conversation) (windows
 
 // refusesLogin returns why a turn of the request is not to use a login: the key has used up its share there. Nil: it may.
 func (req *request) refusesLogin(loginID string) error {
-	if req.key == nil || req.key.PlanShare == 0 {
-		return nil
-	}
 	if used := req.limits.ShareUsed(loginID); used != nil {
 		return exceeded(used)
 	}

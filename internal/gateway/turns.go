@@ -107,8 +107,10 @@ func (run *runningRequest) startChoice(ctx context.Context, c *choice) (err erro
 		Plan: req.plan, Chain: req.shorter.stands(), Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Consumer: c, Machine: &c.machine, Options: c.options,
 		Compute:     func(f func()) { g.compute(ex, req.body.Size(), f) },
 		BeforeStart: func(ctx context.Context) (func(), error) { return g.awaitDecoder(ctx, ex, c.index) },
-		Refuses:     req.refusesLogin,
 		OnInput:     ex.memory.choiceDone(c.index), Memory: ex.memory,
+	}
+	if req.key != nil && req.key.PlanShare > 0 {
+		request.Refuses = req.refusesLogin
 	}
 	c.turn, err = g.opener.Open(ctx, ex.lease, request)
 	return err
