@@ -135,10 +135,7 @@ func (l *Login) For(model string) Outlook {
 		model = codexrpc.ReserveModel
 	}
 	if spent := l.spent[l.meterOf(model)]; l.state != SignedOut && spent.reason(now) != nil {
-		o.Rests, o.Until = spent.failure, spent.until
-		if !spent.resetsAt.IsZero() {
-			o.Until = spent.resetsAt
-		}
+		o.Rests, o.Until = spent.failure, cmp.Or(spent.resetsAt, spent.until)
 	}
 	o.Exhausted = l.isExhausted(model)
 	return o
