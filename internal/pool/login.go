@@ -304,7 +304,10 @@ const changePause, limitsPause = 5 * time.Second, 30 * time.Second
 // that they have changed, a window was reset since, or a meter is spent, which may be reset early.
 func (l *login) followLimits(ctx context.Context, all []*Process) {
 	pause, known := limitsPause, l.Limits()
+	hasPlan := func(p *Process) bool { conn := p.Serving(); return conn != nil && conn.HasPlan() }
 	switch {
+	case !slices.ContainsFunc(all, hasPlan):
+		return // a login with an API key
 	case limitChanges(all) != l.changes.Load():
 		pause = changePause
 	case known != nil && !slices.ContainsFunc(known.Meters, func(m codexrpc.Meter) bool { return l.Spent(&m) || m.ResetSince(known.At) }):
