@@ -16,12 +16,11 @@ func (s *Set) PlanLimits(windows []usage.Known) func(*quota.Key) []quota.Limit {
 	now := time.Now()
 	all := make([]struct{ kept, lent, firm float64 }, len(windows)) // by all keys; firm: by those that do not lend
 	for i := 0; s.lends && i < len(windows); i++ {
-		sum := &all[i]
 		for _, k := range s.Keys {
 			if k.PlanShare > 0 && !k.Expired(now) {
 				_, keeps, lends := claim(&windows[i], &k.Key, now)
-				if sum.kept, sum.lent = sum.kept+keeps, sum.lent+lends; !k.Lends {
-					sum.firm += keeps
+				if all[i].kept, all[i].lent = all[i].kept+keeps, all[i].lent+lends; !k.Lends {
+					all[i].firm += keeps
 				}
 			}
 		}

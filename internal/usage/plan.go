@@ -9,27 +9,24 @@ import (
 // PlanWindows returns the windows of a meter of a login's plan, without those that are over, whose length or reset is
 // not known, or that have the name of another. The meter may be nil.
 func PlanWindows(login string, m *codexrpc.Meter, now time.Time) (windows []PlanWindow) {
-	const minute = 60 // providers' resets vary by seconds
 	all := m.Windows()
 	for i, w := range all {
-		length := int64(w.Window / time.Second)
-		if length <= 0 || w.ResetsAt.IsZero() || w.Over(now) || i > 0 && w.Name() == all[0].Name() {
-			continue
+		length, resets := int64(w.Window/time.Second), (w.ResetsAt.Unix()+59)/60*60 // providers' resets vary by seconds
+		if length > 0 && !w.ResetsAt.IsZero() && !w.Over(now) && (i == 0 || w.Name() != all[0].Name()) {
+			windows = append(windows, PlanWindow{login, m.ID, length, resets, w.UsedPercent})
 		}
-		resets := (w.ResetsAt.Unix() + minute - 1) / minute * minute
-		windows = append(windows, PlanWindow{Login: login, Meter: m.ID, Length: length, Resets: resets, Used: w.UsedPercent})
 	}
 	return windows
 }
 
-// Known is what is known of a window: its Resets is that of the first who told of it.
+// Known is what is known of a window. Its Resets is the same at all nodes, and differs from those of all other windows.
 type Known struct {
 	PlanWindow
 	Whole int64            // what 100 % of it cost, in the units of [Cost]; 0: not known
 	Costs map[string]int64 // what the turns of each key have cost in it
 }
 
-// Known returns what is known of a window.
+// Known returns what is known of a window that was told or, if another node was told of a later one, of that one.
 func (b *Book) Known(w PlanWindow) Known {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,15 +41,14 @@ func (s *Shared) Known(w PlanWindow) Known {
 }
 
 func knownOf(windows []*window, w PlanWindow) Known {
-	asked, found := &window{PlanWindow: w}, Known{PlanWindow: w, Costs: make(map[string]int64)}
-	for _, same := range windows {
-		if same.isSame(asked) {
-			found.Resets = same.Resets
-			for key, c := range same.Costs {
-				found.Costs[key] = *c
+	asked, known := &window{PlanWindow: w}, Known{w, capacity(windows, &w), nil}
+	for _, v := range windows {
+		if v.isSame(asked) || v.continues(&w) && v.Resets > w.Resets {
+			known.PlanWindow, known.Costs = v.PlanWindow, make(map[string]int64)
+			for key, c := range v.Costs {
+				known.Costs[key] = *c
 			}
 		}
 	}
-	found.Whole = capacity(windows, &w)
-	return found
+	return known
 }

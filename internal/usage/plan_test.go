@@ -93,3 +93,46 @@ func TestResetsStay(t *testing.T) {
 		}
 	}
 }
+
+// TestUseThatFalls: use that falls far begins a new window, with another reset and without costs, also for a node that
+// was not told yet. Neither a little less than the highest use, nor what was told before it, nor turns do that.
+func TestUseThatFalls(t *testing.T) {
+	now, b := time.Unix(1_800_000_000, 0), New()
+	begun := PlanWindow{Login: "a", Meter: "codex", Length: 18000, Resets: now.Unix() + 18000}
+	for _, c := range []struct {
+		at, later   int64 // seconds
+		used        float64
+		turn        bool
+		resets      int64 // after begun.Resets
+		wantedCosts int64
+	}{
+		{at: 1, used: 30},
+		{at: 2, used: 30, turn: true, wantedCosts: 1000},
+		{at: 1, used: 3, wantedCosts: 1000}, // another node stores late
+		{at: 3, used: 25, later: 60, wantedCosts: 1000},
+		{at: 4, used: 0, resets: 1},
+		{at: 2, used: 30, resets: 1},
+		{at: 5, used: 30, turn: true, resets: 1, wantedCosts: 1000}, // of a node that was not told yet
+		{at: 6, used: 0, later: 60, resets: 60, wantedCosts: 1000},
+		{at: 7, used: 20, later: 60, resets: 60, wantedCosts: 1000},
+		{at: 8, used: 2, later: 60, resets: 61},
+		{at: 9, used: 3, turn: true, resets: 61, wantedCosts: 1000},
+		{at: 9, used: 0, later: 600, resets: 600}, // far enough from the last one
+		{at: 10, used: 3, turn: true, resets: 600},
+	} {
+		w := begun
+		w.Used, w.Resets = c.used, w.Resets+c.later
+		r := Record{Time: now.Add(time.Duration(c.at) * time.Second), Told: !c.turn, Key: "ann", Windows: []PlanWindow{w}}
+		if c.turn {
+			r.Usage = codexrpc.Usage{InputTokens: 100}
+		}
+		b.Add(r)
+		stored := New()
+		restore(t, stored, b)
+		for _, known := range []Known{b.Known(begun), stored.Known(begun)} {
+			if known.Resets != begun.Resets+c.resets || known.Costs["ann"] != c.wantedCosts {
+				t.Errorf("%+v: %+v", c, known)
+			}
+		}
+	}
+}

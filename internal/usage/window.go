@@ -13,7 +13,7 @@ type PlanWindow struct {
 	Login  string  `json:"login"`          // the same at all nodes
 	Meter  string  `json:"meter"`          // the meter's limit id
 	Length int64   `json:"window_seconds"` // more than 0
-	Resets int64   `json:"resets_at"`      // in Unix seconds, of a whole minute
+	Resets int64   `json:"resets_at"`      // in Unix seconds, as told of a whole minute
 	Used   float64 `json:"used_percent"`   // 100: spent
 }
 
@@ -30,17 +30,19 @@ func Cost(u codexrpc.Usage) int64 {
 
 const (
 	maxWindows = 300 // of all meters
-	maxLast    = 12  // of a meter and length
+	maxLast    = 12  // lengths of a window that the ones before it are kept
 )
 
 // window is what a book knows of a window. Two of the same window can be merged in any order. Used is the
 // highest use that was told. Slots are hundredths of the window's length, counted from 1970.
 type window struct {
 	PlanWindow
-	First float64           `json:"first"` // the lowest use that was told
-	Told  map[int64]float64 `json:"told"`  // by slot: the highest use that was told in it
-	Ran   map[int64]float64 `json:"ran"`   // by slot: 1 if turns of this server ran in it
-	Costs map[string]*int64 `json:"costs"` // by the name of Record.keyName
+	UsedAt  int64             `json:"used_at"`  // when Used was told, in Unix seconds
+	First   float64           `json:"first"`    // the use that was told first
+	FirstAt int64             `json:"first_at"` // when First was told
+	Told    map[int64]float64 `json:"told"`     // by slot: the highest use that was told in it
+	Ran     map[int64]float64 `json:"ran"`      // by slot: 1 if turns of this server ran in it
+	Costs   map[string]*int64 `json:"costs"`    // by the name of Record.keyName
 	// Untold is the part of Costs since the use was last told.
 	Untold int64 `json:"untold,omitempty"`
 }
@@ -53,7 +55,7 @@ func windowsOf(r *Record) (windows []*window) {
 	for _, p := range r.Windows {
 		w := &window{PlanWindow: p}
 		if r.Told {
-			w.First, w.Told = p.Used, map[int64]float64{w.slot(end): p.Used}
+			w.UsedAt, w.First, w.FirstAt, w.Told = end, p.Used, end, map[int64]float64{w.slot(end): p.Used}
 		} else if cost := Cost(r.Usage); cost > 0 {
 			w.Untold, w.Ran, w.Costs = cost, make(map[int64]float64), map[string]*int64{r.keyName(): &cost}
 			for s := w.slot(min(end, max(begin, p.Resets-p.Length))); s <= w.slot(end); s++ {
@@ -78,8 +80,8 @@ func (w *window) explained() (sum float64) {
 	return sum
 }
 
-// isSame reports whether v is the same window. Resets vary by seconds, and that of a window of which nothing is
-// used may move until it begins. A later one than that is of a new window, which a credit or the provider has begun.
+// isSame reports whether v is the same window, unless one endedBefore the other. Resets vary by seconds, and that of a
+// window of which nothing is used may move until it begins.
 func (w *window) isSame(v *window) bool {
 	if v.Resets < w.Resets {
 		w, v = v, w
@@ -88,19 +90,32 @@ func (w *window) isSame(v *window) bool {
 	return w.continues(&v.PlanWindow) && (apart <= varies || w.Used == 0 && apart < w.Length-varies)
 }
 
-// merge adds v, which is the same window, to w.
+// endedBefore reports whether v has begun though w's reset has not passed: the use that was told later is far lower.
+func (w *window) endedBefore(v *window) bool {
+	return w.UsedAt > 0 && v.FirstAt > w.UsedAt && v.First < w.Used/2-2
+}
+
+// merge adds v, for which isSame is true, to w. If one endedBefore the other, only the later one remains.
 func (w *window) merge(v *window) {
-	if w.Used == 0 && (v.Used > 0 || v.Resets > w.Resets) {
-		w.Resets = v.Resets // once it has begun, its reset stays, since shares of keys are counted by it
+	switch {
+	case v.endedBefore(w):
+		return
+	case w.endedBefore(v): // shares of keys are counted by the reset, so it changes
+		*w = window{PlanWindow: PlanWindow{w.Login, w.Meter, w.Length, w.Resets + 1, 0}, Told: make(map[int64]float64), Ran: make(map[int64]float64)}
 	}
-	if len(w.Told) == 0 || len(v.Told) > 0 && v.First < w.First {
-		w.First = v.First
+	if w.Used == 0 {
+		w.Resets = max(w.Resets, v.Resets) // once it has begun, its reset stays
 	}
 	if len(v.Told) > 0 {
+		if w.UsedAt == 0 || v.Used > w.Used {
+			w.Used, w.UsedAt = v.Used, v.UsedAt
+		}
+		if w.FirstAt == 0 || v.FirstAt < w.FirstAt {
+			w.First, w.FirstAt = v.First, v.FirstAt
+		}
 		w.Untold = 0
 	}
 	w.Untold += v.Untold
-	w.Used = max(w.Used, v.Used)
 	first, last := w.slot(w.Resets-w.Length)-3, w.slot(w.Resets)
 	for _, m := range [...][2]map[int64]float64{{w.Told, v.Told}, {w.Ran, v.Ran}} {
 		for slot, value := range m[1] {
@@ -145,11 +160,8 @@ func (w *window) cost() (sum float64) {
 // used enough: providers tell whole percents. 0: not known.
 func capacity(windows []*window, w *PlanWindow) int64 {
 	for _, known := range slices.Backward(windows) {
-		if !known.continues(w) {
-			continue
-		}
-		if x := known.explained(); x >= 5 {
-			return int64((known.cost() - float64(known.Untold)) * 100 / x)
+		if known.continues(w) && known.explained() >= 5 {
+			return int64((known.cost() - float64(known.Untold)) * 100 / known.explained())
 		}
 	}
 	return 0

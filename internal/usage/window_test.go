@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +16,7 @@ import (
 )
 
 // plan is a meter with one window that is counted as providers count it: whole percents are told, the window
-// begins with its first use, and its reset varies by seconds.
+// begins with its first use, and its reset varies by seconds. Now and then it is reset early.
 type plan struct {
 	random  *rand.Rand
 	length  time.Duration
@@ -55,6 +56,34 @@ func (p *plan) tell(now time.Time) {
 	p.records = append(p.records, Record{Time: now, Told: true, Windows: p.told})
 }
 
+// fall resets the window, once or twice within seconds, or lowers its use as a larger plan does. It begins no window so
+// soon after another of which little is used that nobody can tell them apart.
+func (p *plan) fall(now time.Time) time.Time {
+	age := now.Sub(p.resets.Add(-p.length))
+	forget := func() {
+		maps.DeleteFunc(p.shares, func(s share, _ float64) bool { return s.resets == p.resets.Unix() })
+	}
+	switch {
+	case p.random.IntN(2) == 0 && p.used >= 20 && age < p.length/2:
+		forget()
+		p.used = math.Floor(p.used / 5)
+		p.shares[share{p.resets.Unix(), "elsewhere"}] = p.used
+	case age > 10*time.Minute:
+		p.resets, p.used = time.Time{}, 0
+		p.tell(now)
+		p.use(now, "elsewhere", 8+8*p.random.Float64())
+		p.tell(now)
+		now = now.Add(5 * time.Second)
+		forget()
+		p.resets, p.used = time.Time{}, 0
+	}
+	now = now.Add(5 * time.Second)
+	for range 3 { // to all nodes
+		p.tell(now)
+	}
+	return now
+}
+
 // run uses the plan for some windows by turns of keys, of which one percent costs 100,000, and in between, while
 // no turn runs, by another program.
 func (p *plan) run(keys []string, elsewhere bool) {
@@ -63,6 +92,9 @@ func (p *plan) run(keys []string, elsewhere bool) {
 	for range 300 {
 		now = now.Add(time.Duration(p.random.Int64N(int64(p.length / 20))))
 		p.tell(now)
+		if p.random.IntN(20) == 0 {
+			now = p.fall(now)
+		}
 		if elsewhere && p.random.IntN(3) == 0 {
 			now = now.Add(p.length / 30)
 			p.use(now, "elsewhere", float64(p.random.IntN(5)))
@@ -107,6 +139,19 @@ func checkSums(t *testing.T, windows []WindowUsage) {
 	}
 }
 
+// checkSame fails if a window is not in got, as far as whole percents can tell. In got may be more: one that has ended
+// early is forgotten only if its reset is that of the next one.
+func checkSame(t *testing.T, seed uint64, want, got []WindowUsage) {
+	t.Helper()
+	for _, w := range want {
+		if !slices.ContainsFunc(got, func(g WindowUsage) bool {
+			return g.Used == w.Used && math.Abs(g.Others-w.Others) <= 1 && math.Abs(g.ByKey["ann"]-w.ByKey["ann"]) <= 1.5
+		}) {
+			t.Errorf("seed %d: %+v is not in %+v", seed, w, got)
+		}
+	}
+}
+
 // TestWindowShares: each window's shares are what keys have really used, within what whole percents can tell, and
 // what another program has used while no turns ran is nobody's.
 func TestWindowShares(t *testing.T) {
@@ -119,7 +164,7 @@ func TestWindowShares(t *testing.T) {
 		}
 		windows := b.Account(Everybody, 0).Windows
 		checkSums(t, windows)
-		if len(windows) < 2 || len(windows) > maxLast+1 {
+		if len(windows) < 2 || len(windows) > 3*maxLast {
 			t.Errorf("seed %d: %d windows", seed, len(windows))
 		}
 		for _, w := range windows[:len(windows)-1] {
@@ -149,12 +194,14 @@ func TestWindowOrder(t *testing.T) {
 		p, whole := newPlan(seed), New()
 		p.run([]string{"ann", "ben"}, true)
 		nodes := []*Book{New(), New(), New()}
+		node := nodes[0] // that of the last turn, which asks after it
 		for i, r := range p.records {
-			whole.Add(r)
-			nodes[p.random.IntN(3)].Add(r)
-			if r.Told { // others see it, too
+			if whole.Add(r); r.Told { // others see it, too
 				nodes[i%3].Add(r)
+			} else {
+				node = nodes[p.random.IntN(3)]
 			}
+			node.Add(r)
 		}
 		merged := New()
 		for _, i := range p.random.Perm(3) {
@@ -162,13 +209,7 @@ func TestWindowOrder(t *testing.T) {
 		}
 		want, got := whole.Account(Everybody, 0).Windows, merged.Account(Everybody, 0).Windows
 		checkSums(t, got)
-		for _, w := range want[max(0, len(want)-maxLast):] {
-			if !slices.ContainsFunc(got, func(g WindowUsage) bool {
-				return g.Used == w.Used && math.Abs(g.Others-w.Others) <= 1 && math.Abs(g.ByKey["ann"]-w.ByKey["ann"]) <= 1
-			}) {
-				t.Errorf("seed %d: %+v is not in %+v", seed, w, got)
-			}
-		}
+		checkSame(t, seed, want[max(0, len(want)-maxLast):], got)
 	}
 }
 
@@ -177,14 +218,16 @@ func TestSharedWindows(t *testing.T) {
 	server, p, whole := redisserver.Start(t), newPlan(7), New()
 	nodes := []*Shared{newNode(t, server), newNode(t, server), newNode(t, server)}
 	p.run([]string{"ann", "ben"}, true)
+	node := nodes[0] // that of the last turn, which asks after it
 	for i, r := range p.records {
-		whole.Add(r)
-		nodes[p.random.IntN(3)].Add(r)
-		if r.Told {
+		if whole.Add(r); !r.Told {
+			node = nodes[p.random.IntN(3)]
+		}
+		if node.Add(r); r.Told {
 			r.Time = r.Time.Add(time.Second)
 			nodes[i%3].Add(r)
 		}
-		if i%50 == 0 {
+		if i%5 == 0 {
 			must.OK(t, nodes[p.random.IntN(3)].Store(t.Context()))
 		}
 	}
@@ -200,14 +243,7 @@ func TestSharedWindows(t *testing.T) {
 		a, err := node.Account(t.Context(), Everybody, 0)
 		must.OK(t, err)
 		checkSums(t, a.Windows)
-		if len(a.Windows) != len(want) {
-			t.Fatalf("%d windows, want %d", len(a.Windows), len(want))
-		}
-		for i, w := range a.Windows {
-			if w.Used != want[i].Used || math.Abs(w.Others-want[i].Others) > 1 {
-				t.Errorf("%+v, want %+v", w, want[i])
-			}
-		}
+		checkSame(t, 7, want, a.Windows)
 		last := whole.windows[len(whole.windows)-1].PlanWindow
 		if units := node.Known(last).Whole; units < 80_000*100 || units > 125_000*100 {
 			t.Errorf("a window holds %d", units)
