@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/csv"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
@@ -26,16 +26,18 @@ func TestWhoUsedIt(t *testing.T) {
 	e2e.WithLogin(t)
 	server := redisserver.Start(t)
 	for name, store := range map[string]string{"files": "memory", "Redis": "redis " + server.URL("1")} {
-		t.Run(name, func(t *testing.T) { testWhoUsedIt(t, store, "sk-ann-"+name, "sk-ben-"+name) })
+		t.Run(name, func(t *testing.T) { testWhoUsedIt(t, store, "sk-ann-"+rand.Text()[:9], "sk-ben-"+rand.Text()[:9]) })
 	}
 }
 
 func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 	file := e2e.NewKeyFile(t, map[string]string{ann: "user ann", ben: "user ben\nrequests 1 24h"})
-	s := e2e.NewSiteWith(t, codexhome.Options{}, "")
+	ownTemp(t)
+	s := e2e.NewUnstarted(t)
 	meters := planbackend.AllMeters(10 * planbackend.Cost(scriptedmodel.DefaultUsage))
 	meters[0].Use(20)
-	s.Login.SetMeters(meters)
+	s.Login.SetMeters(meters) // before the first question: a step that others take meanwhile would count as the keys'
+	s.Serve("")
 	admin := s.WithAdmin(s.Caddyfile("api_keys_file " + file.Path + "\nstore " + store))
 	s.WaitReady()
 	e2e.WaitFor(t, "the plan", func() bool { return s.Usage(ann).Get("rate_limits.0.meters.0.windows.0.used_percent").Num == 20 })
@@ -53,9 +55,15 @@ func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 		_, text := admin.Call(http.MethodGet, "/codex/usage", nil, nil)
 		return gjson.Parse(text)
 	}
+	var w gjson.Result
+	defer func() {
+		if t.Failed() {
+			t.Logf("the window is %s", w)
+		}
+	}()
 	e2e.WaitFor(t, "the shares", func() bool {
 		admin.Status() // asks how much is used
-		w := window(all(), 5*3600)
+		w = window(all(), 5*3600)
 		return is(w.Get("used_percent").Num, 50) && is(share(w, ann), 20) && is(share(w, ben), 10) && is(w.Get("others_percent").Num, 20)
 	})
 	if week := window(all(), 604800); !is(share(week, ann), 20) {
