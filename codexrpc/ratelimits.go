@@ -93,7 +93,7 @@ func (m *Meter) Windows() []*RateWindow {
 	return slices.DeleteFunc([]*RateWindow{m.Primary, m.Secondary}, func(w *RateWindow) bool { return w == nil })
 }
 
-// Name returns the length, such as "5h" or "7d" (from two days on), or "unknown".
+// Name returns the length, such as "30m", "5h" or "7d" (from two days on), or "unknown".
 func (w *RateWindow) Name() string {
 	const day = 24 * time.Hour
 	switch {
@@ -101,8 +101,10 @@ func (w *RateWindow) Name() string {
 		return "unknown"
 	case w.Window >= 2*day:
 		return strconv.Itoa(int(w.Window.Round(day)/day)) + "d"
+	case w.Window < time.Hour:
+		return strconv.Itoa(int(w.Window.Minutes())) + "m"
 	}
-	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
+	return strconv.Itoa(int(w.Window.Round(time.Hour)/time.Hour)) + "h"
 }
 
 // ResetSince reports whether a window has been reset since a time.

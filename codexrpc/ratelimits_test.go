@@ -124,7 +124,7 @@ func TestRateLimits(t *testing.T) {
 // TestWindowName checks the names of windows, which are labels of metrics.
 func TestWindowName(t *testing.T) {
 	for length, want := range map[time.Duration]string{
-		0: "unknown", -time.Hour: "unknown", time.Minute: "1h", 5 * time.Hour: "5h", 24 * time.Hour: "24h",
+		0: "unknown", -time.Hour: "unknown", time.Minute: "1m", 59 * time.Minute: "59m", time.Hour: "1h", 5 * time.Hour: "5h", 24 * time.Hour: "24h",
 		7 * 24 * time.Hour: "7d", 30 * 24 * time.Hour: "30d", 50 * time.Hour: "2d",
 	} {
 		if got := (&RateWindow{Window: length}).Name(); got != want {

@@ -246,7 +246,7 @@ const reserveHeader = "X-Codex-Luna-Reserve"
 func (ex *exchange) setLimitHeaders(c *choice) {
 	header := ex.w.Header()
 	c.run.req.setKeyLimitHeaders(ex.w)
-	if c.turn.Place().Reserve {
+	if c.turn.Place().Model == codexrpc.ReserveModel { // also if the request has named it
 		header.Set(reserveHeader, "true")
 	}
 	_, meter := c.turn.Meter()
