@@ -24,7 +24,7 @@ const (
 	// planTimeout bounds the wait for the limits of a plan, for which Codex asks its provider.
 	planTimeout = 5 * time.Second
 	// limitsAge is how old the limits of a plan may be that a request asks for.
-	limitsAge = 30 * time.Second
+	limitsAge = 5 * time.Second
 )
 
 // claimRequestSlot claims a slot until the exchange is closed. It fails if the user can get none now.

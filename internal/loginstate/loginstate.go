@@ -61,6 +61,7 @@ type Login struct {
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
 	silence  time.Duration
+	answers  int64  // see Answers
 	onChange func() // called without the lock after each change of the state, the cause or resetsAt; may be nil
 }
 
@@ -257,8 +258,16 @@ func (l *Login) Worked(model string) {
 		l.setState(Fine, "", nil, time.Time{})
 		delete(l.spent, l.meterOf(model))
 		l.failuresInRow, l.silence = 0, 0
+		l.answers++
 		l.models.work(model)
 	})
+}
+
+// Answers returns how many turns the provider has answered.
+func (l *Login) Answers() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers
 }
 
 // SignIn records that an app-server was started with a new login, in place of a refused or missing login.
@@ -281,6 +290,9 @@ func (l *Login) Recover(from ...State) {
 		}
 		if slices.Contains(from, Spent) {
 			l.spent = nil
+			if l.state == Fine {
+				l.state = Unknown
+			}
 		}
 	})
 }

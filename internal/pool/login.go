@@ -308,7 +308,7 @@ func (l *login) followLimits(ctx context.Context, all []*Process) {
 	switch {
 	case !slices.ContainsFunc(all, hasPlan):
 		return // a login with an API key
-	case limitChanges(all) != l.changes.Load():
+	case l.limitChanges(all) != l.changes.Load():
 		pause = changePause
 	case known != nil && !slices.ContainsFunc(known.Meters, func(m codexrpc.Meter) bool { return l.Spent(&m) || m.ResetSince(known.At) }):
 		return
@@ -318,8 +318,9 @@ func (l *login) followLimits(ctx context.Context, all []*Process) {
 	all[0].RateLimits(ctx, pause)
 }
 
-// limitChanges returns how often processes have said that the limits of the plan have changed.
-func limitChanges(all []*Process) (sum int64) {
+// limitChanges returns how often the limits of the plan have changed: after answers, and when processes have said so.
+func (l *login) limitChanges(all []*Process) int64 {
+	sum := l.Answers() // not every back end tells its limits with its answers
 	for _, p := range all {
 		if conn := p.Serving(); conn != nil {
 			sum += conn.LimitChanges()
@@ -346,7 +347,7 @@ func (p *Process) RateLimits(ctx context.Context, maxAge time.Duration) *codexrp
 		if conn == nil || p.Status().State != appserver.StateReady {
 			continue
 		}
-		changes, now := limitChanges(all), time.Now()
+		changes, now := l.limitChanges(all), time.Now()
 		told, err := conn.RateLimits(ctx, p.LunaReserve())
 		if err == nil {
 			l.Learn(told)

@@ -59,12 +59,14 @@ func (c *codexTerminal) ended(prompt, answer string) {
 
 // TestCodexTerminal is what a user of the CLI does in a terminal.
 func TestCodexTerminal(t *testing.T) {
-	s := e2e.NewSite(t, "api_key sk-mine")
+	s := e2e.NewUnstarted(t)
 	limits := []string{"not available for this account"}
 	if s.Login != nil {
 		s.Login.SetUse(planbackend.Use{Primary: 41, Secondary: 13, Balance: "12.50"})
 		limits = []string{"59% left (resets", "87% left (resets", "13 credits"}
 	}
+	s.Serve("api_key sk-mine")
+	s.WaitReady()
 	const touch = `tool:1 client_exec {"input":"text(await tools.exec_command({cmd:'touch made',sandbox_permissions:'require_escalated'}))"}`
 	for _, provider := range []string{"caddy-codex", "OpenAI"} {
 		t.Run(provider, func(t *testing.T) {
