@@ -185,7 +185,8 @@ func (l *Login) Rests(model string) error { return l.For(model).Rests }
 func (l *Login) Spent(meter *codexrpc.Meter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.spent[l.meterOf(meter.Name)] != nil || l.isExhausted(meter.Name)
+	allowed, known := l.allows(meter)
+	return l.spent[meter.ID] != nil || known && !allowed
 }
 
 // Limits returns the limits of the login's plan, as the provider last told them; nil: not known.

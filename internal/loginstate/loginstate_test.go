@@ -303,3 +303,13 @@ func TestPicturesSpent(t *testing.T) {
 		}
 	})
 }
+
+// TestSpentUnnamed: a meter without a name of a model is told by itself, not as the plan's own.
+func TestSpentUnnamed(t *testing.T) {
+	var l Login
+	limits := &codexrpc.RateLimits{Allowed: new(false), Meters: append(plan(100, time.Now().Add(time.Hour)), codexrpc.Meter{ID: "codex_x"})}
+	l.Learn(limits)
+	if !l.Spent(&limits.Meters[0]) || l.Spent(&limits.Meters[1]) {
+		t.Errorf("spent: the plan's own %t, the other one %t", l.Spent(&limits.Meters[0]), l.Spent(&limits.Meters[1]))
+	}
+}
