@@ -53,8 +53,8 @@ func Command(t testing.TB, name string) (command []string, env map[string]string
 	return []string{program, "app-server"}, map[string]string{NameEnv: name, "GORACE": "atexit_sleep_ms=0"}
 }
 
-// run answers the handshake and requests for the list of models, until its input ends.
-func run(in io.Reader, out, stderr io.Writer) int {
+// resultsOf returns the results of calls that need no more than the login, by method.
+func resultsOf(login Login) map[string]any {
 	results := map[string]any{
 		"initialize":          map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
 		"getAuthStatus":       map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
@@ -62,21 +62,27 @@ func run(in io.Reader, out, stderr io.Writer) int {
 		"account/login/start": map[string]any{"verificationUrl": "https://issuer.example/device", "userCode": "AB-CD"}, // nobody enters it
 		"model/list":          map[string]any{"data": []any{map[string]any{"id": "plain", "model": "plain"}, map[string]any{"id": SlashedModel, "model": SlashedModel}}},
 	}
+	if os.Getenv(NameEnv) == Planned {
+		results["getAuthStatus"] = map[string]any{"authMethod": "chatgpt", "requiresOpenaiAuth": true}
+	}
+	if login.is() == "missing" {
+		results["getAuthStatus"] = map[string]any{"authMethod": nil, "requiresOpenaiAuth": true}
+	}
+	return results
+}
+
+// run answers the handshake and requests for the list of models, until its input ends.
+func run(in io.Reader, out, stderr io.Writer) int {
 	if slices.Contains(os.Args, "debug") { // it is to print its catalogue
 		fmt.Fprintln(out, cmp.Or(os.Getenv(CatalogueEnv), `{"models":[{"slug":"known"}]}`))
 		return 0
-	}
-	if os.Getenv(NameEnv) == Planned {
-		results["getAuthStatus"] = map[string]any{"authMethod": "chatgpt", "requiresOpenaiAuth": true}
 	}
 	answers := json.NewEncoder(out)
 	login := Login(os.Getenv(LoginEnv))
 	if login.is() == "dead" {
 		return 3
 	}
-	if login.is() == "missing" {
-		results["getAuthStatus"] = map[string]any{"authMethod": nil, "requiresOpenaiAuth": true}
-	}
+	results := resultsOf(login)
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var message struct {
