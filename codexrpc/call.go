@@ -31,6 +31,7 @@ type call struct {
 	params   any
 	result   any       // pointer to where the answer is decoded; nil: the answer is not decoded
 	deadline time.Time // when the call is given up; zero: callTimeout after its start
+	tap      Tap       // gets the answer; nil: nothing does
 	urgent   bool      // the call needs no slot (see callTable) and is not retried
 	// onSent, if not nil, is called when the goroutine that writes to the connection has received the call.
 	onSent func()
@@ -95,9 +96,13 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 			return err
 		}
 	}
+	spec.tap = callTapOf(ctx, spec.method)
 	id, p, line, err := c.prepareCall(spec)
 	if err != nil {
 		return err
+	}
+	if spec.tap != nil {
+		spec.tap.Line(true, line)
 	}
 	select { // writeLoop receives the line when it has written the previous one
 	case c.out.calls <- line:
@@ -153,11 +158,14 @@ func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 	return sendTo(ctx, c, c.calls.slots, struct{}{})
 }
 
-func (c *Conn) handleAnswer(m message) {
+func (c *Conn) handleAnswer(m message, line []byte) {
 	p, late := c.calls.removeAnswered(m.id)
 	if p == nil {
 		c.logUnused("answer", "")
 		return
+	}
+	if p.tap != nil {
+		p.tap.Line(false, line)
 	}
 	if p.onAnswer != nil {
 		p.onAnswer(m, late) // before freeSlot, so that Busy stays true if onAnswer adds a thread

@@ -181,7 +181,7 @@ func (c *Conn) readLoop() {
 func (c *Conn) dispatch(line []byte) {
 	if e := &c.in.scratch; parseDelta(line, e) {
 		if t := c.thread(e.threadID); t != nil {
-			t.acceptDelta(e)
+			t.acceptDelta(e, line)
 		}
 		return
 	}
@@ -194,17 +194,17 @@ func (c *Conn) dispatch(line []byte) {
 		c.opts.Logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
 			slog.Int("bytes", len(line)))
 	case m.method == "":
-		c.handleAnswer(m)
+		c.handleAnswer(m, line)
 	case m.id != "":
-		c.handleRequest(m)
+		c.handleRequest(m, line)
 	default:
-		c.handleNotification(m)
+		c.handleNotification(m, line)
 	}
 }
 
 // handleNotification passes an event to its thread, if that is open, and any other notification to
 // opts.Notified. Notifications about limits, the login and the configuration also update c.server.
-func (c *Conn) handleNotification(m message) {
+func (c *Conn) handleNotification(m message, line []byte) {
 	if c.opts.Notified != nil && kinds[m.method] == 0 {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))
 	}
@@ -233,6 +233,7 @@ func (c *Conn) handleNotification(m message) {
 	if t == nil {
 		return
 	}
+	t.tapLine(line)
 	if e.Kind == EventItemStarted && e.ItemType == itemUserMessage {
 		t.notifyInputRead()
 	}
@@ -273,10 +274,12 @@ const methodToolCall = "item/tool/call"
 
 // handleRequest answers a request from the app-server; it never blocks. A tool call that an open thread
 // accepts is answered when the client has sent the result.
-func (c *Conn) handleRequest(m message) {
+func (c *Conn) handleRequest(m message, line []byte) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
-		if t := c.thread(textAt(m.params, "threadId")); t == nil || !t.park(textAt(m.params, "callId"), id) {
+		t := c.thread(textAt(m.params, "threadId"))
+		t.tapLine(line)
+		if t == nil || !t.park(textAt(m.params, "callId"), id) {
 			c.answer(outgoing{ID: id, Result: toolCallFailed})
 		}
 		return

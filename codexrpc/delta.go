@@ -34,8 +34,9 @@ func parseDelta(line []byte, e *Event) bool {
 	return s.OK() && s.Pos() == len(line)
 }
 
-// acceptDelta queues a delta of the running turn, and drops a delta of another turn.
-func (t *Thread) acceptDelta(e *Event) {
+// acceptDelta queues the delta in a line if it is of the running turn, and drops a delta of another turn.
+func (t *Thread) acceptDelta(e *Event, line []byte) {
+	t.tapLine(line)
 	t.mu.Lock()
 	turnID := t.turnID
 	t.modelWrote = t.modelWrote || turnID != "" && turnID == e.turnID

@@ -49,11 +49,13 @@ type queue struct {
 
 	mu            sync.Mutex
 	batch         *batch // nil: there are no events
+	lines         int    // see [Tap]: of the last queued event
 	deltaOpen     bool   // the last event is a delta whose text is still in batch.text
 	consumerBatch *batch // the batch of the events that recv returned last; nil: none
 	bytes         int    // the size of the queued events; at most limit
 	err           error  // why no more events will come; nil: the queue has not ended
 
+	tapLines   int       // see [Tap]: of the next event; only the goroutine that reads the connection uses it
 	wakeList   *wakeList // the list of the connection
 	inWakeList bool      // the queue is in wakeList.queues; only the goroutine that reads the connection uses it
 }
@@ -106,6 +108,7 @@ func (q *queue) push(e *Event) {
 	}
 	if q.addBytes(e.size + eventOverhead) {
 		q.append(e)
+		q.lines = q.tapLines
 	}
 	q.mu.Unlock()
 	q.scheduleWake() // after Unlock, so that the woken consumer finds the lock free
@@ -137,6 +140,7 @@ func (q *queue) pushDelta(e *Event) {
 			q.deltaOpen, q.batch.text = true, q.batch.text[:0]
 		}
 		q.batch.text = append(q.batch.text, text...)
+		q.lines = q.tapLines
 	}
 	q.mu.Unlock()
 	if !joins || !fits { // otherwise the first delta of the event has already scheduled the wake
@@ -220,6 +224,7 @@ func (q *queue) reset(dropOutput bool) error {
 	if !dropOutput && q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.isModelOutput() }) {
 		return errContinued
 	}
+	q.lines = 0
 	if q.err == nil {
 		q.clear()
 	}
@@ -233,20 +238,21 @@ func (q *queue) signal() {
 	}
 }
 
-// recv returns the queued events, valid until the next call, or, without events, the queue's error.
-func (q *queue) recv() ([]Event, error) {
+// recv returns the queued events, valid until the next call, or, without events, the queue's error. lines is
+// the number of lines of the thread that have been read with them, see [Tap].
+func (q *queue) recv() (events []Event, lines int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closeDelta()
 	q.freeConsumerBatch()
 	q.consumerBatch, q.batch, q.bytes = q.batch, nil, 0
 	if q.consumerBatch == nil {
-		return nil, q.err
+		return nil, q.lines, q.err
 	}
 	if q.err != nil {
 		q.signal() // so that the consumer calls recv again and gets the error
 	}
-	return q.consumerBatch.events, nil
+	return q.consumerBatch.events, q.lines, nil
 }
 
 // errIfEmpty returns the queue's error if no events are left, and nil otherwise.

@@ -69,19 +69,19 @@ func TestQueueSwapsBatches(t *testing.T) {
 		}
 	}
 	push("a", "b", "c")
-	first, err := q.recv()
+	first, _, err := q.recv()
 	if err != nil || len(first) != 3 {
 		t.Fatalf("took %d (%v)", len(first), err)
 	}
 	push("d")
-	second, err := q.recv()
+	second, _, err := q.recv()
 	if err != nil || len(second) != 1 || second[0].Text != "d" {
 		t.Fatalf("took %+v (%v)", second, err)
 	}
 	if first[0].Text != "" || first[2].Text != "" {
 		t.Error("a spent batch holds its events")
 	}
-	if third, err := q.recv(); err != nil || third != nil {
+	if third, _, err := q.recv(); err != nil || third != nil {
 		t.Errorf("took %+v (%v) from an empty queue", third, err)
 	}
 	if second[0].Text != "" || q.consumerBatch != nil || q.batch != nil {
@@ -100,11 +100,11 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	if err := q.errIfEmpty(); err != nil {
 		t.Errorf("ended with %v though something is left", err)
 	}
-	if events, err := q.recv(); len(events) != 1 || err != nil {
+	if events, _, err := q.recv(); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	for range 2 {
-		if events, err := q.recv(); len(events) != 0 || !errors.Is(err, cause) {
+		if events, _, err := q.recv(); len(events) != 0 || !errors.Is(err, cause) {
 			t.Errorf("took %d (%v)", len(events), err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestQueueWakesForTheEnd(t *testing.T) {
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(errors.New("the end"))
 	<-q.wake
-	if events, err := q.recv(); len(events) != 1 || err != nil {
+	if events, _, err := q.recv(); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	select {

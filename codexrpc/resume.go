@@ -155,6 +155,7 @@ func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err e
 // Queued events are dropped; but if one is output of the model, which the client would miss, AnswerCalls
 // fails. After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
+	t.setTap(ctx)
 	if err := t.queue.reset(false); err != nil { // false: fails if output of the model is queued
 		return err
 	}
@@ -172,6 +173,9 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	t.modelWrote = false // the results begin a new response of the model
 	t.mu.Unlock()
 	for _, line := range lines {
+		if tap := tapOf(ctx); tap != nil {
+			tap.Line(true, line)
+		}
 		if err := t.conn.send(ctx, line); err != nil {
 			return err
 		}

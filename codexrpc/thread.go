@@ -32,6 +32,7 @@ type Thread struct {
 	fellBack atomic.Bool // see FellBack
 
 	mu            sync.Mutex
+	tapped        tapped
 	startSent     bool          // turn/start has been sent
 	turnEnded     bool          // the turn has ended
 	modelWrote    bool          // the model has written something since the turn began, or since calls were last answered
@@ -87,7 +88,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 }
 
 func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
-	t := &Thread{conn: c}
+	t := &Thread{conn: c, tapped: tapped{tap: tapOf(ctx)}}
 	t.queue.init(&c.in.wakeList)
 	spec.onAnswer = t.register
 	if err := c.call(ctx, spec); err != nil {
@@ -171,6 +172,7 @@ func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error
 // app-server answers, the turn may run all the same. [Thread.Close] interrupts such a turn.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	params.ThreadID = t.id
+	t.setTap(ctx)
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}
@@ -240,12 +242,15 @@ func (t *Thread) Wake() { t.queue.signal() }
 // the reason after the queued events: an error that matches ErrClosed, ErrTooSlow or ErrMessageTooLarge, or
 // the error that FailBeginning got.
 func (t *Thread) Recv() ([]Event, error) {
-	turnID := t.currentTurnID()
+	turnID, tap := t.running()
 	if turnID == "" {
 		return nil, t.queue.errIfEmpty()
 	}
 	for {
-		events, err := t.queue.recv()
+		events, lines, err := t.queue.recv()
+		if tap != nil && (len(events) > 0 || err != nil) {
+			tap.Read(lines, err)
+		}
 		if len(events) == 0 {
 			return nil, err
 		}

@@ -112,6 +112,7 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 		next.origin = Resumed
 	}
 	t.current = t.withLease(next, lease, done)
+	t.logStart(ctx)
 	return true
 }
 
@@ -252,7 +253,18 @@ func (t *Turn) start(ctx context.Context, next attempt) error {
 		next.threads.startSpare(next.spareSettings)
 		t.current.spareSettings = nil
 	}
+	t.logStart(ctx)
 	return nil
+}
+
+// logStart logs where a turn has started.
+func (t *Turn) logStart(ctx context.Context) {
+	if current := &t.current; t.opener.Logger.Enabled(ctx, slog.LevelDebug) {
+		login, _ := t.Meter()
+		t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started", slog.String("thread", string(current.origin)),
+			slog.String("model", current.place.Model), slog.String("login", login),
+			slog.Bool("over_http", current.place.OverHTTP), slog.Any("used_before", current.usageBefore))
+	}
 }
 
 // maxInjectedBytes bounds the bytes of history in one call; a larger item has a call of its own. Codex

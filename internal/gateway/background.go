@@ -54,8 +54,8 @@ func (g *Gateway) detach(ex *exchange, req *request) requestOutcome {
 // client leaves. The resources of ex move to the new exchange, except ex.requestSlot.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, lease: ex.lease, memory: ex.memory, releasers: append(ex.releasers, releaseFunc(end))}
-	ex.releasers, ex.original = nil, nil
+	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, lease: ex.lease, memory: ex.memory, recording: ex.recording, releasers: append(ex.releasers, releaseFunc(end))}
+	ex.releasers, ex.original, ex.recording = nil, nil, nil
 	background.accepted.Store(true)
 	g.drainer.add(ctx, background)
 	background.r = ex.r.Clone(background.ctx)
@@ -70,7 +70,9 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, req *request,
 	defer g.recoverBackground(ctx, responder)
 	run, err := g.start(ctx, ex, req)
 	if err == nil {
-		g.report(ex.r, g.respond(ctx, run, responder))
+		outcome := g.respond(ctx, run, responder)
+		ex.endRecording(&outcome)
+		g.report(ex.r, outcome)
 		return
 	}
 	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok { // the timeout, or a cancellation
@@ -79,6 +81,7 @@ func (g *Gateway) runBackground(ctx context.Context, ex *exchange, req *request,
 	settleAll(run.choices, err)
 	outcome := responder.finish(req.apiError(err))
 	outcome.turns, outcome.background = run.abandonedRecords(outcome.apiErr), true
+	ex.endRecording(&outcome)
 	g.report(ex.r, outcome)
 }
 
@@ -102,7 +105,7 @@ func (n *discardWriter) WriteHeader(int)                {}
 // newLogResponder returns a responder that writes to the log of a background response.
 func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
-	events := &logEvents{log: log}
+	events := ex.recordEvents(&logEvents{log: log})
 	req.answer.Begin(events.WriteEvent)
 	return &responder{g: g, ex: ex, answer: req.answer, events: events, log: log, claim: g.newAnswerClaim(ex.user)}
 }

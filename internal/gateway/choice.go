@@ -41,6 +41,7 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.firstOutput = time.Now()
 	}
+	c.run.ex.recordParts(c.index, outputs)
 	chars := countCharacters(outputs)
 	c.outputChars += chars
 	c.run.req.statusEntry.Add(chars)

@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -49,18 +50,20 @@ type Options struct {
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
-	Patterns     []aggregator.NamedPattern  // further textual forms of tool calls, besides <use_tool>
-	StopGrace    time.Duration              // how long a turn continues after a tool call, see turn.Options.Grace
-	Aliases      []prompt.Alias             // further names of models, besides those of Codex
-	Images       Images                     // fetches images at URLs; nil: such images are refused
-	Ollama       bool                       // clients may append :latest to the names of models
-	WebSearch    bool                       // the model may search the web, for requests that ask for it
-	NoReasoning  bool                       // clients get no summaries of the reasoning
-	Shorten      bool                       // conversations that are too long are shortened, also if the API has no form for that
-	Sealer       seal.Sealer                // seals the summaries that clients keep; nil: seal.OfProcess
-	Instructions conversation.Instructions  // where Codex puts the instructions of a conversation; empty: InstructionsAuto
-	Responses    *objects.Store             // stores responses; nil: none are stored
-	Running      *objects.Running           // the responses under way, shared by the gateways before and after a reload; nil: not shared
+	Patterns     []aggregator.NamedPattern // further textual forms of tool calls, besides <use_tool>
+	StopGrace    time.Duration             // how long a turn continues after a tool call, see turn.Options.Grace
+	Aliases      []prompt.Alias            // further names of models, besides those of Codex
+	Images       Images                    // fetches images at URLs; nil: such images are refused
+	Ollama       bool                      // clients may append :latest to the names of models
+	WebSearch    bool                      // the model may search the web, for requests that ask for it
+	NoReasoning  bool                      // clients get no summaries of the reasoning
+	Shorten      bool                      // conversations that are too long are shortened, also if the API has no form for that
+	Sealer       seal.Sealer               // seals the summaries that clients keep; nil: seal.OfProcess
+	Instructions conversation.Instructions // where Codex puts the instructions of a conversation; empty: InstructionsAuto
+	Responses    *objects.Store            // stores responses; nil: none are stored
+	Running      *objects.Running          // the responses under way, shared by the gateways before and after a reload; nil: not shared
+	Recorder     *recorder.Recorder        // records requests, as Record says; nil: nothing is recorded
+	Record       recorder.Rule
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
 	Observer     Observer                   // observes requests and turns; nil: nothing observes them
 	User         func(*http.Request) string // returns the authenticated user of a request
@@ -121,6 +124,9 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	opts.Running = cmp.Or(opts.Running, objects.NewRunning())
 	opts.Live = cmp.Or(opts.Live, new(status.Set))
 	opts.Memory = cmp.Or(opts.Memory, claims.NewMemory(defaultMemory))
+	if opts.Recorder != nil {
+		opts.Logger = recorder.Logger(opts.Logger)
+	}
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
 		upstream: upstream,

@@ -33,6 +33,7 @@ func (g *Gateway) beginLimits(ex *exchange, of *api.API) (req *request, apiErr *
 	if req.key, apiErr = g.keyOf(ex.r); req.key == nil || apiErr != nil {
 		return req, apiErr
 	}
+	ex.recording.Key(req.key.ID)
 	var err error
 	req.limits, err = g.opts.Limits.Begin(req.key)
 	req.setKeyLimitHeaders(ex.w)

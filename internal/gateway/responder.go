@@ -97,7 +97,9 @@ func (g *Gateway) newResponder(ex *exchange, req *request) *responder {
 }
 
 func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http.Request) {
-	if g.opts.OwnDeadlines != nil {
+	if recorded, ok := w.(*recordedWriter); ok && g.opts.OwnDeadlines != nil {
+		recorded.ResponseWriter = g.opts.OwnDeadlines(recorded.ResponseWriter, r)
+	} else if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
 	}
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})

@@ -205,7 +205,9 @@ func (g *Gateway) ServeSocket(rt *Route, w http.ResponseWriter, r *http.Request,
 			ex := g.newExchange(w, r)
 			defer ex.close()
 			ex.events, ex.session = w, s
+			g.record(ex)
 			outcome = g.handle(ex, rt.API, rt.Socket)
+			ex.endRecording(&outcome)
 			g.report(r, outcome)
 		})
 		return !outcome.isCutOff()

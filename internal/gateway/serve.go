@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -39,6 +40,7 @@ type exchange struct {
 	releasers   []releaser         // released by close, the last first
 	memory      *turnMemory        // made by claimMemory; nil: none was claimed
 	lease       conversation.Lease // released when the turns have started, or by close; nil: the request needs no turn
+	recording   *recorder.Exchange // nil: the request is not recorded
 	original    []byte             // the body as it came, for Options.Next; nil: no other handler can serve the request
 	prealloc    preallocated
 }
@@ -92,6 +94,7 @@ func (ex *exchange) release() {
 func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
+	g.record(ex)
 	if g.opts.Next != nil {
 		ex.original = []byte{}
 	}
@@ -100,6 +103,7 @@ func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 		g.passOn(ex, outcome.apiErr)
 		return
 	}
+	ex.endRecording(&outcome)
 	g.conclude(r, outcome)
 }
 
@@ -257,7 +261,7 @@ func (g *Gateway) trackStatus(ex *exchange, of *api.API, decoded api.Request) *s
 	entry := &ex.prealloc.statusEntry
 	g.opts.Live.Begin(entry, status.Request{
 		ID: requestID(ex.r), User: ex.user, Route: of.Name, Model: decoded.Asked().Model,
-		Choices: decoded.Asked().Choices(), Since: ex.arrived,
+		Choices: decoded.Asked().Choices(), Since: ex.arrived, Entered: ex.recordState(),
 	})
 	ex.releaseOnClose(entry)
 	return entry
@@ -270,6 +274,7 @@ func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiE
 	*claim = *g.bodies.Claim(ex.user)
 	ex.releaseOnClose(claim)
 	body, err := g.bodies.Read(ex.ctx, ex.w, ex.r, claim, &ex.original)
+	ex.recording.Body(body)
 	return body, claim, bodyError(ex.r, err)
 }
 

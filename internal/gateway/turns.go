@@ -156,7 +156,7 @@ var errPanicked = errors.New("the server has failed while it made the answer")
 // panic of f is raised again in the caller's goroutine, where the HTTP server recovers it.
 func (run *runningRequest) forEachChoice(ctx context.Context, f func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
-		return f(run, ctx, run.choices[0])
+		return f(run, run.ex.recording.Context(ctx, 0), run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
 	group, groupCtx := errgroup.WithContext(ctx) // not assigned to ctx: that would move ctx to the heap, also for a single choice
@@ -170,7 +170,7 @@ func (run *runningRequest) forEachChoice(ctx context.Context, f func(*runningReq
 					err = errPanicked
 				}
 			}()
-			return f(run, groupCtx, c)
+			return f(run, run.ex.recording.Context(groupCtx, c.index), c)
 		})
 	}
 	err := group.Wait()

@@ -36,6 +36,13 @@ const (
 	OutputFailure
 )
 
+var outputKinds = [...]string{
+	"", "text", "reasoning", "reasoning_end", "call", "search_start", "search_end", "annotations", "picture", "summary", "finish", "failure",
+}
+
+// String returns the kind in a word.
+func (k OutputKind) String() string { return outputKinds[k] }
+
 // FinishReason is the finish_reason of a choice (OpenAI chat completions).
 type FinishReason string
 

@@ -57,7 +57,7 @@ func (b *Book) Add(r Record) {
 		if n := len(b.entries); n > 0 {
 			last = &b.entries[n-1]
 		}
-		b.addEntry(newEntry(&r, last))
+		b.addEntry(NewEntry(&r, last))
 	}
 }
 

@@ -29,9 +29,9 @@ type Entry struct {
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the same
+// NewEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the same
 // user and model as the turn before, and both entries then share one copy of these texts.
-func newEntry(r *Record, last *Entry) Entry {
+func NewEntry(r *Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
 		RequestID:   r.RequestID, // no copy is needed: this text is not a part of a request's body, see cloneUnless

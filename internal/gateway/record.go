@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+)
+
+// record begins the recording of a request, if it is to be recorded. close ends the recording.
+func (g *Gateway) record(ex *exchange) {
+	ex.recording = g.opts.Recorder.Begin(g.opts.Record, ex.arrived, func() recorder.Head { return g.recordedHead(ex) })
+	if ex.recording == nil {
+		return
+	}
+	ex.ctx = ex.recording.Context(ex.ctx, 0)
+	if ex.events != nil {
+		ex.events = ex.recordEvents(ex.events)
+	}
+	ex.w = &recordedWriter{ResponseWriter: ex.w, recording: ex.recording}
+	ex.releaseOnClose(releaseFunc(func() { ex.recording.End("aborted", nil) })) // does nothing after endRecording
+}
+
+// RecordedOptions are the options of a server on which its answers depend, in the head of a recording.
+type RecordedOptions struct {
+	Tools       turn.ToolOptions `json:"tools"`
+	StopGrace   time.Duration    `json:"stop_grace"`
+	IdleTimeout time.Duration    `json:"idle_timeout"`
+	Keepalive   time.Duration    `json:"keepalive"`
+	MaxBody     int64            `json:"max_body"`
+	WebSearch   bool             `json:"web_search"`
+	NoReasoning bool             `json:"no_reasoning"`
+	Shorten     bool             `json:"shorten"`
+	Ollama      bool             `json:"ollama"`
+}
+
+func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
+	o := &g.opts
+	head := recorder.Head{
+		RequestID: requestID(ex.r), Time: ex.arrived, User: ex.user, Method: ex.r.Method, Path: ex.r.URL.Path, Proto: ex.r.Proto,
+		Header: recordedHeader(ex.r.Header), Options: RecordedOptions{o.Tools, o.StopGrace, o.IdleTimeout, o.Keepalive, o.MaxBody, o.WebSearch, o.NoReasoning, o.Shorten, o.Ollama},
+	}
+	if ex.events != nil {
+		head.Proto = "WebSocket"
+	}
+	return head
+}
+
+// recordedHeaders are the headers that are recorded: those that the answer depends on, or that say what it is.
+var recordedHeaders = []string{
+	"Accept", "Content-Type", "Content-Encoding", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
+	"X-Proxy-Output-Mode", "X-Proxy-Stop-After-Tools", "Retry-After", "X-Should-Retry",
+}
+
+func recordedHeader(header http.Header) map[string]string {
+	recorded := make(map[string]string)
+	for name, values := range header {
+		if slices.Contains(recordedHeaders, name) || strings.HasPrefix(name, "X-Codex-") {
+			recorded[name] = strings.Join(values, ", ")
+		}
+	}
+	return recorded
+}
+
+// recordedWriter records what is written to the client.
+type recordedWriter struct {
+	http.ResponseWriter
+	recording *recorder.Exchange
+	began     bool
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *recordedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *recordedWriter) WriteHeader(status int) {
+	if !w.began && status >= http.StatusOK {
+		w.began = true
+		w.recording.Began(recorder.Status{Status: status, Header: recordedHeader(w.Header())})
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *recordedWriter) Write(p []byte) (int, error) {
+	if !w.began {
+		w.began = true
+		w.recording.Began(recorder.Status{Status: http.StatusOK, Header: recordedHeader(w.Header())})
+	}
+	began := time.Now()
+	n, err := w.ResponseWriter.Write(p)
+	w.recording.Wrote(p[:n], began)
+	return n, err
+}
+
+// recordedEvents records events that do not go to an [http.ResponseWriter].
+type recordedEvents struct {
+	events
+	recording *recorder.Exchange
+}
+
+func (ex *exchange) recordEvents(to events) events {
+	if ex.recording == nil {
+		return to
+	}
+	return &recordedEvents{to, ex.recording}
+}
+
+// WriteEvent records an event as a server-sent event.
+func (e *recordedEvents) WriteEvent(name string, data []byte) error {
+	began := time.Now()
+	err := e.events.WriteEvent(name, data)
+	e.recording.Wrote(slices.Concat([]byte("event: "+name+"\ndata: "), data, []byte("\n\n")), began)
+	return err
+}
+
+// recordState returns a function that records the states of the request; nil: it is not recorded.
+func (ex *exchange) recordState() func(status.State) {
+	recording := ex.recording
+	if recording == nil {
+		return nil
+	}
+	return func(s status.State) { recording.Note(0, string(s), nil) }
+}
+
+func (ex *exchange) recordParts(choice int, outputs []turn.Output) {
+	if ex.recording == nil {
+		return
+	}
+	parts := make([]recorder.Part, len(outputs))
+	for i := range outputs {
+		parts[i] = recorder.Part{Kind: outputs[i].Kind.String(), Call: outputs[i].Call, Bytes: len(outputs[i].Text)}
+	}
+	ex.recording.Parts(choice, parts)
+}
+
+// endRecording records how a request has ended.
+func (ex *exchange) endRecording(outcome *requestOutcome) {
+	if ex.recording == nil {
+		return
+	}
+	code := ""
+	switch {
+	case outcome.apiErr != nil:
+		code = outcome.apiErr.Code.Label()
+	case outcome.deliveryErr != nil:
+		code = "client_gone"
+	}
+	turns := make([]usage.Entry, len(outcome.turns))
+	for i := range turns {
+		turns[i] = usage.NewEntry(&outcome.turns[i], &usage.Entry{})
+		turns[i].User = ""
+	}
+	ex.recording.End(code, turns)
+}

@@ -1,0 +1,261 @@
+package recorder
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+const (
+	// maxBytes bounds the memory of all recordings, and apart from that the memory of all exchanges that
+	// are being recorded.
+	maxBytes = 64 << 20
+	// maxRecordings bounds the recordings in memory.
+	maxRecordings = 1000
+	// maxSwitches bounds the switches that are on.
+	maxSwitches = 32
+	// maxUnfinished bounds the exchanges that have ended and wait to be redacted.
+	maxUnfinished = 64
+)
+
+// Mode says which requests are recorded.
+type Mode string
+
+// The values of [Rule].Mode.
+const (
+	Off    Mode = "off"
+	Errors Mode = "errors" // those that fail, or whose client does not get the whole answer
+	All    Mode = "all"
+)
+
+// Rule says what of a site is recorded.
+type Rule struct {
+	Mode  Mode
+	Texts bool                              // recordings have the texts as they are
+	Store func(id string, recording []byte) // also stores each recording; nil: it is only in memory
+}
+
+// Switch turns recording on for some requests, beside the rules.
+type Switch struct {
+	User     string    `json:"user,omitempty"`     // whose requests; empty: everybody's
+	Key      string    `json:"key,omitempty"`      // the id of the key whose requests are recorded; empty: any
+	Requests int       `json:"requests,omitempty"` // how many more requests are recorded; 0: any number
+	Until    time.Time `json:"until,omitzero"`     // when the switch goes off; zero: after Requests
+	Texts    bool      `json:"texts,omitempty"`    // as in [Rule]
+}
+
+// Recording is a recording in memory.
+type Recording struct {
+	ID       string    `json:"request_id"`
+	Time     time.Time `json:"time"` // when the request arrived
+	User     string    `json:"user,omitempty"`
+	Key      string    `json:"key,omitempty"`
+	Path     string    `json:"path"`
+	Code     string    `json:"code,omitempty"` // of the error; empty: the request has not failed
+	Duration float64   `json:"duration"`       // in seconds
+	Texts    bool      `json:"texts"`
+	Bytes    int       `json:"bytes"`
+
+	text []byte
+}
+
+// Text returns the recording in the form of this package.
+func (r *Recording) Text() []byte { return r.text }
+
+// Recorder keeps the last recordings. Its zero value is ready to use; its methods are safe for concurrent use.
+type Recorder struct {
+	live       atomic.Int64 // bytes of the exchanges that are being recorded
+	unfinished atomic.Int64
+	switched   atomic.Bool // there are switches
+
+	mu       sync.Mutex
+	ring     []*Recording // the oldest first
+	bytes    int
+	switches []*Switch
+	dropped  int64 // exchanges that were not kept for want of memory
+}
+
+func (r *Recorder) claim(bytes int64) bool {
+	if r.live.Add(bytes) > maxBytes {
+		r.live.Add(-bytes)
+		return false
+	}
+	return true
+}
+
+// Begin begins the recording of a request that came at began; nil: nothing wants it.
+func (r *Recorder) Begin(rule Rule, began time.Time, head func() Head) *Exchange {
+	if r == nil || (rule.Mode == "" || rule.Mode == Off) && !r.switched.Load() {
+		return nil
+	}
+	return &Exchange{r: r, rule: rule, began: began, head: head()}
+}
+
+// finish keeps an exchange that has ended, if something wants it.
+func (r *Recorder) finish(e *Exchange, failed bool) {
+	held := int64(len(e.buf) + len(e.pieces)*pieceOverhead)
+	wanted := e.rule.Mode == All || e.rule.Mode == Errors && failed
+	e.head.Texts = wanted && e.rule.Texts
+	if r.switched.Load() && r.takeSwitch(e) {
+		wanted = true
+	}
+	if wanted && r.unfinished.Add(1) > maxUnfinished {
+		r.unfinished.Add(-1)
+		wanted = false
+		r.mu.Lock()
+		r.dropped++
+		r.mu.Unlock()
+	}
+	if !wanted {
+		e.buf, e.pieces = nil, nil
+		r.live.Add(-held)
+		return
+	}
+	go func() { // ends soon; otherwise the client would wait for the end of its answer
+		defer r.unfinished.Add(-1)
+		defer r.live.Add(-held)
+		r.keep(e)
+	}()
+}
+
+// keep redacts an exchange and keeps its recording.
+func (r *Recorder) keep(e *Exchange) {
+	entries := e.entries()
+	duration := time.Duration(entries[len(entries)-1].At)
+	code := entries[len(entries)-1].Note
+	redact(entries, e.head.Texts)
+	e.buf, e.pieces = nil, nil
+	rec := &Recording{
+		ID: e.head.RequestID, Time: e.head.Time, User: e.head.User, Key: e.key, Path: pathOf(entries), Code: code,
+		Duration: duration.Seconds(), Texts: e.head.Texts, text: format(entries),
+	}
+	rec.Bytes = len(rec.text)
+	r.add(rec)
+	if e.rule.Store != nil {
+		e.rule.Store(rec.ID, rec.text)
+	}
+}
+
+// pathOf returns the path in the head of a recording, which is redacted.
+func pathOf(entries []Entry) string {
+	var head Head
+	_ = json.Unmarshal(entries[0].Message, &head)
+	return head.Path
+}
+
+// takeSwitch reports whether a switch wants an exchange, which then counts for it.
+func (r *Recorder) takeSwitch(e *Exchange) (wanted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.switches = slices.DeleteFunc(r.switches, func(s *Switch) bool {
+		if !s.Until.IsZero() && now.After(s.Until) {
+			return true
+		}
+		if s.User != "" && s.User != e.head.User || s.Key != "" && s.Key != e.key {
+			return false
+		}
+		wanted = true
+		e.head.Texts = e.head.Texts || s.Texts
+		s.Requests--
+		return s.Requests == 0
+	})
+	r.switched.Store(len(r.switches) > 0)
+	return wanted
+}
+
+// ErrTooManySwitches is returned by [Recorder.Switch].
+var ErrTooManySwitches = errors.New("too many switches are on; wait until one has gone off, or turn all off")
+
+// Switch turns a switch on.
+func (r *Recorder) Switch(s Switch) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.switches) >= maxSwitches {
+		return ErrTooManySwitches
+	}
+	r.switches = append(r.switches, &s)
+	r.switched.Store(true)
+	return nil
+}
+
+// SwitchOff turns the switches off for which off returns true.
+func (r *Recorder) SwitchOff(off func(Switch) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.switches = slices.DeleteFunc(r.switches, func(s *Switch) bool { return off(*s) })
+	r.switched.Store(len(r.switches) > 0)
+}
+
+// add adds a recording, and drops the oldest ones that have no room any more. A user with more than an equal
+// share of the memory loses recordings first, so that nobody's are lost because of another's.
+func (r *Recorder) add(rec *Recording) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ring = append(r.ring, rec)
+	r.bytes += rec.Bytes
+	for len(r.ring) > maxRecordings || r.bytes > maxBytes {
+		users := make(map[string]int)
+		for _, kept := range r.ring {
+			users[kept.User] += kept.Bytes
+		}
+		oldest := slices.IndexFunc(r.ring, func(kept *Recording) bool { return users[kept.User] >= r.bytes/len(users) })
+		r.bytes -= r.ring[oldest].Bytes
+		r.ring = slices.Delete(r.ring, oldest, oldest+1)
+	}
+}
+
+// List is what a recorder has, as the admin API shows it.
+type List struct {
+	Recordings []*Recording `json:"recordings"` // the newest first
+	Switches   []Switch     `json:"switches"`
+	Dropped    int64        `json:"dropped,omitempty"` // requests that were not recorded, since too many had just ended
+}
+
+// List returns the recordings and switches of the users for which visible returns true.
+func (r *Recorder) List(visible func(user string) bool) List {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := List{Recordings: []*Recording{}, Switches: []Switch{}, Dropped: r.dropped}
+	for _, rec := range slices.Backward(r.ring) {
+		if visible(rec.User) {
+			list.Recordings = append(list.Recordings, rec)
+		}
+	}
+	for _, s := range r.switches {
+		if visible(s.User) {
+			list.Switches = append(list.Switches, *s)
+		}
+	}
+	return list
+}
+
+// Find returns the newest recording of a request of the users for which visible returns true, or nil.
+func (r *Recorder) Find(id string, visible func(user string) bool) *Recording {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rec := range slices.Backward(r.ring) {
+		if rec.ID == id && visible(rec.User) {
+			return rec
+		}
+	}
+	return nil
+}
+
+// causeOf says in a word why no more events of a turn will come.
+func causeOf(err error) string {
+	switch {
+	case errors.Is(err, codexrpc.ErrClosed):
+		return "closed"
+	case errors.Is(err, codexrpc.ErrTooSlow):
+		return "too_slow"
+	case errors.Is(err, codexrpc.ErrMessageTooLarge):
+		return "message_too_large"
+	}
+	return "failed"
+}
