@@ -11,7 +11,7 @@ import (
 
 // TestRecording checks that a recording has all kinds of entries, in the order in which they came.
 func TestRecording(t *testing.T) {
-	r := new(recorder.Recorder)
+	r := recorder.New(nil)
 	g := newGateway(newFakeUpstream(t, fakecodex.Options{Default: "text"}), Options{MaxConcurrent: 1, Recorder: r, Record: recorder.Rule{Mode: recorder.All}})
 	req := posting("/v1/chat/completions", `{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"Hello"}]}`)
 	req.Header.Set("X-Request-Id", "recorded")
@@ -27,8 +27,8 @@ func TestRecording(t *testing.T) {
 		at = e.At
 	}
 	for _, dir := range []recorder.Dir{recorder.FromClient, recorder.ToServer, recorder.FromServer, recorder.Read, recorder.Parts, recorder.ToClient, recorder.Noted} {
-		if seen[dir] < 2 {
-			t.Errorf("the recording has %d entries %s", seen[dir], dir)
+		if seen[dir] == 0 {
+			t.Errorf("the recording has no entry %s", dir)
 		}
 	}
 	if entries[0].Dir != recorder.FromClient || entries[len(entries)-1].Dir != recorder.End {

@@ -3,12 +3,14 @@ package recorder
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // Exchange is a request that is being recorded. All methods may be called on a nil Exchange, which records
@@ -20,6 +22,7 @@ type Exchange struct {
 	began time.Time
 
 	mu     sync.Mutex
+	claim  *claims.Claim // of buf and pieces
 	buf    []byte
 	pieces []piece
 	key    string
@@ -41,22 +44,26 @@ type piece struct {
 // maxExchange bounds the bytes of one exchange. What does not fit is left out.
 const maxExchange = maxBytes / 8
 
-// pieceOverhead is about the memory of a piece beside its bytes.
-const pieceOverhead = 64
+const (
+	// pieceOverhead is about the memory of a piece beside its bytes.
+	pieceOverhead = 64
+	// claimStep is how many bytes an exchange claims at once.
+	claimStep = 32 << 10
+)
 
 // add adds an entry. data is copied.
 func (e *Exchange) add(p piece, data []byte) {
 	if e == nil {
 		return
 	}
-	now := time.Since(e.began)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	size := len(data) + pieceOverhead
+	now := time.Since(e.began)
 	if e.ended || e.cut {
 		return
 	}
-	if len(e.buf)+len(e.pieces)*pieceOverhead+size > maxExchange || !e.r.claim(int64(size)) {
+	size := int64(len(e.buf) + len(data) + (len(e.pieces)+1)*pieceOverhead)
+	if size > maxExchange || size > e.claim.Size() && !e.claim.Grow(max(size-e.claim.Size(), claimStep)) {
 		e.cut = true
 		return
 	}
@@ -100,7 +107,11 @@ func (e *Exchange) Note(choice int, note string, details any) {
 // Parts records outputs of the turn of a choice.
 func (e *Exchange) Parts(choice int, outputs []Part) {
 	if e != nil {
-		data, _ := json.Marshal(outputs)
+		data := append(make([]byte, 0, 64), '[')
+		for _, p := range outputs {
+			data = fmt.Appendf(data, `{"kind":%q,"call":%d,"bytes":%d},`, p.Kind, p.Call, p.Bytes)
+		}
+		data[len(data)-1] = ']'
 		e.add(piece{dir: parts, raw: true, choice: int32(choice)}, data)
 	}
 }

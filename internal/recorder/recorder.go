@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 const (
@@ -67,9 +68,9 @@ type Recording struct {
 // Text returns the recording in the form of this package.
 func (r *Recording) Text() []byte { return r.text }
 
-// Recorder keeps the last recordings. Its zero value is ready to use; its methods are safe for concurrent use.
+// Recorder keeps the last recordings. Its methods are safe for concurrent use.
 type Recorder struct {
-	live       atomic.Int64 // bytes of the exchanges that are being recorded
+	live       *claims.Budget // bytes of the exchanges that are being recorded
 	unfinished atomic.Int64
 	switched   atomic.Bool // there are switches
 
@@ -80,12 +81,9 @@ type Recorder struct {
 	dropped  int64 // exchanges that were not kept for want of memory
 }
 
-func (r *Recorder) claim(bytes int64) bool {
-	if r.live.Add(bytes) > maxBytes {
-		r.live.Add(-bytes)
-		return false
-	}
-	return true
+// New returns a recorder. several reports whether there are several users, as for [claims.NewCrowd].
+func New(several func() bool) *Recorder {
+	return &Recorder{live: claims.NewBudget(maxBytes, claimStep, claims.NewCrowd(several))}
 }
 
 // Begin begins the recording of a request that came at began; nil: nothing wants it.
@@ -93,12 +91,13 @@ func (r *Recorder) Begin(rule Rule, began time.Time, head func() Head) *Exchange
 	if r == nil || (rule.Mode == "" || rule.Mode == Off) && !r.switched.Load() {
 		return nil
 	}
-	return &Exchange{r: r, rule: rule, began: began, head: head()}
+	e := &Exchange{r: r, rule: rule, began: began, head: head()}
+	e.claim = r.live.Claim(e.head.User)
+	return e
 }
 
 // finish keeps an exchange that has ended, if something wants it.
 func (r *Recorder) finish(e *Exchange, failed bool) {
-	held := int64(len(e.buf) + len(e.pieces)*pieceOverhead)
 	wanted := e.rule.Mode == All || e.rule.Mode == Errors && failed
 	e.head.Texts = wanted && e.rule.Texts
 	if r.switched.Load() && r.takeSwitch(e) {
@@ -113,12 +112,12 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 	}
 	if !wanted {
 		e.buf, e.pieces = nil, nil
-		r.live.Add(-held)
+		e.claim.Release()
 		return
 	}
 	go func() { // ends soon; otherwise the client would wait for the end of its answer
 		defer r.unfinished.Add(-1)
-		defer r.live.Add(-held)
+		defer e.claim.Release()
 		r.keep(e)
 	}()
 }
