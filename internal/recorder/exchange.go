@@ -1,13 +1,13 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
@@ -22,8 +22,10 @@ type Exchange struct {
 	began time.Time
 
 	mu     sync.Mutex
-	claim  *claims.Claim // of buf and pieces
-	buf    []byte
+	claim  *claims.Claim // of chunks, other bytes and pieces
+	size   int64         // what is used of claim
+	chunks []*[chunkSize]byte
+	free   []byte // the rest of the last chunk
 	pieces []piece
 	key    string
 	cut    bool
@@ -37,8 +39,8 @@ type piece struct {
 	raw      bool  // the bytes are a Message; otherwise, they are a Text or a Note
 	choice   int32
 	lines    int32
-	size     int32 // bytes in Exchange.buf
 	note     string
+	data     []byte
 }
 
 // maxExchange bounds the bytes of one exchange. What does not fit is left out.
@@ -47,9 +49,11 @@ const maxExchange = maxBytes / 8
 const (
 	// pieceOverhead is about the memory of a piece beside its bytes.
 	pieceOverhead = 64
-	// claimStep is how many bytes an exchange claims at once.
-	claimStep = 32 << 10
+	// chunkSize is the size of the memory in which small pieces are kept.
+	chunkSize = 32 << 10
 )
+
+var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // add adds an entry. data is copied.
 func (e *Exchange) add(p piece, data []byte) {
@@ -62,19 +66,37 @@ func (e *Exchange) add(p piece, data []byte) {
 	if e.ended || e.cut {
 		return
 	}
-	size := int64(len(e.buf) + len(data) + (len(e.pieces)+1)*pieceOverhead)
-	if size > maxExchange || size > e.claim.Size() && !e.claim.Grow(max(size-e.claim.Size(), claimStep)) {
+	e.size += int64(len(data) + pieceOverhead)
+	if e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize)) {
 		e.cut = true
 		return
 	}
-	e.buf = append(e.buf, data...)
-	if last := len(e.pieces) - 1; last >= 0 && dirs[p.dir] == ToClient && !p.raw && e.pieces[last].dir == p.dir && !e.pieces[last].raw {
-		e.pieces[last].size += int32(len(data)) // so that no rune is cut
-		e.pieces[last].took += p.took
-		return
-	}
-	p.at, p.size = max(0, now-p.took), int32(len(data))
+	p.at, p.data = max(0, now-p.took), e.keep(data)
 	e.pieces = append(e.pieces, p)
+}
+
+// keep returns a copy of data.
+func (e *Exchange) keep(data []byte) []byte {
+	if len(data) > chunkSize/4 {
+		return bytes.Clone(data)
+	}
+	if len(data) > len(e.free) {
+		chunk := chunks.Get().(*[chunkSize]byte)
+		e.chunks, e.free = append(e.chunks, chunk), chunk[:]
+	}
+	n := copy(e.free, data)
+	kept := e.free[:n:n]
+	e.free = e.free[n:]
+	return kept
+}
+
+// drop gives the memory of the exchange back.
+func (e *Exchange) drop() {
+	for _, chunk := range e.chunks {
+		chunks.Put(chunk)
+	}
+	e.chunks, e.free, e.pieces = nil, nil, nil
+	e.claim.Release()
 }
 
 // Indexes of dirs.
@@ -163,17 +185,20 @@ func (e *Exchange) entries() []Entry {
 	e.head.Version, e.head.Cut = 1, e.cut
 	head, _ := json.Marshal(&e.head)
 	all := append(make([]Entry, 0, len(e.pieces)+1), Entry{Dir: FromClient, Message: head})
-	rest := e.buf
-	for _, p := range e.pieces {
-		data := rest[:p.size]
-		rest = rest[p.size:]
+	for i := 0; i < len(e.pieces); i++ {
+		p := e.pieces[i]
 		entry := Entry{At: Millis(p.at), Took: Millis(p.took), Dir: dirs[p.dir], Choice: int(p.choice), Lines: int(p.lines), Note: p.note}
-		switch {
-		case p.raw && json.Valid(data):
-			entry.Message = data
-		case utf8.Valid(data):
-			entry.Text = string(data)
+		if p.raw && json.Valid(p.data) {
+			entry.Message = p.data
+			all = append(all, entry)
+			continue
 		}
+		text := p.data
+		for ; i+1 < len(e.pieces) && p.dir == toClient && e.pieces[i+1].dir == toClient && !e.pieces[i+1].raw; i++ {
+			text = append(text, e.pieces[i+1].data...) // so that no rune is cut
+			entry.Took += Millis(e.pieces[i+1].took)
+		}
+		entry.Text = string(text)
 		all = append(all, entry)
 	}
 	return all

@@ -83,7 +83,7 @@ type Recorder struct {
 
 // New returns a recorder. several reports whether there are several users, as for [claims.NewCrowd].
 func New(several func() bool) *Recorder {
-	return &Recorder{live: claims.NewBudget(maxBytes, claimStep, claims.NewCrowd(several))}
+	return &Recorder{live: claims.NewBudget(maxBytes, chunkSize, claims.NewCrowd(several))}
 }
 
 // Begin begins the recording of a request that came at began; nil: nothing wants it.
@@ -111,13 +111,12 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 		r.mu.Unlock()
 	}
 	if !wanted {
-		e.buf, e.pieces = nil, nil
-		e.claim.Release()
+		e.drop()
 		return
 	}
 	go func() { // ends soon; otherwise the client would wait for the end of its answer
 		defer r.unfinished.Add(-1)
-		defer e.claim.Release()
+		defer e.drop()
 		r.keep(e)
 	}()
 }
@@ -128,7 +127,6 @@ func (r *Recorder) keep(e *Exchange) {
 	duration := time.Duration(entries[len(entries)-1].At)
 	code := entries[len(entries)-1].Note
 	redact(entries, e.head.Texts)
-	e.buf, e.pieces = nil, nil
 	rec := &Recording{
 		ID: e.head.RequestID, Time: e.head.Time, User: e.head.User, Key: e.key, Path: pathOf(entries), Code: code,
 		Duration: duration.Seconds(), Texts: e.head.Texts, text: format(entries),
