@@ -100,6 +100,7 @@ func (g *Gateway) serve(rt *Route, w http.ResponseWriter, r *http.Request) {
 	}
 	outcome := g.handle(ex, rt.API, rt.Turn)
 	if outcome.unanswered {
+		ex.recording.End(string(apierror.PassedOn.Code), nil) // what the next handler does is not recorded
 		g.passOn(ex, outcome.apiErr)
 		return
 	}
