@@ -66,7 +66,7 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 			return a.readError(ex, previousID, err)
 		}
 	}
-	referenced, err := a.references(ctx, stored)
+	referenced, err := stored.Items(ctx, q.References())
 	if err != nil {
 		return a.readError(ex, "", err)
 	}
@@ -79,20 +79,6 @@ func (a *keptResponse) resolve(ex *exchange, body *claims.Claim) *apierror.Error
 		a.earlierItems = earlier
 	}
 	return apiErr
-}
-
-// references reads the items that the input refers to. The keys of the map are the items' ids.
-func (a *keptResponse) references(ctx context.Context, stored *objects.Reader) (map[string]json.RawMessage, error) {
-	ids := a.q.References()
-	named := make([]objects.Reference, len(ids))
-	for i, id := range ids {
-		response, ok := responseid.OfItem(id)
-		if !ok {
-			return nil, &objects.MissingError{ID: id}
-		}
-		named[i] = objects.Reference{Response: response, Item: id}
-	}
-	return stored.Items(ctx, named, objects.ItemID)
 }
 
 // readError converts an error from the store to an error of the API. id is the response or conversation

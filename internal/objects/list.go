@@ -60,34 +60,26 @@ func itemList(items []json.RawMessage, p page, hold Hold) ([]byte, error) {
 		items = items[at+1:]
 	}
 	n := min(len(items), p.limit)
-	end := listEnd{HasMore: n < len(items)}
-	if n > 0 {
-		end.FirstID, end.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
+	var ends struct {
+		FirstID *string `json:"first_id"`
+		LastID  *string `json:"last_id"`
+		HasMore bool    `json:"has_more"`
 	}
-	return end.encode(items[:n], hold)
-}
-
-type listEnd struct {
-	FirstID *string `json:"first_id"`
-	LastID  *string `json:"last_id"`
-	HasMore bool    `json:"has_more"`
-}
-
-// encode returns the JSON of a list with these items. The items may be large, so each is copied
-// only once.
-func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, error) {
+	if ends.HasMore = n < len(items); n > 0 {
+		ends.FirstID, ends.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
+	}
 	const begin = `{"object":"list","data":[`
-	end := wirejson.Append(nil, e)
+	end := wirejson.Append(nil, ends)
 	end[0] = ','
-	size := len(begin) + len(items) + 1 + len(end)
-	for _, item := range items {
+	size := len(begin) + n + 1 + len(end)
+	for _, item := range items[:n] {
 		size += len(item)
 	}
 	if apiErr := hold(int64(size)); apiErr != nil {
 		return nil, apiErr
 	}
-	body := append(make([]byte, 0, size), begin...)
-	for i, item := range items {
+	body := append(make([]byte, 0, size), begin...) // the items may be large, so each is copied only once
+	for i, item := range items[:n] {
 		if i > 0 {
 			body = append(body, ',')
 		}

@@ -209,7 +209,7 @@ func (o *Objects) cancelElsewhere(r *http.Request, id string) ([]byte, *apierror
 			case !entry.Running:
 				return entry.Response, nil
 			case !asked:
-				if err := o.Store.Cancel(ctx, o.User(r), id); err != nil {
+				if _, err := o.Store.engine.Append(ctx, o.User(r), id, &store.Append{Part: store.Events, Cancel: true}); err != nil {
 					return nil, err
 				}
 			}

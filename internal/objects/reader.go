@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 )
 
@@ -213,24 +214,24 @@ func (r *Reader) claimLink(conversation string, items []json.RawMessage) ([]json
 	return copies, nil
 }
 
-// Reference names an item of a response.
-type Reference struct{ Response, Item string }
-
-// Items returns the items of the references, by the ids of the items. idOf reads the id of an item.
-// The error is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes
-// than may be read or copied, and ErrNoMemory if there is no memory for them. If several references
-// name the same item, its bytes count once for each of them.
-func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
+// Items returns the items of responses with these ids, by their ids. The error is a *MissingError if an item
+// does not exist, ErrTooLong if the items have more bytes than may be read or copied, and ErrNoMemory if there
+// is no memory for them. The bytes of an item count as often as ids has its id.
+func (r *Reader) Items(ctx context.Context, ids []string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response and item
-	for _, n := range references {
-		if times[n.Response] == nil {
-			times[n.Response] = make(map[string]int)
+	for _, id := range ids {
+		response, ok := responseid.OfItem(id)
+		if !ok {
+			return nil, &MissingError{id}
 		}
-		times[n.Response][n.Item]++
+		if times[response] == nil {
+			times[response] = make(map[string]int)
+		}
+		times[response][id]++
 	}
 	found := make(map[string]json.RawMessage)
 	for _, response := range slices.Sorted(maps.Keys(times)) {
-		if err := r.copyItems(ctx, response, times[response], idOf, found); err != nil {
+		if err := r.copyItems(ctx, response, times[response], found); err != nil {
 			return nil, err
 		}
 	}
@@ -239,7 +240,7 @@ func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(js
 
 // copyItems copies items of one response into found, by their ids. times says which items, and how
 // often the request refers to each of them.
-func (r *Reader) copyItems(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
+func (r *Reader) copyItems(ctx context.Context, response string, times map[string]int, found map[string]json.RawMessage) error {
 	e, err := r.getEntry(ctx, response)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -247,7 +248,7 @@ func (r *Reader) copyItems(ctx context.Context, response string, times map[strin
 	if err == nil {
 		defer e.Release()
 		for _, item := range e.Items() {
-			id := idOf(item)
+			id := ItemID(item)
 			if times[id] == 0 {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +31,18 @@ func (c *countingEngine) Read(ctx context.Context, user, id string, q store.Quer
 // always claims memory without a limit.
 func always(int64) bool { return true }
 
-// text returns the id of an item, which is the item itself.
-func text(item json.RawMessage) string { return string(item) }
+// itemID returns the id of the only output item of the nth response that putWithItems stores.
+func itemID(n int) string { return fmt.Sprintf("msg_%026d_1", n) }
+
+// itemOf returns the output item of the nth response that putWithItems stores.
+func itemOf(n int) string { return `{"id":"` + itemID(n) + `"}` }
+
+func putWithItems(t *testing.T, s *Store, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		must.OK(t, s.Put(t.Context(), id(i), &Entry{User: "u", Response: json.RawMessage(`{}`), Output: []json.RawMessage{json.RawMessage(itemOf(i))}}))
+	}
+}
 
 // TestReader checks that an item may be named many times, which all count, and that
 // the store is read once.
@@ -39,42 +50,42 @@ func TestReader(t *testing.T) {
 	ctx := t.Context()
 	engine := &countingEngine{Engine: store.NewMemory(1<<20, time.Hour)}
 	s := storeIn(engine)
-	putAll(t, s, 0, 2)
-	named := make([]Reference, 100)
+	putWithItems(t, s, 0, 2)
+	named := make([]string, 100)
 	for i := range named {
-		named[i] = Reference{id(i % 2), `"own"`}
+		named[i] = itemID(i % 2)
 	}
-	size := int64(100 * len(`"own"`))
-	items, err := NewReader(s, "u", size, always).Items(ctx, named, text)
-	if err != nil || string(items[`"own"`]) != `"own"` || engine.reads != 2 {
+	one := int64(len(itemOf(0)))
+	items, err := NewReader(s, "u", 100*one, always).Items(ctx, named)
+	if err != nil || len(items) != 2 || string(items[itemID(1)]) != itemOf(1) || engine.reads != 2 {
 		t.Errorf("%s after %d reads, %v", items, engine.reads, err)
 	}
-	if _, err := NewReader(s, "u", size-1, always).Items(ctx, named, text); !errors.Is(err, ErrTooLong) {
+	if _, err := NewReader(s, "u", 100*one-1, always).Items(ctx, named); !errors.Is(err, ErrTooLong) {
 		t.Error("one byte more:", err)
 	}
-	for _, named := range []Reference{{id(1), "none"}, {id(7), `"own"`}} {
-		_, err := NewReader(s, "u", 1<<20, always).Items(ctx, []Reference{{id(0), `"own"`}, named}, text)
-		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != named.Item {
-			t.Errorf("%v: %v", named, err)
+	for _, missingID := range []string{strings.TrimSuffix(itemID(1), "1") + "2", itemID(7), "msg_1"} {
+		_, err := NewReader(s, "u", 1<<20, always).Items(ctx, []string{itemID(0), missingID})
+		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != missingID {
+			t.Errorf("%v: %v", missingID, err)
 		}
 	}
-	if _, err := NewReader(s, "v", 1<<20, always).Items(ctx, named, text); !errors.Is(err, store.ErrNotFound) {
+	if _, err := NewReader(s, "v", 1<<20, always).Items(ctx, named); !errors.Is(err, store.ErrNotFound) {
 		t.Error("another user's:", err)
 	}
 	claimed := int64(0)
-	three := NewReader(s, "u", 1<<20, func(bytes int64) bool { claimed += bytes; return claimed <= 15 })
-	if _, err := three.Items(ctx, named[:3], text); err != nil {
+	three := NewReader(s, "u", 1<<20, func(bytes int64) bool { claimed += bytes; return claimed <= 3*one })
+	if _, err := three.Items(ctx, named[:3]); err != nil {
 		t.Error("as much as there is memory:", err)
 	}
-	if _, err := three.Items(ctx, named[:1], text); !errors.Is(err, ErrNoMemory) {
+	if _, err := three.Items(ctx, named[:1]); !errors.Is(err, ErrNoMemory) {
 		t.Error("more than there is memory:", err)
 	}
 	// A chain and items share the bound.
-	r := NewReader(s, "u", 16, always)
+	r := NewReader(s, "u", one, always)
 	if _, err := r.Chain(ctx, id(0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Items(ctx, named[:1], text); !errors.Is(err, ErrTooLong) {
+	if _, err := r.Items(ctx, named[:1]); !errors.Is(err, ErrTooLong) {
 		t.Error("a chain and one more:", err)
 	}
 }
@@ -84,14 +95,14 @@ func TestReaderCancelled(t *testing.T) {
 	engine := &countingEngine{Engine: store.NewMemory(1<<20, time.Hour)}
 	s := storeIn(engine)
 	must.OK(t, s.Put(t.Context(), id(0), entry("u", id(0), strings.Repeat("round", store.FreeTransfer/5))))
-	putAll(t, s, 1, 100)
-	var named []Reference
+	putWithItems(t, s, 1, 100)
+	var named []string
 	for i := 1; i < 100; i++ {
-		named = append(named, Reference{id(i), `"own"`})
+		named = append(named, itemID(i))
 	}
 	for what, read := range map[string]func(context.Context, *Reader) error{
 		"chain": func(ctx context.Context, r *Reader) error { _, err := r.Chain(ctx, id(0)); return err },
-		"items": func(ctx context.Context, r *Reader) error { _, err := r.Items(ctx, named, text); return err },
+		"items": func(ctx context.Context, r *Reader) error { _, err := r.Items(ctx, named); return err },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		engine.reads, engine.then = 0, func(reads int) {

@@ -298,12 +298,6 @@ func (s *Store) Continue(ctx context.Context, user, id string, events EventPage)
 	})
 }
 
-// Cancel asks the owner of a response to cancel it.
-func (s *Store) Cancel(ctx context.Context, user, id string) error {
-	_, err := s.engine.Append(ctx, user, id, &store.Append{Part: store.Events, Cancel: true})
-	return err
-}
-
 // Events returns some of the events of a response, without a gap. The parameter from is the number of the
 // first one. If that event has not come yet, Events returns none. The events have at most limit bytes. If
 // the first event alone is larger, Events returns none, and the size of that event in Larger. The error is
