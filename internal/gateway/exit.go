@@ -20,10 +20,6 @@ type drainer struct {
 	stopWatching func() bool            // stops watching exit; nil: exit is not watched
 }
 
-func newDrainer(exit context.Context, drain time.Duration) *drainer {
-	return &drainer{exit: exit, drain: drain, requests: make(map[*exchange]struct{})}
-}
-
 // add gives ex a context that ends with ctx or when the drainer ends the request. It registers ex until
 // remove is called. If the exit has begun already, add starts endRequest instead.
 func (d *drainer) add(ctx context.Context, ex *exchange) {

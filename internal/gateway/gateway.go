@@ -147,7 +147,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		bodies:       reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
 		objects:      &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
 		sockets:      claims.NewBudget(maxSockets, 1, crowd),
-		drainer:      newDrainer(opts.Exit, opts.DrainTimeout),
+		drainer:      &drainer{exit: opts.Exit, drain: opts.DrainTimeout, requests: make(map[*exchange]struct{})},
 		overrides:    opts.toolOverrides(),
 	}
 	g.closing, g.closeSockets = context.WithCancel(context.Background())

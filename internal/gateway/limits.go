@@ -204,15 +204,6 @@ func exceeded(e *quota.ExceededError) *apierror.Error {
 	return later
 }
 
-// setLimit sets the headers about a limit, with the names of the client's API.
-func (req *request) setLimit(header http.Header, l api.Limit) {
-	if set := req.api.Limit; set != nil {
-		set(header, l)
-	} else {
-		api.SetLimit(header, l)
-	}
-}
-
 // setKeyLimitHeaders sets the headers about rate limits from the limits of the key. Of several limits
 // on requests, or on tokens, they show the limit with the least left.
 func (req *request) setKeyLimitHeaders(w http.ResponseWriter) {
@@ -228,12 +219,16 @@ func (req *request) setKeyLimitHeaders(w http.ResponseWriter) {
 			tightest[s.Unit] = s
 		}
 	}
+	setLimit := req.api.Limit
+	if setLimit == nil {
+		setLimit = api.SetLimit
+	}
 	for unit, s := range tightest {
 		limit := api.Limit{Unit: unit, Max: s.Max, Remaining: s.Remaining(), Resets: s.Resets}
 		if limit.Resets.IsZero() {
 			limit.Resets = time.Now() // s.Resets is zero if nothing is used
 		}
-		req.setLimit(w.Header(), limit)
+		setLimit(w.Header(), limit)
 	}
 }
 

@@ -90,11 +90,9 @@ func (run *runningRequest) Release() {
 	}
 }
 
-func (run *runningRequest) place() *conversation.Place { return run.choices[0].turn.Place() }
-
 // modelAndVersion returns Codex's name of the first choice's model, and the release of its Codex.
 func (run *runningRequest) modelAndVersion() (model, version string) {
-	place := run.place()
+	place := run.choices[0].turn.Place()
 	if place.Process != nil {
 		version = place.Process.Status().Version
 	}
