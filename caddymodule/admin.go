@@ -23,8 +23,8 @@ func init() {
 	caddy.RegisterModule(Admin{})
 }
 
-// Admin adds GET /codex/status and /codex/usage, POST /codex/restart, POST and DELETE /codex/login, and
-// POST /codex/credit to Caddy's admin API.
+// Admin adds GET /codex/status and /codex/usage, POST /codex/restart, POST and DELETE /codex/login,
+// POST /codex/credit, and GET, POST and DELETE /codex/trace to Caddy's admin API.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -43,6 +43,9 @@ func (Admin) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
 		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
 		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
+		{Pattern: "GET /codex/trace", Handler: caddy.AdminHandlerFunc(serveRecordings)},
+		{Pattern: "POST /codex/trace", Handler: caddy.AdminHandlerFunc(serveRecordings)},
+		{Pattern: "DELETE /codex/trace", Handler: caddy.AdminHandlerFunc(serveRecordings)},
 		{Pattern: "POST /codex/credit", Handler: caddy.AdminHandlerFunc(adminAction(spendResetCredit).serveAdminAPI)},
 	}
 }
@@ -50,7 +53,7 @@ func (Admin) Routes() []caddy.AdminRoute {
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body := statusOf(r, supervisor.All(), usage.Everybody)
 	body.Turns.Running, body.Turns.Waiting, _ = queueTotals()
-	body.Stores = storemodules.States()
+	body.Stores, body.Recording = storemodules.States(), recordStatus()
 	return writeAdmin(w, body)
 }
 

@@ -46,6 +46,7 @@ func (h *Handler) customOptions() map[string]option.Custom {
 		"admin_key":        {Parse: h.parseAdminKey},
 		"max_queue":        {Check: h.checkQueue},
 		"store":            {Parse: h.parseStore},
+		"record":           {Parse: h.Record.parse},
 		"cors":             {Parse: h.parseCORS},
 		"hosts":            {Parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
 		"realm":            {Check: func() error { return checkRealm(h.Realm) }},

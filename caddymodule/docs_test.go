@@ -23,7 +23,7 @@ import (
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for block, customOptions := range map[any]map[string]option.Custom{
-		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(storemodules.Redis): nil,
+		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(storemodules.Redis): nil, new(Record): {"texts": {}},
 	} {
 		for _, o := range option.Of(block) {
 			if _, listed := customOptions[o.Name]; o.LineName == o.Name && !listed {

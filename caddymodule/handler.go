@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -125,6 +126,10 @@ type Handler struct {
 	// 429. `next`: the next handler of the route gets the request as it came. Default: `error`.
 	Spent string `json:"spent,omitempty" option:"error|next" default:"error"`
 
+	// Which requests are recorded, with all that belongs to them, see docs/recordings.md. Default: those for which
+	// recording is switched on.
+	Record Record `json:"record,omitzero"`
+
 	// The realm of the users. Users with the same name in one realm are one user: they share usage,
 	// stored responses and conversations. Placeholders are resolved when the configuration is
 	// loaded. Default: the first name of the host matcher of this handler's site, or the address of
@@ -205,6 +210,8 @@ type Handler struct {
 	hosts         *hosts
 	realmSuffix   string // @ and the option realm; empty: the realm of the site is used
 	pool          *pool.Pool
+
+	recordDirectory *recorder.Directory // nil: there is none
 }
 
 // CaddyModule returns the Caddy module information.
@@ -285,6 +292,10 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	if h.sharedUsage != nil {
 		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
 	}
+	options.Recorder = recordings
+	if options.Record, err = h.recordRule(ctx, app, repl); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
 	h.limits = localLimits
 	if opened.Limits != nil {
 		h.limits = opened.Limits
@@ -363,6 +374,9 @@ func (h *Handler) complete() error {
 	}
 	if err := h.completeStore(); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	if err := option.Complete(&h.Record); err != nil {
+		return fmt.Errorf("record: %w", err)
 	}
 	if h.MaxBody > math.MaxInt64/minBodies {
 		return fmt.Errorf("max_body: must be at most %d bytes", math.MaxInt64/minBodies)

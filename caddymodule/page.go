@@ -61,6 +61,7 @@ var pageRoutes = func() map[string]route {
 		strings.TrimSuffix(pagePrefix, "/"): {methods: api.Get, noAPIKey: true, serve: redirectToPage},
 
 		pagePrefix + "status":       {name: "page", onlyFailures: true, methods: api.Get, serve: (*Handler).servePageStatus},
+		pagePrefix + "trace":        {name: "page", onlyFailures: true, methods: []string{http.MethodGet, http.MethodPost}, noBody: true, serve: (*Handler).servePageRecordings},
 		pagePrefix + "admin/status": {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: api.Get, serve: (*Handler).serveAdminStatus},
 		pagePrefix + "admin/login":  {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
 		pagePrefix + "admin/credit": {name: "page", onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},

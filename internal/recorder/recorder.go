@@ -48,6 +48,7 @@ type Switch struct {
 	Requests int       `json:"requests,omitempty"` // how many more requests are recorded; 0: any number
 	Until    time.Time `json:"until,omitzero"`     // when the switch goes off; zero: after Requests
 	Texts    bool      `json:"texts,omitempty"`    // as in [Rule]
+	Own      bool      `json:"own,omitempty"`      // the user has turned it on, not the operator
 }
 
 // Recording is a recording in memory.
@@ -149,31 +150,42 @@ func pathOf(entries []Entry) string {
 func (r *Recorder) takeSwitch(e *Exchange) (wanted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	r.switches = slices.DeleteFunc(r.switches, func(s *Switch) bool {
-		if !s.Until.IsZero() && now.After(s.Until) {
-			return true
-		}
-		if s.User != "" && s.User != e.head.User || s.Key != "" && s.Key != e.key {
+	r.dropSwitches(func(s *Switch) bool {
+		if (s.User != "" || s.Own) && s.User != e.head.User || s.Key != "" && s.Key != e.key {
 			return false
 		}
 		wanted = true
 		e.head.Texts = e.head.Texts || s.Texts
-		s.Requests--
-		return s.Requests == 0
+		last := s.Requests == 1
+		s.Requests = max(s.Requests-1, 0) // 0 stays 0: any number
+		return last
+	})
+	return wanted
+}
+
+// dropSwitches drops the switches for which off returns true, and those whose time is over. r.mu is locked.
+func (r *Recorder) dropSwitches(off func(*Switch) bool) {
+	now := time.Now()
+	r.switches = slices.DeleteFunc(r.switches, func(s *Switch) bool {
+		return !s.Until.IsZero() && now.After(s.Until) || off(s)
 	})
 	r.switched.Store(len(r.switches) > 0)
-	return wanted
 }
 
 // ErrTooManySwitches is returned by [Recorder.Switch].
 var ErrTooManySwitches = errors.New("too many switches are on; wait until one has gone off, or turn all off")
 
-// Switch turns a switch on.
+// Switch turns a switch on. A user's own switch replaces the one before. Half of the switches are for the
+// operator alone.
 func (r *Recorder) Switch(s Switch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.switches) >= maxSwitches {
+	most := maxSwitches
+	if s.Own {
+		most /= 2
+	}
+	r.dropSwitches(func(other *Switch) bool { return s.Own && other.Own && other.User == s.User })
+	if len(r.switches) >= most {
 		return ErrTooManySwitches
 	}
 	r.switches = append(r.switches, &s)
@@ -185,8 +197,7 @@ func (r *Recorder) Switch(s Switch) error {
 func (r *Recorder) SwitchOff(off func(Switch) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.switches = slices.DeleteFunc(r.switches, func(s *Switch) bool { return off(*s) })
-	r.switched.Store(len(r.switches) > 0)
+	r.dropSwitches(func(s *Switch) bool { return off(*s) })
 }
 
 // add adds a recording, and drops the oldest ones that have no room any more. A user with more than an equal
@@ -224,6 +235,7 @@ func (r *Recorder) List(visible func(user string) bool) List {
 			list.Recordings = append(list.Recordings, rec)
 		}
 	}
+	r.dropSwitches(func(*Switch) bool { return false })
 	for _, s := range r.switches {
 		if visible(s.User) {
 			list.Switches = append(list.Switches, *s)

@@ -27,6 +27,7 @@ type Entry struct {
 	Price       turn.Price `json:"price,omitzero"`            // what the provider charges, if it reports that
 	Calls       int        `json:"tool_call_count"`
 	Truncated   bool       `json:"tool_call_truncated"`
+	Recorded    bool       `json:"recorded,omitempty"` // the caller may see a recording of the request; set by who shows the entry
 }
 
 // NewEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the same

@@ -1,0 +1,183 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/option"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+)
+
+// Record says which requests are recorded.
+type Record struct {
+	// `off`: none. `errors`: those that fail, or whose client does not get the whole answer. `all`: all. The admin API
+	// and the page can switch recording on for more. Default: `off`.
+	Mode recorder.Mode `json:"mode,omitempty" option:"record [off|errors|all]" default:"off"`
+
+	// Whether the texts of prompts and answers are recorded. If not, others of the same length replace them.
+	// Default: false.
+	Texts bool `json:"texts,omitempty"`
+
+	// A directory in which recordings are also stored as files. Placeholders are resolved when the configuration is
+	// loaded. Default: none; recordings are in memory only.
+	Directory string `json:"directory,omitempty" option:"<name>"`
+
+	// How much the files may take up together, in bytes; the oldest are removed. Default: 1 GiB.
+	DirectorySize int64 `json:"directory_size,omitempty" option:"directory [<size>]" default:"1GiB"`
+
+	// How long a file is kept. Default: `30d`.
+	DirectoryAge caddy.Duration `json:"directory_age,omitempty" option:"directory [<duration>]" default:"30d"`
+}
+
+// parse reads <mode> and a block.
+func (r *Record) parse(d *caddyfile.Dispenser) error {
+	if err := option.ParseLine(d, option.Of(r)[:1], nil); err != nil {
+		return err
+	}
+	return option.ParseBlock(d, r, map[string]option.Custom{"texts": {Parse: func(*caddyfile.Dispenser) error { r.Texts = true; return nil }}})
+}
+
+// recordings has the recordings of all handlers. A reload keeps them.
+var recordings = recorder.New(func() bool { return slices.ContainsFunc(handlersInUse.all(), (*Handler).hasSeveralUsers) })
+
+// recordRule returns what is to be recorded, and uses the directory for it until Cleanup.
+func (h *Handler) recordRule(ctx caddy.Context, app *App, repl *caddy.Replacer) (rule recorder.Rule, err error) {
+	rule = recorder.Rule{Mode: h.Record.Mode, Texts: h.Record.Texts}
+	path, err := option.AbsolutePath(repl, h.Record.Directory)
+	if path == "" || err != nil {
+		return rule, err
+	}
+	h.recordDirectory = &recorder.Directory{Path: path, Size: h.Record.DirectorySize, Age: time.Duration(h.Record.DirectoryAge), Logger: ctx.Slogger()}
+	rule.Store = h.recordDirectory.Store
+	app.storeStarts = append(app.storeStarts, func() error { go h.recordDirectory.Tidy(ctx); return nil })
+	return rule, nil
+}
+
+// recordStatus says what is being recorded.
+func recordStatus() *status.Recording {
+	s := &status.Recording{Mode: recorder.Off, Switches: recordings.List(everybody).Switches}
+	for _, h := range handlersInUse.all() {
+		if h.Record.Mode == recorder.All || s.Mode == recorder.Off {
+			s.Mode = h.Record.Mode
+		}
+		s.Texts = s.Texts || h.Record.Texts && h.Record.Mode != recorder.Off
+		if d := h.recordDirectory; d != nil && d.Err() != nil {
+			s.Failure = d.Err().Error()
+		}
+	}
+	return s
+}
+
+func everybody(string) bool { return true }
+
+// findRecording returns what a query asks for: list, one of its recordings, or the timeline of one.
+func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) {
+	i := slices.IndexFunc(list.Recordings, func(r *recorder.Recording) bool { return r.ID == query.Get("id") })
+	switch {
+	case !query.Has("id"):
+		return list, nil
+	case i < 0:
+		return nil, apierror.NoSuchRecording()
+	case !query.Has("timeline"):
+		return string(list.Recordings[i].Text()), nil
+	}
+	return nil, apierror.NoSuchRecording()
+}
+
+const (
+	switchMinutes    = 60       // how long a switch is on, unless its request says something else
+	maxSwitchMinutes = 24 * 60  // a forgotten switch goes off
+	maxSwitchBody    = 64 << 10 // bytes
+	ownRequests      = 10       // how many requests a user lets record on the page at once
+)
+
+// switchOn turns a switch on for so many minutes.
+func switchOn(s recorder.Switch, minutes float64) error {
+	s.Until = time.Now().Add(time.Duration(minutes * float64(time.Minute)))
+	return recordings.Switch(s)
+}
+
+// serveRecordings serves /codex/trace of the admin API.
+func serveRecordings(w http.ResponseWriter, r *http.Request) error {
+	switch r.Method {
+	case http.MethodPost:
+		if err := switchOnAdmin(w, r); err != nil {
+			return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+		}
+	case http.MethodDelete:
+		recordings.SwitchOff(func(recorder.Switch) bool { return true })
+	}
+	found, apiErr := findRecording(recordings.List(everybody), r.URL.Query())
+	if apiErr != nil {
+		return caddy.APIError{HTTPStatus: apiErr.Status, Err: errors.New(apiErr.Message)}
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if text, isText := found.(string); isText {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	return writeAdmin(w, found)
+}
+
+// switchOnAdmin turns on the switch in the body of a request.
+func switchOnAdmin(w http.ResponseWriter, r *http.Request) error {
+	asked := struct {
+		recorder.Switch
+		Minutes float64
+	}{Minutes: switchMinutes}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSwitchBody))
+	decoder.DisallowUnknownFields() // a misspelt user must not record everybody
+	if err := decoder.Decode(&asked); err != nil {
+		return fmt.Errorf("the body must be JSON with user, key, requests, minutes and texts: %w", err)
+	}
+	if asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > maxSwitchMinutes {
+		return fmt.Errorf("requests must be 0 (any number) or more, and minutes above 0 and at most %d", maxSwitchMinutes)
+	}
+	asked.Own = false
+	return switchOn(asked.Switch, asked.Minutes)
+}
+
+// servePageRecordings serves /codex/trace of the page: what the caller may see, and the caller's own switch.
+func (h *Handler) servePageRecordings(w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) {
+		own := recorder.Switch{User: h.accountOf(r), Own: true, Requests: ownRequests, Texts: h.Record.Texts}
+		if r.Method == http.MethodPost && switchOn(own, switchMinutes) != nil {
+			return nil, apierror.TooManySwitches()
+		}
+		return findRecording(h.visibleRecordings(r), r.URL.Query())
+	})
+}
+
+// visibleRecordings returns what a caller may see on the page. Texts are only for the user whose they are.
+func (h *Handler) visibleRecordings(r *http.Request) recorder.List {
+	visible, own := h.visibleUser(r), h.accountOf(r)
+	list := recordings.List(func(user string) bool { return visible == usage.Everybody || visible == user })
+	list.Recordings = slices.DeleteFunc(list.Recordings, func(rec *recorder.Recording) bool {
+		return rec.Texts && (!h.Record.Texts || rec.User != own)
+	})
+	return list
+}
+
+// markRecorded marks the entries of which the caller may see a recording.
+func (h *Handler) markRecorded(r *http.Request, entries []usage.Entry) {
+	recorded := make(map[[2]string]bool)
+	for _, rec := range h.visibleRecordings(r).Recordings {
+		recorded[[2]string{rec.ID, rec.User}] = true
+	}
+	for i := range entries {
+		entries[i].Recorded = recorded[[2]string{entries[i].RequestID, entries[i].User}]
+	}
+}
