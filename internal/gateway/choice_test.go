@@ -24,7 +24,7 @@ func TestSideBySide(t *testing.T) {
 			for i := range choices {
 				choices[i] = &choice{index: i}
 			}
-			run := &runningRequest{g: g, choices: choices}
+			run := &runningRequest{g: g, ex: new(exchange), choices: choices}
 			if err := run.forEachChoice(t.Context(), func(*runningRequest, context.Context, *choice) error { return nil }); err != nil {
 				t.Errorf("%d choices end well: %v", n, err)
 			}

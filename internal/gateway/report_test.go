@@ -164,7 +164,7 @@ func TestRefusalIsTold(t *testing.T) {
 func TestFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("nothing is written")
-		c := &choice{run: &runningRequest{err: broken, responder: new(responder), req: &request{statusEntry: new(status.Entry)}}}
+		c := &choice{run: &runningRequest{ex: new(exchange), err: broken, responder: new(responder), req: &request{statusEntry: new(status.Entry)}}}
 		consume := func(outputs ...turn.Output) {
 			if err := c.Consume(outputs); !errors.Is(err, broken) {
 				t.Error(err)

@@ -66,7 +66,7 @@ func TestFailureBeforeOutput(t *testing.T) {
 func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newTestResponder(t)
-		run := &runningRequest{responder: s, req: &request{statusEntry: new(status.Entry)}}
+		run := &runningRequest{ex: new(exchange), responder: s, req: &request{statusEntry: new(status.Entry)}}
 		newChoice := func() *choice {
 			return &choice{run: run, options: new(turn.Options), firstOutput: time.Now()}
 		}
