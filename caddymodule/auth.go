@@ -73,7 +73,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 }
 
 func (h *Handler) hasSeveralUsers() bool {
-	users := slices.Clone(h.keyFile.Set().Users())
+	users := slices.Clone(h.keyFile.Set().Users)
 	for _, user := range h.keys {
 		users = append(users, fmt.Sprint(user))
 	}

@@ -50,12 +50,9 @@ func (k *Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.B
 type Set struct {
 	Keys   []*Key // in the order of the file
 	byHash map[Hash]*Key
-	users  []string // at most two of the users that the keys have
+	Users  []string // at most two of the users that the keys have, enough to know that there are several
 	lends  bool     // a key lends
 }
-
-// Users returns at most two of the keys' users, enough to know that there are several.
-func (s *Set) Users() []string { return s.users }
 
 // Find returns the entry of the key that a client has sent, or nil. Find need not run in constant
 // time: its duration reveals at most a part of a hash, from which nobody can compute a key.
@@ -103,8 +100,8 @@ func parse(content []byte, name string) (*Set, error) {
 		}
 		ids[k.ID], s.byHash[k.Hash] = true, k
 		s.Keys, s.lends = append(s.Keys, k), s.lends || k.Lends
-		if len(s.users) < 2 && !slices.Contains(s.users, k.User) {
-			s.users = append(s.users, k.User)
+		if len(s.Users) < 2 && !slices.Contains(s.Users, k.User) {
+			s.Users = append(s.Users, k.User)
 		}
 	}
 	return s, nil
@@ -155,7 +152,7 @@ type keyOption struct {
 
 var options = map[string]keyOption{
 	"hash":           {read: oneArg(readHash, "must be "+hashPrefix+" and 64 hexadecimal digits")},
-	"user":           {read: oneArg(readUser, "takes one name")},
+	"user":           {read: oneArg(func(k *Key, arg string) bool { k.User = arg; return arg != "" }, "takes one name")},
 	"expires":        {read: oneArg(readExpires, "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")},
 	"models":         {read: readModels},
 	"max_concurrent": {read: oneArg(readMaxConcurrent, "takes a number above zero")},
@@ -163,7 +160,7 @@ var options = map[string]keyOption{
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 	"spent":          {read: oneArg(func(k *Key, arg string) bool { k.StaysIfSpent = true; return arg == "no" }, "takes only no")},
 	"plan_share":     {read: oneArg(readPlanShare, "takes a share above 0 and up to 100%, such as 20% or 12.5%")},
-	"lend":           {read: oneArg(readLend, "must be on or off")},
+	"lend":           {read: oneArg(func(k *Key, arg string) bool { k.Lends = arg == "on"; return k.Lends || arg == "off" }, "must be on or off")},
 }
 
 func oneArg(read func(k *Key, arg string) bool, problem string) func(*Key, []string) string {
@@ -182,11 +179,6 @@ func readHash(k *Key, arg string) bool {
 		k.Hash = Hash(sum)
 	}
 	return ok
-}
-
-func readUser(k *Key, arg string) bool {
-	k.User = arg
-	return arg != ""
 }
 
 // readExpires reads a time or a date. A date means the beginning of that day in UTC.
@@ -220,19 +212,6 @@ func readPlanShare(k *Key, arg string) bool {
 	return err == nil && isPercent && n > 0 && n <= 100 && float64(k.PlanShare)/10 == n
 }
 
-func readLend(k *Key, arg string) bool {
-	k.Lends = arg == "on"
-	return k.Lends || arg == "off"
-}
-
-// readWindow reads the window of a limit. A length may also be in days, such as 7d.
-func readWindow(text string) (quota.Window, error) {
-	if length, err := caddy.ParseDuration(text); err == nil {
-		text = length.String()
-	}
-	return quota.ParseWindow(text)
-}
-
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) != 2 {
@@ -242,7 +221,10 @@ func readLimit(unit quota.Unit) func(*Key, []string) string {
 		if err != nil || n <= 0 || n > maxLimit {
 			return "takes a number above zero and a window"
 		}
-		window, err := readWindow(args[1])
+		window, err := quota.ParseWindow(args[1])
+		if length, noLength := caddy.ParseDuration(args[1]); noLength == nil { // also in days, such as 7d
+			window, err = quota.ParseWindow(length.String())
+		}
 		if err != nil {
 			return "has a wrong window: " + err.Error()
 		}
